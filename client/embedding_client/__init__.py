@@ -1,0 +1,1 @@
+"""A client for an embedding endpoint behind a Lambda Function URL with IAM auth."""

@@ -1,0 +1,1 @@
+"""L3 constructs that put a text-embedding model on AWS Lambda."""

@@ -1,0 +1,1 @@
+"""HTTP in, vectors out: what runs inside the Lambda image."""

@@ -1,0 +1,1 @@
+"""Compiles a sentence-transformers model folder into an artifact that starts fast and runs fast."""

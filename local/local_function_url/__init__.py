@@ -1,0 +1,1 @@
+"""A Lambda Function URL on your own machine."""
