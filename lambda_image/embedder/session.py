@@ -1,0 +1,71 @@
+"""The artifact's graph, loaded into ONNX Runtime and run: token ids in, embeddings out."""
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from embedder.artifact import Artifact, ArtifactError
+
+__all__ = ["Session"]
+
+_OPTIMIZATION = {
+    "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+}
+
+
+class Session:
+    """An ONNX Runtime session on the CPU.
+
+    Args:
+        artifact: the artifact to load.
+        threads: how many threads one run may use.
+
+    Raises:
+        ArtifactError: if ONNX Runtime cannot load the graph, or the manifest describes another.
+    """
+
+    def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:
+        graph = artifact.manifest.graph
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = _OPTIMIZATION[graph.optimization]
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        # Errors only: a warning per cold start would fill the log with what nobody can act on.
+        options.log_severity_level = 3
+        # A spinning thread steals from what shares its core: four times slower when busy.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        try:
+            self._session = onnxruntime.InferenceSession(
+                str(artifact.graph_path), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # ONNX Runtime raises classes of its own without a common base.
+            raise ArtifactError(
+                f"ONNX Runtime cannot load {artifact.graph_path}: {error}"
+            ) from error
+        found = tuple(entry.name for entry in self._session.get_inputs())
+        outputs = [entry.name for entry in self._session.get_outputs()]
+        if found != graph.inputs or graph.output not in outputs:
+            raise ArtifactError(
+                f"{artifact.graph_path} has inputs {found} and outputs {outputs}; the manifest "
+                f"says inputs {graph.inputs} and output {graph.output!r}."
+            )
+        self._outputs = [graph.output]
+
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Embed a batch.
+
+        Args:
+            input_ids: [batch, tokens], special tokens included; what stands under a 0 of the mask
+                is not looked at but must be an id of the vocabulary.
+            attention_mask: [batch, tokens], 1 for a token, 0 for padding; no row of zeros.
+
+        Returns:
+            float32 [batch, dimension], rows of length 1.
+        """
+        feed = {"input_ids": input_ids, "attention_mask": attention_mask}
+        (embeddings,) = self._session.run(self._outputs, feed)
+        return embeddings  # type: ignore[no-any-return]
