@@ -1,0 +1,42 @@
+"""One environment in, its stacks out: `cdk synth -c environment=NAME`.
+
+No call to AWS, no credentials, no network: the same file gives the same bytes.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+# jsii runs the first `node` on the PATH. Ours brings the right one; an old one of the system would
+# print a page of warnings. It must be known before aws_cdk is imported.
+_node = Path(sys.prefix) / "bin" / "node"
+if _node.is_file():
+    os.environ.setdefault("JSII_NODE", str(_node))
+
+from aws_cdk import App  # noqa: E402
+
+from embedding_kit.environment import EnvironmentFileError, load_environment  # noqa: E402
+from stacks.environment_stacks import EnvironmentStacks  # noqa: E402
+
+_ROOT = Path(__file__).parent
+
+
+def main() -> int:
+    """Synthesize the environment that the context names; `dev` where it names none."""
+    # The CLI hands over cdk.json's context itself; read here, `python app.py` gives the same bytes.
+    context = json.loads((_ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    app = App(context=context, analytics_reporting=False)
+    name = str(app.node.try_get_context("environment") or "dev")
+    try:
+        environment = load_environment(name, folder=_ROOT / "environments")
+    except EnvironmentFileError as error:
+        print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        return 1
+    EnvironmentStacks(app, environment)
+    app.synth()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

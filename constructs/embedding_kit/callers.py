@@ -1,0 +1,16 @@
+"""Turns the named callers into the principals that are granted the URL."""
+
+from aws_cdk import aws_iam as iam
+
+from embedding_kit.settings import Callers
+
+__all__ = ["principals"]
+
+
+def principals(callers: Callers) -> list[iam.IPrincipal]:
+    """List the principals of the callers, in the order of roles, accounts, organisation."""
+    found: list[iam.IPrincipal] = [iam.ArnPrincipal(arn) for arn in callers.roles]
+    found += [iam.AccountPrincipal(account) for account in callers.accounts]
+    if callers.organisation:
+        found.append(iam.OrganizationPrincipal(callers.organisation))
+    return found

@@ -1,0 +1,117 @@
+"""The function: the image on ARM64, with a log group and a role of its own and nothing wider."""
+
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Size, Validations
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from embedding_kit.image import image_code
+from embedding_kit.settings import FunctionSettings, Model
+from embedding_kit.settings.function import RETENTION_DAYS
+
+__all__ = ["EmbeddingFunction", "environment_variables", "function_role"]
+
+
+class EmbeddingFunction(Construct):
+    """The Lambda function that answers, before any version or alias of it.
+
+    Attributes:
+        function: The function.
+        log_group: Where it and the platform write, as JSON.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        model: Model,
+        settings: FunctionSettings,
+        metrics_namespace: str,
+        name: str,
+        snap_start: bool,
+    ) -> None:
+        """Make the function.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            model: What the image serves.
+            settings: Memory, time, disk, logs and concurrency.
+            metrics_namespace: Where the embedder's own metrics go.
+            name: What the embedder's logs call the environment.
+            snap_start: Whether published versions start from a snapshot.
+        """
+        super().__init__(scope, id)
+        self.log_group = logs.LogGroup(
+            self,
+            "Logs",
+            retention=_retention(settings.log_retention_days),
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self.function = lambda_.DockerImageFunction(
+            self,
+            "Function",
+            description=f"Embeddings by {model.name}",
+            code=image_code(model),
+            architecture=lambda_.Architecture.ARM_64,
+            memory_size=settings.memory_mb,
+            timeout=Duration.seconds(int(settings.timeout.total_seconds())),
+            ephemeral_storage_size=Size.mebibytes(settings.ephemeral_storage_mb),
+            reserved_concurrent_executions=settings.reserved_concurrency,
+            environment=environment_variables(
+                settings, metrics_namespace=metrics_namespace, name=name
+            ),
+            role=function_role(self, self.log_group),
+            log_group=self.log_group,
+            # The platform's own records, from which cold starts are measured, come as JSON only,
+            # and only at INFO: a system level of WARN drops those of successful requests.
+            logging_format=lambda_.LoggingFormat.JSON,
+            system_log_level_v2=lambda_.SystemLogLevel.INFO,
+            application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
+            tracing=lambda_.Tracing.ACTIVE,
+            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
+            current_version_options=lambda_.VersionOptions(
+                # An old version costs nothing and is what a rollback or a comparison needs; but
+                # with SnapStart each is billed for its snapshot as long as it is kept.
+                removal_policy=RemovalPolicy.DESTROY if snap_start else RemovalPolicy.RETAIN
+            ),
+        )
+
+
+def environment_variables(
+    settings: FunctionSettings, *, metrics_namespace: str, name: str
+) -> dict[str, str]:
+    """Write the settings as the variables that the embedder parses; what is unset is left to it."""
+    optional = {
+        "EMBEDDING_CACHE_ENTRIES": settings.cache_entries,
+        "EMBEDDING_MAX_CHARACTERS": settings.max_characters,
+        "EMBEDDING_THREADS": settings.threads,
+    }
+    return {
+        "EMBEDDING_ENVIRONMENT": name,
+        "EMBEDDING_METRICS_NAMESPACE": metrics_namespace,
+        "EMBEDDING_TRUNCATE": settings.truncate,
+    } | {name: str(value) for name, value in optional.items() if value is not None}
+
+
+def function_role(scope: Construct, log_group: logs.LogGroup) -> iam.Role:
+    """Make a role that may write to one log group and to X-Ray, and nothing else.
+
+    AWS's managed policy for this lets a function write to every log group of the account.
+    """
+    role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    log_group.grant_write(role)
+    Validations.of(role).acknowledge(
+        Acknowledgment(
+            id="AwsSolutions-IAM5[Resource::*]",
+            reason="X-Ray's actions to write traces know no resource to name.",
+        )
+    )
+    return role
+
+
+def _retention(days: int) -> logs.RetentionDays:
+    # The CDK's members are in the order of their spans, with "never" as the last one.
+    return dict(zip(RETENTION_DAYS, logs.RetentionDays, strict=False))[days]

@@ -1,0 +1,111 @@
+"""The image repository: the CDK's own role pushes to it, this account's functions pull from it."""
+
+from aws_cdk import ArnFormat, DefaultStackSynthesizer, Duration, Fn, RemovalPolicy, Stack
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from embedding_kit.settings import RepositorySettings
+
+__all__ = ["EmbeddingRepository"]
+
+#: What `docker push`, and the CDK's question whether an image is there already, need.
+PUBLISH_ACTIONS = (
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:CompleteLayerUpload",
+    "ecr:DescribeImages",
+    "ecr:DescribeRepositories",
+    "ecr:GetDownloadUrlForLayer",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:UploadLayerPart",
+)
+PULL_ACTIONS = ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
+#: An upload that broke off leaves layers without a tag; nothing refers to them after this.
+_UNTAGGED_KEPT = Duration.days(14)
+
+
+class EmbeddingRepository(Construct):
+    """An ECR repository for the endpoint's images.
+
+    Tags are immutable and images are scanned when they arrive. The lifecycle drops only what has no
+    tag: the CDK tags every image by its content and the tags cannot move, so an image that a
+    version runs is never dropped, however old that version is.
+
+    Attributes:
+        repository: The repository itself.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        name: str,
+        settings: RepositorySettings | None = None,
+    ) -> None:
+        """Make the repository.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            name: The repository's name. A stack publishes its image here by
+                `DefaultStackSynthesizer(image_assets_repository_name=name)`, so it is plain text.
+            settings: What becomes of the images in the end.
+        """
+        super().__init__(scope, id)
+        delete = (settings or RepositorySettings()).on_destroy == "delete"
+        self.repository = ecr.Repository(
+            self,
+            "Images",
+            repository_name=name,
+            image_tag_mutability=ecr.TagMutability.IMMUTABLE,
+            image_scan_on_push=True,
+            removal_policy=RemovalPolicy.DESTROY if delete else RemovalPolicy.RETAIN,
+            empty_on_delete=delete,
+            lifecycle_rules=[
+                ecr.LifecycleRule(
+                    description="Drop what an upload that broke off has left",
+                    tag_status=ecr.TagStatus.UNTAGGED,
+                    max_image_age=_UNTAGGED_KEPT,
+                )
+            ],
+        )
+        self._let_bootstrap_publish()
+        self._let_lambda_pull()
+
+    def _let_bootstrap_publish(self) -> None:
+        # Bootstrap's role may push to bootstrap's own repository only; ours must invite it.
+        qualifier = (
+            self.node.try_get_context("@aws-cdk/core:bootstrapQualifier")
+            or DefaultStackSynthesizer.DEFAULT_QUALIFIER
+        )
+        role = DefaultStackSynthesizer.DEFAULT_IMAGE_ASSET_PUBLISHING_ROLE_ARN
+        self.repository.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="BootstrapPublishes",
+                actions=list(PUBLISH_ACTIONS),
+                principals=[iam.ArnPrincipal(Fn.sub(role.replace("${Qualifier}", str(qualifier))))],
+            )
+        )
+
+    def _let_lambda_pull(self) -> None:
+        stack = Stack.of(self)
+        functions = stack.format_arn(
+            service="lambda",
+            resource="function",
+            resource_name="*",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        self.repository.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="LambdaPulls",
+                actions=list(PULL_ACTIONS),
+                principals=[iam.ServicePrincipal("lambda.amazonaws.com")],
+                conditions={
+                    "ArnLike": {"aws:SourceArn": functions},
+                    "StringEquals": {"aws:SourceAccount": stack.account},
+                },
+            )
+        )

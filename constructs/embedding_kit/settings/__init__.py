@@ -1,0 +1,53 @@
+"""The typed settings of an environment, one concept a file: pure values, no CDK, no file read.
+
+The same values configure the constructs in anybody's app and come out of `environments/*.toml`.
+Each is frozen, refuses an unknown key, and refuses what AWS would refuse later or bill silently.
+"""
+
+from embedding_kit.settings.base import Duration, Settings
+from embedding_kit.settings.callers import Callers
+from embedding_kit.settings.cold_start import (
+    ColdStart,
+    OnDemand,
+    Provisioned,
+    ScheduledCapacity,
+    SnapStart,
+)
+from embedding_kit.settings.function import FunctionSettings
+from embedding_kit.settings.model import Model
+from embedding_kit.settings.observability import AlarmSettings, Budget
+from embedding_kit.settings.release import (
+    AliasExperiment,
+    AllAtOnce,
+    Canary,
+    Experiment,
+    Linear,
+    Release,
+    WeightedExperiment,
+)
+from embedding_kit.settings.repository import RepositorySettings
+from embedding_kit.settings.together import check_together
+
+__all__ = [
+    "AlarmSettings",
+    "AliasExperiment",
+    "AllAtOnce",
+    "Budget",
+    "Callers",
+    "Canary",
+    "ColdStart",
+    "Duration",
+    "Experiment",
+    "FunctionSettings",
+    "Linear",
+    "Model",
+    "OnDemand",
+    "Provisioned",
+    "Release",
+    "RepositorySettings",
+    "ScheduledCapacity",
+    "Settings",
+    "SnapStart",
+    "WeightedExperiment",
+    "check_together",
+]

@@ -1,0 +1,60 @@
+"""What all settings share: frozen, closed to unknown keys, strict about types; and durations."""
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic_core import PydanticCustomError
+
+__all__ = ["Duration", "Settings", "allowed", "refuse", "written"]
+
+#: Milliseconds of each unit, the largest first.
+_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+_DURATION = re.compile(r"([1-9][0-9]*)(ms|s|m|h|d)")
+_DURATION_ALLOWED = 'a whole number and a unit of ms, s, m, h or d, such as "30s"'
+
+
+class Settings(BaseModel):
+    """A group of settings. Frozen; an unknown key or a value of another type is an error."""
+
+    # Strict: TOML has types, so "2048" for a number is a mistake to be shown, not to be mended.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def refuse(rule: str, *, found: object, allowed: str) -> PydanticCustomError:
+    """Build the error of a rule that spans more than one value or that a type cannot say.
+
+    Args:
+        rule: Why it is refused, as a sentence without a full stop.
+        found: The value, or the values, that break the rule.
+        allowed: What would be accepted.
+    """
+    context: dict[str, object] = {"rule": rule, "found": found, "allowed": allowed}
+    return PydanticCustomError("rule", "{rule}; found: {found}; allowed: {allowed}", context)
+
+
+class allowed:  # noqa: N801 - an annotation, written as one
+    """Say in words which values a field allows, for errors and the table, where its type cannot."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+
+def written(span: timedelta) -> str:
+    """Write a duration as the settings write it, in the largest unit that is exact."""
+    milliseconds = round(span.total_seconds() * 1000)
+    unit = next(unit for unit, size in _UNITS.items() if milliseconds % size == 0)
+    return f"{milliseconds // _UNITS[unit]}{unit}"
+
+
+def _parse(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise refuse("a duration is expected", found=value, allowed=_DURATION_ALLOWED)
+    return timedelta(milliseconds=int(match[1]) * _UNITS[match[2]])
+
+
+Duration = Annotated[timedelta, BeforeValidator(_parse), allowed(_DURATION_ALLOWED)]

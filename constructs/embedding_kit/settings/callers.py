@@ -1,0 +1,37 @@
+"""Who may call the endpoint. Nobody by default."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from embedding_kit.settings.base import Settings, allowed
+
+__all__ = ["Callers"]
+
+_Role = Annotated[
+    str,
+    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$"),
+    allowed("a role's ARN such as arn:aws:iam::111122223333:role/search"),
+]
+_Account = Annotated[
+    str, Field(pattern=r"^[0-9]{12}$"), allowed("an account number of 12 digits, as text")
+]
+_Organisation = Annotated[
+    str, Field(pattern=r"^o-[a-z0-9]{10,32}$"), allowed("an organisation's id such as o-a1b2c3d4e5")
+]
+
+
+class Callers(Settings):
+    """The principals that may call the endpoint's URL."""
+
+    roles: tuple[_Role, ...] = Field(
+        default=(), strict=False, description="Roles that may call, by ARN."
+    )
+    accounts: tuple[_Account, ...] = Field(
+        default=(),
+        strict=False,
+        description="Accounts that may call. Another account then lets its own roles do so.",
+    )
+    organisation: _Organisation | None = Field(
+        default=None, description="The organisation all of whose accounts may call."
+    )

@@ -1,0 +1,149 @@
+"""What is done about cold starts: nothing, a snapshot, or environments kept ready.
+
+Sources: https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html,
+https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html,
+https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-using-cron-expressions.html
+"""
+
+import re
+from typing import Annotated, Literal, Self
+from zoneinfo import available_timezones
+
+from pydantic import Field, field_validator, model_validator
+
+from embedding_kit.settings.base import Settings, allowed, refuse
+
+__all__ = ["ColdStart", "OnDemand", "Provisioned", "ScheduledCapacity", "SnapStart"]
+
+_SCHEDULE = re.compile(
+    r"(cron\(\S+( \S+){5}\)|rate\([1-9][0-9]* (minutes?|hours?|days?)\)|at\([0-9T:-]+\))"
+)
+_SCHEDULE_ALLOWED = (
+    'an expression of six fields such as "cron(0 8 ? * MON-FRI *)", or rate(...) or at(...)'
+)
+_ZONE_ALLOWED = "an IANA time zone such as Europe/Berlin"
+_FLOOR = "a floor of 0 is refused by the next deploy, for it removes what the floor stands on"
+
+
+class OnDemand(Settings):
+    """Environments start when a request needs one."""
+
+    kind: Literal["none"] = Field(default="none", description="Every environment starts on demand.")
+
+
+class SnapStart(Settings):
+    """Environments are restored from a snapshot taken when a version is published."""
+
+    kind: Literal["snapstart"] = Field(
+        default="snapstart", description="Environments are restored from a snapshot of a warm one."
+    )
+
+
+class ScheduledCapacity(Settings):
+    """A floor, a ceiling or both that start to hold at a time of day, or once."""
+
+    name: Annotated[
+        str,
+        Field(pattern=r"^[a-z][a-z0-9-]{0,62}$"),
+        allowed("lower-case letters, digits and hyphens"),
+    ] = Field(description="What this time is called, such as `workday`.")
+    at: Annotated[str, allowed(_SCHEDULE_ALLOWED)] = Field(
+        description="When it starts to hold, as Application Auto Scaling writes schedules."
+    )
+    time_zone: Annotated[str, allowed(_ZONE_ALLOWED)] = Field(
+        default="Etc/UTC", description="The time zone that the schedule is read in."
+    )
+    minimum: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="From then on, environments kept ready at the least."
+    )
+    maximum: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="From then on, environments kept ready at the most."
+    )
+
+    @field_validator("minimum", mode="before")
+    @classmethod
+    def _floor_above_zero(cls, value: object) -> object:
+        if value == 0:
+            raise refuse(_FLOOR, found=0, allowed="1 or more")
+        return value
+
+    @field_validator("at")
+    @classmethod
+    def _schedule_readable(cls, value: str) -> str:
+        if _SCHEDULE.fullmatch(value) is None:
+            raise refuse("a schedule is expected", found=value, allowed=_SCHEDULE_ALLOWED)
+        return value
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone_known(cls, value: str) -> str:
+        if value not in available_timezones():
+            raise refuse("a time zone is expected", found=value, allowed=_ZONE_ALLOWED)
+        return value
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.minimum is None and self.maximum is None:
+            raise refuse(
+                "a scheduled capacity changes a bound",
+                found="neither minimum nor maximum",
+                allowed="one of them or both",
+            )
+        _check_bounds(self.minimum, self.maximum)
+        return self
+
+
+class Provisioned(Settings):
+    """Environments are kept ready, as many as the use of the last minutes asks for."""
+
+    kind: Literal["provisioned"] = Field(
+        default="provisioned", description="Environments are kept ready and billed while they are."
+    )
+    target_utilization: Annotated[float, Field(ge=0.1, le=0.9)] = Field(
+        default=0.7, description="The share of ready environments that should be busy."
+    )
+    minimum: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="Environments kept ready at the least."
+    )
+    maximum: Annotated[int, Field(ge=1)] = Field(
+        default=10, description="Environments kept ready at the most."
+    )
+    schedule: tuple[ScheduledCapacity, ...] = Field(
+        default=(), strict=False, description="Times of day with other bounds, any number of them."
+    )
+
+    @field_validator("minimum", mode="before")
+    @classmethod
+    def _floor_above_zero(cls, value: object) -> object:
+        if value == 0:
+            raise refuse(_FLOOR, found=0, allowed="1 or more")
+        return value
+
+    @model_validator(mode="after")
+    def _bounds_ordered(self) -> Self:
+        _check_bounds(self.minimum, self.maximum)
+        names = [entry.name for entry in self.schedule]
+        if len(set(names)) < len(names):
+            raise refuse(
+                "each scheduled capacity has a name of its own",
+                found=", ".join(names),
+                allowed="different names",
+            )
+        return self
+
+    @property
+    def ceiling(self) -> int:
+        """The most environments that any bound, scheduled or not, may keep ready."""
+        return max(self.maximum, *(e.maximum or e.minimum or 1 for e in self.schedule), 1)
+
+
+ColdStart = Annotated[OnDemand | SnapStart | Provisioned, Field(discriminator="kind")]
+
+
+def _check_bounds(minimum: int | None, maximum: int | None) -> None:
+    if minimum is not None and maximum is not None and minimum > maximum:
+        raise refuse(
+            "the floor is not above the ceiling",
+            found=f"minimum = {minimum}, maximum = {maximum}",
+            allowed="minimum up to maximum",
+        )

@@ -1,0 +1,99 @@
+"""The Lambda function's size and limits, within AWS's own.
+
+Limits: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+"""
+
+from datetime import timedelta
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from embedding_kit.settings.base import Duration, Settings, allowed, refuse, written
+
+__all__ = ["RETENTION_DAYS", "UNRESERVED_MINIMUM", "FunctionSettings"]
+
+#: What CloudWatch Logs accepts (PutRetentionPolicy).
+RETENTION_DAYS = (
+    1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180,
+    365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+)  # fmt: skip
+#: Lambda keeps this many of the account's concurrency for functions that reserve none.
+UNRESERVED_MINIMUM = 100
+#: A megabyte more than the handler would ever send back is refused by the function URL anyway.
+_PAYLOAD_CHARACTERS = 6_000_000
+
+
+class FunctionSettings(Settings):
+    """Memory, time, disk, logs and concurrency of the function, and the limits of a request."""
+
+    memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
+        default=2048, description="Memory in MB; 1769 MB are one virtual CPU."
+    )
+    timeout: Duration = Field(
+        default=timedelta(seconds=30), description="The longest a request may take, 1s to 15m."
+    )
+    ephemeral_storage_mb: Annotated[int, Field(ge=512, le=10240)] = Field(
+        default=512, description="Size of /tmp in MB. The embedder writes nothing there."
+    )
+    log_retention_days: Annotated[
+        int, allowed("one of " + ", ".join(str(days) for days in RETENTION_DAYS))
+    ] = Field(default=30, description="Days until a log line is deleted.")
+    reserved_concurrency: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="The most requests that run at once; further ones get 429. "
+        "Taken from the account's quota for this function alone.",
+    )
+    account_concurrency: Annotated[int, Field(ge=1)] = Field(
+        default=1000,
+        description="The account's quota of concurrent executions here, as AWS granted it.",
+    )
+    truncate: Literal["refuse", "right", "left"] = Field(
+        default="refuse",
+        description="What happens to a text over the model's limit where the request does not say.",
+    )
+    max_characters: Annotated[int, Field(ge=1, le=_PAYLOAD_CHARACTERS)] | None = Field(
+        default=None,
+        description="The longest text in characters; the embedder's default if unset.",
+    )
+    cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
+        default=None,
+        description="Vectors kept for repeated texts, 0 for none; the embedder's default if unset.",
+    )
+    threads: Annotated[int, Field(ge=1, le=6)] | None = Field(
+        default=None, description="Threads of the model's run; one per virtual CPU if unset."
+    )
+
+    @field_validator("timeout")
+    @classmethod
+    def _timeout_in_range(cls, value: timedelta) -> timedelta:
+        if not timedelta(seconds=1) <= value <= timedelta(minutes=15):
+            raise refuse(
+                "a Lambda function runs that long at most",
+                found=written(value),
+                allowed="1s to 15m",
+            )
+        return value
+
+    @field_validator("log_retention_days")
+    @classmethod
+    def _retention_known(cls, value: int) -> int:
+        if value not in RETENTION_DAYS:
+            listed = ", ".join(str(days) for days in RETENTION_DAYS)
+            raise refuse(
+                "CloudWatch Logs keeps logs for certain spans only",
+                found=value,
+                allowed=f"one of {listed}",
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _reservation_fits_account(self) -> Self:
+        most = self.account_concurrency - UNRESERVED_MINIMUM
+        if self.reserved_concurrency is not None and self.reserved_concurrency > most:
+            raise refuse(
+                f"Lambda keeps {UNRESERVED_MINIMUM} of the account's concurrency unreserved",
+                found=f"reserved_concurrency = {self.reserved_concurrency} "
+                f"of account_concurrency = {self.account_concurrency}",
+                allowed=f"1 to {most}" if most >= 1 else "none; ask AWS for a higher quota first",
+            )
+        return self

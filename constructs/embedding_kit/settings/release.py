@@ -1,0 +1,111 @@
+"""How a new version takes over the traffic, and how two versions are compared.
+
+Source: https://docs.aws.amazon.com/codedeploy/latest/userguide/deployment-configurations.html
+"""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from embedding_kit.settings.base import Duration, Settings, allowed, refuse, written
+
+__all__ = [
+    "AliasExperiment",
+    "AllAtOnce",
+    "Canary",
+    "Experiment",
+    "Linear",
+    "Release",
+    "WeightedExperiment",
+]
+
+_VERSION = allowed("the number of a published version, such as 12")
+
+
+class _AnyRelease(Settings):
+    allow_vector_space_change: bool = Field(
+        default=False,
+        description="Whether a version whose vectors cannot be compared with the old ones may be "
+        "released. Every stored vector must be made again then.",
+    )
+
+
+class AllAtOnce(_AnyRelease):
+    """All traffic moves at once, after the new version has been warmed and checked."""
+
+    kind: Literal["all-at-once"] = Field(
+        default="all-at-once", description="All traffic moves at once."
+    )
+
+
+class _Stepwise(_AnyRelease):
+    percent: Annotated[int, Field(ge=1, le=99)] = Field(
+        default=10, description="Percent of the traffic that a step moves."
+    )
+    interval: Duration = Field(default=timedelta(minutes=5), description="Time between two steps.")
+
+    @field_validator("interval")
+    @classmethod
+    def _whole_minutes(cls, value: timedelta) -> timedelta:
+        # CodeDeploy counts in minutes and gives a deployment two days.
+        if value % timedelta(minutes=1) or not timedelta(minutes=1) <= value <= timedelta(days=2):
+            raise refuse(
+                "CodeDeploy shifts traffic by the minute",
+                found=written(value),
+                allowed="whole minutes, 1m to 2d",
+            )
+        return value
+
+
+class Canary(_Stepwise):
+    """A part of the traffic moves first, the rest after the interval."""
+
+    kind: Literal["canary"] = Field(default="canary", description="A part first, then the rest.")
+
+
+class Linear(_Stepwise):
+    """An equal part of the traffic moves at every interval."""
+
+    kind: Literal["linear"] = Field(default="linear", description="Equal parts, one an interval.")
+
+
+Release = Annotated[AllAtOnce | Canary | Linear, Field(discriminator="kind")]
+
+
+class WeightedExperiment(Settings):
+    """A part of the alias's traffic goes to another published version of the same vector space."""
+
+    kind: Literal["weights"] = Field(
+        default="weights", description="One URL, traffic divided by weight."
+    )
+    version: Annotated[int, Field(ge=1), _VERSION] = Field(
+        description="The other published version."
+    )
+    percent: Annotated[float, Field(gt=0, lt=100)] = Field(
+        description="Percent of the requests that go to the other version."
+    )
+
+
+class AliasExperiment(Settings):
+    """Another published version has an alias and a URL of its own; callers divide the traffic."""
+
+    kind: Literal["alias"] = Field(default="alias", description="A second alias with its own URL.")
+    version: Annotated[int, Field(ge=1), _VERSION] = Field(
+        description="The other published version."
+    )
+    alias: Annotated[
+        str,
+        Field(pattern=r"^[a-z][a-z0-9-]{0,62}$"),
+        allowed("lower-case letters, digits and hyphens"),
+    ] = Field(default="candidate", description="The second alias's name.")
+
+    @field_validator("alias")
+    @classmethod
+    def _not_live(cls, value: str) -> str:
+        if value == "live":
+            raise refuse("the first alias has that name", found=value, allowed="any other name")
+        return value
+
+
+Experiment = Annotated[WeightedExperiment | AliasExperiment, Field(discriminator="kind")]

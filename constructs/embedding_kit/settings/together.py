@@ -1,0 +1,88 @@
+"""The rules that span several settings: what AWS refuses later, or bills silently.
+
+Sources: https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html (limitations),
+https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html,
+https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html
+"""
+
+from embedding_kit.settings.base import refuse
+from embedding_kit.settings.cold_start import ColdStart, Provisioned, SnapStart
+from embedding_kit.settings.function import UNRESERVED_MINIMUM, FunctionSettings
+from embedding_kit.settings.release import AllAtOnce, Experiment, Release, WeightedExperiment
+
+__all__ = ["SNAPSTART_STORAGE_MB", "check_together"]
+
+#: SnapStart copies /tmp into the snapshot and takes no more than the smallest one.
+SNAPSTART_STORAGE_MB = 512
+
+
+def check_together(
+    *,
+    function: FunctionSettings,
+    cold_start: ColdStart,
+    release: Release,
+    experiment: Experiment | None,
+) -> None:
+    """Refuse combinations that a deploy would fail on, or that would bill for nothing.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, what was found and what is allowed.
+    """
+    if isinstance(cold_start, SnapStart):
+        _check_snapstart(function, experiment)
+    if isinstance(cold_start, Provisioned):
+        _check_provisioned(function, cold_start, release, experiment)
+    if isinstance(experiment, WeightedExperiment) and not isinstance(release, AllAtOnce):
+        raise refuse(
+            "CodeDeploy owns the alias's weights while it shifts traffic",
+            found=f'release.kind = "{release.kind}" with experiment.kind = "weights"',
+            allowed='release.kind = "all-at-once", or experiment.kind = "alias"',
+        )
+
+
+def _check_snapstart(function: FunctionSettings, experiment: Experiment | None) -> None:
+    if function.ephemeral_storage_mb > SNAPSTART_STORAGE_MB:
+        raise refuse(
+            f"SnapStart takes no /tmp over {SNAPSTART_STORAGE_MB} MB",
+            found=f"function.ephemeral_storage_mb = {function.ephemeral_storage_mb}",
+            allowed=f'{SNAPSTART_STORAGE_MB}, or another cold_start.kind than "snapstart"',
+        )
+    if experiment is not None:
+        raise refuse(
+            "with SnapStart every kept version is billed, so old ones are not kept to compare with",
+            found=f'experiment.kind = "{experiment.kind}" with cold_start.kind = "snapstart"',
+            allowed="no experiment, or another cold_start.kind",
+        )
+
+
+def _check_provisioned(
+    function: FunctionSettings,
+    cold_start: Provisioned,
+    release: Release,
+    experiment: Experiment | None,
+) -> None:
+    if isinstance(experiment, WeightedExperiment):
+        raise refuse(
+            "an alias with provisioned concurrency takes no weights",
+            found='experiment.kind = "weights" with cold_start.kind = "provisioned"',
+            allowed='experiment.kind = "alias", or another cold_start.kind',
+        )
+    if not isinstance(release, AllAtOnce):
+        raise refuse(
+            "an alias with provisioned concurrency takes no weights, which a stepwise release needs",
+            found=f'release.kind = "{release.kind}" with cold_start.kind = "provisioned"',
+            allowed='release.kind = "all-at-once", or another cold_start.kind',
+        )
+    if function.reserved_concurrency is not None:
+        most, of = function.reserved_concurrency, "function.reserved_concurrency"
+    else:
+        most, of = (
+            function.account_concurrency - UNRESERVED_MINIMUM,
+            "function.account_concurrency less 100",
+        )
+    if cold_start.ceiling > most:
+        raise refuse(
+            "no more environments can be kept ready than may run at once",
+            found=f"a maximum of {cold_start.ceiling}",
+            allowed=f"up to {most}, which is {of}",
+        )

@@ -1,0 +1,49 @@
+"""The stack of the endpoint. Its image is published into the environment's own repository."""
+
+from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from aws_cdk import Environment as Where
+from constructs import Construct
+
+from embedding_kit.endpoint import EmbeddingEndpoint
+from embedding_kit.environment import Environment
+
+__all__ = ["EndpointStack"]
+
+
+class EndpointStack(Stack):
+    """The endpoint of one environment.
+
+    Attributes:
+        endpoint: The endpoint, for the stacks that watch it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        environment: Environment,
+        repository_name: str,
+        env: Where,
+    ) -> None:
+        """Make the stack."""
+        super().__init__(
+            scope,
+            id,
+            env=env,
+            description=f"Embedding Kit, {environment.name}: endpoint",
+            synthesizer=DefaultStackSynthesizer(image_assets_repository_name=repository_name),
+        )
+        self.endpoint = EmbeddingEndpoint(
+            self,
+            "Endpoint",
+            model=environment.model,
+            function=environment.function,
+            cold_start=environment.cold_start,
+            release=environment.release,
+            experiment=environment.experiment,
+            callers=environment.callers,
+            name=environment.name,
+        )
+        CfnOutput(self, "Url", value=self.endpoint.url.url)
+        CfnOutput(self, "AliasArn", value=self.endpoint.alias.function_arn)

@@ -1,0 +1,48 @@
+"""All stacks of one environment, their names, their order and their tags."""
+
+import aws_cdk as cdk
+
+from embedding_kit.environment import Environment
+from stacks.endpoint_stack import EndpointStack
+from stacks.repository_stack import RepositoryStack
+
+__all__ = ["COST_TAG", "EnvironmentStacks"]
+
+#: The tag that costs are allocated by; its value is the environment's name. It must be activated
+#: once in the account's billing console.
+COST_TAG = "EmbeddingKit"
+
+
+class EnvironmentStacks:
+    """Builds the stacks of an environment under an app.
+
+    Attributes:
+        repository: The stack of the image repository.
+        endpoint: The stack of the endpoint.
+    """
+
+    def __init__(self, app: cdk.App, environment: Environment) -> None:
+        """Build them.
+
+        Args:
+            app: The app to build under.
+            environment: What the environment's file says.
+        """
+        where = cdk.Environment(account=environment.account, region=environment.region)
+        prefix = f"EmbeddingKit-{environment.name}"
+        self.repository = RepositoryStack(
+            app, f"{prefix}-Repository", environment=environment, env=where
+        )
+        self.endpoint = EndpointStack(
+            app,
+            f"{prefix}-Endpoint",
+            environment=environment,
+            repository_name=self.repository.repository_name,
+            env=where,
+        )
+        self.endpoint.add_stack_dependency(
+            self.repository, "the image is published into the repository"
+        )
+        tags = {"Project": "embedding-kit", COST_TAG: environment.name} | environment.tags
+        for key, value in tags.items():
+            cdk.Tags.of(app).add(key, value)

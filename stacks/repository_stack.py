@@ -1,0 +1,36 @@
+"""The stack of the image repository, deployed before anything is published into it."""
+
+from aws_cdk import CfnOutput, Stack
+from aws_cdk import Environment as Where
+from constructs import Construct
+
+from embedding_kit.environment import Environment
+from embedding_kit.repository import EmbeddingRepository
+
+__all__ = ["RepositoryStack"]
+
+
+class RepositoryStack(Stack):
+    """The repository of one environment's images.
+
+    Attributes:
+        repository_name: The repository's name, as plain text: it stands in the asset's address.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        environment: Environment,
+        env: Where,
+    ) -> None:
+        """Make the stack."""
+        super().__init__(
+            scope, id, env=env, description=f"Embedding Kit, {environment.name}: image repository"
+        )
+        self.repository_name = f"embedding-kit-{environment.name}"
+        made = EmbeddingRepository(
+            self, "Repository", name=self.repository_name, settings=environment.repository
+        )
+        CfnOutput(self, "RepositoryUri", value=made.repository.repository_uri)
