@@ -1,0 +1,49 @@
+"""Keeps the vectors of inputs that may come again: a bounded, least-recently-used cache."""
+
+from collections import OrderedDict
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["VectorCache"]
+
+Vector = npt.NDArray[np.float32]
+
+
+class VectorCache:
+    """Full-size vectors by the token ids that they are the embedding of.
+
+    One cache serves one artifact, so that its keys can never meet those of another vector space.
+    Equal ids give equal vectors, whatever prompt or truncation led to them.
+
+    Args:
+        entries: the most vectors to keep; 0 keeps none.
+    """
+
+    def __init__(self, entries: int) -> None:
+        self._entries = entries
+        self._vectors: OrderedDict[bytes, Vector] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def get(self, key: bytes) -> Vector | None:
+        """Return a vector and make it the most recently used one."""
+        vector = self._vectors.get(key)
+        if vector is not None:
+            self._vectors.move_to_end(key)
+        return vector
+
+    def put(self, key: bytes, vector: Vector) -> None:
+        """Keep a vector; the least recently used one goes if there is no room."""
+        if not self._entries:
+            return
+        # A copy of its own: a row would keep the whole batch's array alive.
+        self._vectors[key] = vector.copy()
+        self._vectors.move_to_end(key)
+        if len(self._vectors) > self._entries:
+            self._vectors.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._vectors.clear()

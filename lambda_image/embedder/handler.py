@@ -1,0 +1,44 @@
+"""Lambda's entry: `handler(event, context)`.
+
+The environment is read and the service put together once, when the module is imported: that is the
+cold start. What fails then fails the start, with a message that says what to do.
+"""
+
+import os
+import time
+from typing import Any
+
+from embedder.errors import ClientError
+from embedder.function_url import request_from_event, response_to_event
+from embedder.service import Service, build_service
+from embedder.settings import Settings
+
+__all__ = ["handler"]
+
+#: Kept from Lambda's timeout, to render the answer and send it.
+_RESERVE_SECONDS = 0.25
+
+
+def answer_event(service: Service, event: Any, context: Any) -> dict[str, Any]:
+    """Turn one invocation into one answer, whatever it was."""
+    request_id = str(getattr(context, "aws_request_id", "") or "")
+    try:
+        request = request_from_event(event, request_id=request_id, deadline=_deadline(context))
+    except ClientError as error:
+        return response_to_event(service.refuse(error, request_id))
+    return response_to_event(service.answer(request))
+
+
+def _deadline(context: Any) -> float | None:
+    remaining = getattr(context, "get_remaining_time_in_millis", None)
+    if remaining is None:
+        return None
+    return float(time.monotonic() + remaining() / 1000 - _RESERVE_SECONDS)
+
+
+_service = build_service(Settings.from_env(os.environ))
+
+
+def handler(event: Any, context: Any) -> dict[str, Any]:
+    """Answer a Function URL's event."""
+    return answer_event(_service, event, context)

@@ -1,0 +1,39 @@
+"""An HTTP request and its response, as plain values: what stands between Lambda and the service."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["MAX_REQUEST_BYTES", "MAX_RESPONSE_BYTES", "Request", "Response"]
+
+#: Lambda's limit on the payload of a synchronous invocation: 6 MB.
+#: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+MAX_REQUEST_BYTES = 6 * 1024 * 1024
+#: What Lambda says when an answer is over the same 6 MB: "Response payload size exceeded maximum
+#: allowed payload size (6291556 bytes)". It counts the whole JSON envelope.
+MAX_RESPONSE_BYTES = 6_291_556
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request.
+
+    `method` is in capitals, names of `headers` in lower case, `query` is the raw string after `?`.
+    `deadline` is the `time.monotonic()` at which Lambda would cut the request off, if any.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    query: str = ""
+    id: str = ""
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One HTTP response; `body` is UTF-8."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,392 @@
+"""Types of JSON values: each checks a value and describes itself.
+
+The same objects validate the requests and make the OpenAPI document, so the two cannot disagree. An
+error names the field, what is allowed and what was found; of a value that may be somebody's text it
+tells the kind and the length only.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from embedder.errors import EmptyInputError, InvalidFieldError, MalformedBodyError
+
+__all__ = [
+    "Boolean",
+    "Choice",
+    "Field",
+    "Integer",
+    "JsonType",
+    "Nothing",
+    "Object",
+    "OneOf",
+    "String",
+    "found",
+    "parse_object",
+]
+
+#: The longest list of names that an error spells out.
+_LISTED = 40
+#: What may be quoted in an error: a name, too short and too plain to be anybody's text.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,39}\Z")
+#: Every JSON string of a document, in order, with the colon that makes it a key.
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"(\s*:)?', re.DOTALL)
+
+
+class JsonType:
+    """A kind of JSON value."""
+
+    @property
+    def allowed(self) -> str:
+        """What is allowed, for an error message: "must be …"."""
+        raise NotImplementedError
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema (2020-12) of exactly the values that `check` takes."""
+        raise NotImplementedError
+
+    def check(self, value: object, name: str) -> Any:
+        """Return the value as the embedder uses it; `name` is the field's.
+
+        Raises:
+            InvalidFieldError: if it is not allowed.
+        """
+        raise NotImplementedError
+
+    def refuse(self, value: object, name: str) -> InvalidFieldError:
+        """Make the error for a value that is not allowed."""
+        return InvalidFieldError(
+            f'"{name}" must be {self.allowed}; found {found(value)}.', field=name
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean(JsonType):
+    """True or false."""
+
+    @property
+    def allowed(self) -> str:
+        """See `JsonType`."""
+        return "true or false"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """See `JsonType`."""
+        return {"type": "boolean"}
+
+    def check(self, value: object, name: str) -> bool:
+        """See `JsonType`."""
+        if value is True or value is False:
+            return value
+        raise self.refuse(value, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Integer(JsonType):
+    """A whole number in a range; true, false and 1.0 are none."""
+
+    minimum: int
+    maximum: int
+
+    @property
+    def allowed(self) -> str:
+        """See `JsonType`."""
+        return f"a whole number from {self.minimum} to {self.maximum}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """See `JsonType`."""
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
+
+    def check(self, value: object, name: str) -> int:
+        """See `JsonType`."""
+        if type(value) is int and self.minimum <= value <= self.maximum:
+            return value
+        raise self.refuse(value, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(JsonType):
+    """One of a few values, all strings or all whole numbers.
+
+    With `any_case`, `Left`, `left` and `LEFT` are the same, and the value is given in the case that
+    stands here.
+    """
+
+    values: tuple[str, ...] | tuple[int, ...]
+    any_case: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """See `JsonType`."""
+        shown = [str(orjson.dumps(value), "utf-8") for value in self.values[:_LISTED]]
+        if len(self.values) > _LISTED:
+            shown.append(f"… ({len(self.values)} in all)")
+        return shown[0] if len(shown) == 1 else f"one of {', '.join(shown)}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """See `JsonType`."""
+        kind = "integer" if isinstance(self.values[0], int) else "string"
+        if not self.any_case:
+            return {"type": kind, "enum": list(self.values)}
+        # JSON Schema has no case-insensitive enumeration.
+        either = "|".join(
+            "".join(
+                f"[{c.upper()}{c.lower()}]" if c.isalpha() else re.escape(c) for c in str(value)
+            )
+            for value in self.values
+        )
+        return {"type": "string", "pattern": f"^({either})$"}
+
+    def check(self, value: object, name: str) -> Any:
+        """See `JsonType`."""
+        # True equals 1: the type must fit too.
+        if type(value) is type(self.values[0]):
+            if value in self.values:
+                return value
+            if self.any_case:
+                folded = str(value).lower()
+                for candidate in self.values:
+                    if str(candidate).lower() == folded:
+                        return candidate
+        raise self.refuse(value, name)
+
+
+@dataclass(frozen=True, slots=True)
+class String(JsonType):
+    """A string of at most so many characters."""
+
+    max_characters: int = 1024
+
+    @property
+    def allowed(self) -> str:
+        """See `JsonType`."""
+        return f"a string of at most {self.max_characters} characters"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """See `JsonType`."""
+        return {"type": "string", "maxLength": self.max_characters}
+
+    def check(self, value: object, name: str) -> str:
+        """See `JsonType`."""
+        if isinstance(value, str) and len(value) <= self.max_characters:
+            return value
+        raise self.refuse(value, name)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(JsonType):
+    """A value of any of several types; the first that takes it decides."""
+
+    types: tuple[JsonType, ...]
+
+    @property
+    def allowed(self) -> str:
+        """See `JsonType`."""
+        return ", or ".join(kind.allowed for kind in self.types)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """See `JsonType`."""
+        return {"anyOf": [kind.schema for kind in self.types]}
+
+    def check(self, value: object, name: str) -> Any:
+        """See `JsonType`."""
+        for kind in self.types:
+            try:
+                return kind.check(value, name)
+            except InvalidFieldError:
+                continue
+        raise self.refuse(value, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing(JsonType):
+    """A value that this model does not allow at all; `why` says why."""
+
+    why: str
+
+    @property
+    def allowed(self) -> str:
+        """See `JsonType`."""
+        return f"null or absent ({self.why})"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """See `JsonType`."""
+        return {"type": "null"}
+
+    def check(self, value: object, name: str) -> Any:
+        """See `JsonType`."""
+        raise self.refuse(value, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of an object. A field that is null counts as absent, unless it is required."""
+
+    name: str
+    type: JsonType
+    description: str
+    required: bool = False
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Object(JsonType):
+    """An object of known fields; what is not known is refused, as it would silently do nothing."""
+
+    fields: tuple[Field, ...]
+    #: A rule between fields, for the document: JSON Schema keywords.
+    rule: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def allowed(self) -> str:
+        """See `JsonType`."""
+        names = ", ".join(f'"{field.name}"' for field in self.fields)
+        return f"an object with the fields {names}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """See `JsonType`."""
+        properties = {}
+        for entry in self.fields:
+            described = dict(entry.type.schema)
+            if not entry.required and described.get("type") != "null":
+                described = {"anyOf": [described, {"type": "null"}]}
+            described["description"] = entry.description
+            if entry.default is not None:
+                described["default"] = entry.default
+            properties[entry.name] = described
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": [field.name for field in self.fields if field.required],
+            "additionalProperties": False,
+            **self.rule,
+        }
+
+    def check(self, value: object, name: str = "") -> dict[str, Any]:
+        """Return every field's value by name; a field that is absent has its default.
+
+        Raises:
+            InvalidFieldError: if a field is unknown, missing or not allowed.
+            EmptyInputError: if a text is empty.
+        """
+        if not isinstance(value, dict):
+            raise self.refuse(value, name)
+        checked: dict[str, Any] = {}
+        known = 0
+        for entry in self.fields:
+            path = f"{name}.{entry.name}" if name else entry.name
+            if entry.name in value:
+                known += 1
+                given = value[entry.name]
+                if given is not None or entry.required:
+                    checked[entry.name] = entry.type.check(given, path)
+                    continue
+            elif entry.required:
+                raise InvalidFieldError(
+                    f'"{path}" is missing; it must be {entry.type.allowed}. Found '
+                    f"{self._names(value)}.",
+                    field=path,
+                )
+            checked[entry.name] = entry.default
+        if known != len(value):
+            raise self._unknown(value, name)
+        return checked
+
+    def _unknown(self, value: dict[str, Any], name: str) -> InvalidFieldError:
+        known = {field.name for field in self.fields}
+        strange = next(key for key in value if key not in known)
+        where = f' in "{name}"' if name else ""
+        allowed = ", ".join(f'"{field.name}"' for field in self.fields)
+        return InvalidFieldError(
+            f"A field{where} is unknown: {_key(strange)}. Allowed: {allowed}.", field=name or None
+        )
+
+    @staticmethod
+    def _names(value: dict[str, Any]) -> str:
+        if not value:
+            return "no field"
+        return "the fields " + ", ".join(_key(key) for key in list(value)[:_LISTED])
+
+
+def found(value: object) -> str:  # noqa: PLR0911 - one return for each kind of JSON value
+    """Say what was found, without telling anybody's text."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value!r}"
+        case str():
+            if _NAME.match(value):
+                return f'"{value}"'
+            return f"a string of {len(value)} characters"
+        case list():
+            return f"a list of {len(value)} items"
+        case _:
+            return "an object"
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Parse a request's body.
+
+    Raises:
+        MalformedBodyError: if it is missing, not UTF-8, not JSON, no object, or has a key twice.
+    """
+    if not body or body.isspace():
+        raise MalformedBodyError("The body is missing; it must be a JSON object. Found 0 bytes.")
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _not_json(body, error) from None
+    if not isinstance(value, dict):
+        raise MalformedBodyError(f"The body must be a JSON object; found {found(value)}.")
+    # orjson keeps the last of two equal keys without a word, so the keys in the text are counted.
+    keys = sum(1 for match in _STRINGS.finditer(body) if match.lastindex)
+    # Most bodies are flat: the walk is for those that are not.
+    if keys != len(value) and keys != _count_keys(value):
+        raise MalformedBodyError(
+            "The body has a key twice in one object; each key is allowed once."
+        )
+    return value
+
+
+def _count_keys(value: object) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(map(_count_keys, value.values()))
+    if isinstance(value, list):
+        return sum(_count_keys(item) for item in value if isinstance(item, list | dict))
+    return 0
+
+
+def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedBodyError:
+    try:
+        body.decode()
+    except UnicodeDecodeError as broken:
+        return MalformedBodyError(
+            f"The body must be UTF-8; byte {broken.start} is not ({broken.reason})."
+        )
+    # The library's message tells the place and the kind of fault, and quotes nothing.
+    return MalformedBodyError(
+        f"The body must be JSON; found {error.msg} at line {error.lineno}, column {error.colno}. "
+        "NaN, Infinity, numbers beyond 64 bits' range and lone surrogates are not JSON."
+    )
+
+
+def _key(name: str) -> str:
+    return f'"{name}"' if _NAME.match(name) else f"a name of {len(name)} characters"
+
+
+def empty(name: str, what: str) -> EmptyInputError:
+    """Make the error for an input without anything to embed."""
+    return EmptyInputError(f'"{name}" must hold text to embed; found {what}.', field=name)

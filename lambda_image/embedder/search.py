@@ -1,0 +1,125 @@
+"""The search index that an image may carry: texts and their vectors, searched by brute force.
+
+A matrix product over 100,000 vectors of 384 floats takes about 10 ms, so nothing cleverer is wanted
+at the sizes that fit into an image; beyond that, S3 Vectors is the place.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from embedder.errors import IndexFolderError
+from embedder.json_fields import JsonFields
+
+__all__ = ["FORMAT_VERSION", "Match", "SearchIndex", "load_index"]
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An entry of the index and the cosine of its angle to the query."""
+
+    text: str
+    index: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchIndex:
+    """Texts and their vectors.
+
+    `vectors` is float32 [n, dimension], rows of length 1, all of `vector_space`.
+    """
+
+    texts: Sequence[str]
+    vectors: npt.NDArray[np.float32]
+    vector_space: str
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the vectors."""
+        return int(self.vectors.shape[1])
+
+    def search(self, query: npt.NDArray[np.float32], num_results: int) -> list[Match]:
+        """Return the entries most similar to a query, best first; equal scores in index order.
+
+        Args:
+            query: float32 [dimension], of length 1, of the index's vector space.
+            num_results: how many to return; all, if there are fewer.
+        """
+        scores = self.vectors @ query
+        count = min(num_results, len(self.texts))
+        if not count:
+            return []
+        best = np.argpartition(-scores, count - 1)[:count]
+        # Rounding may put an equal score on either side of the partition; the order is still fixed.
+        best = best[np.lexsort((best, -scores[best]))]
+        return [
+            Match(text=self.texts[index], index=index, score=float(scores[index]))
+            for index in map(int, best)
+        ]
+
+
+def load_index(folder: Path, *, spaces: Sequence[str]) -> SearchIndex:
+    """Read an index.
+
+    Args:
+        folder: `manifest.json`, `vectors.npy` and `entries.json`.
+        spaces: the vector spaces that the model serves, one per dimension.
+
+    Raises:
+        IndexFolderError: if the folder is not an index, is of a newer format, is incomplete, or
+            holds vectors of a space that the model does not serve.
+    """
+    where = str(folder / "manifest.json")
+    fields = JsonFields(_json(folder / "manifest.json"), where=where, error=IndexFolderError)
+    version = fields.integer("format_version")
+    if version != FORMAT_VERSION:
+        raise IndexFolderError(
+            f"{where} has format_version {version}; this embedder reads {FORMAT_VERSION}."
+        )
+    space = fields.string("vector_space")
+    count = fields.integer("count")
+    if space not in spaces:
+        raise IndexFolderError(
+            f"{where} is of the vector space {space}; the model serves {', '.join(spaces)}. "
+            "Vectors of two spaces cannot be compared: build the index again with this model."
+        )
+    texts = _json(folder / "entries.json")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise IndexFolderError(f"{folder / 'entries.json'} must be a list of strings.")
+    vectors = _vectors(folder / "vectors.npy")
+    shape = (count, int(space.rpartition("/")[2]))
+    if vectors.shape != shape or len(texts) != count:
+        raise IndexFolderError(
+            f"{folder} has {len(texts)} entries and vectors of shape {vectors.shape}; its manifest "
+            f"says {shape}."
+        )
+    return SearchIndex(texts=texts, vectors=vectors, vector_space=space)
+
+
+def _vectors(path: Path) -> npt.NDArray[np.float32]:
+    try:
+        # Mapped, not read: the pages come as the first search wants them.
+        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise IndexFolderError(f"{path} cannot be read as an array: {error}.") from error
+    if vectors.dtype != np.float32 or vectors.ndim != 2:
+        raise IndexFolderError(
+            f"{path} must be float32 [n, dimension]; found {vectors.dtype} {vectors.shape}."
+        )
+    return vectors  # type: ignore[no-any-return]
+
+
+def _json(path: Path) -> object:
+    try:
+        return orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise IndexFolderError(f"{path} cannot be read ({error.strerror}).") from error
+    except orjson.JSONDecodeError as error:
+        raise IndexFolderError(f"{path} is not JSON: {error}.") from error

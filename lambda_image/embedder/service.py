@@ -1,0 +1,165 @@
+"""Routes a request to its dialect, through the engine, to a response.
+
+`ROUTES` is the one table of what is served where.
+"""
+
+import time
+from os import urandom
+from types import TracebackType
+from typing import Any
+
+from embedder.artifact import load_artifact
+from embedder.dialects.native import Embed, Health, Native, Similar
+from embedder.dialects.operation import Dialect, Model, Operation
+from embedder.engine import Engine
+from embedder.errors import (
+    AnswerableError,
+    BodyTooLargeError,
+    ClientError,
+    ServerError,
+    UnknownPathError,
+    WrongMethodError,
+)
+from embedder.http import MAX_REQUEST_BYTES, Request, Response
+from embedder.search import load_index
+from embedder.settings import Settings
+from embedder.telemetry import RequestRecord, Telemetry
+
+__all__ = ["ROUTES", "Service", "build_service"]
+
+#: Path → method → operation.
+ROUTES: dict[str, dict[str, type[Operation]]] = {
+    "/": {"POST": Embed},
+    "/similar": {"POST": Similar},
+    "/health": {"GET": Health},
+}
+
+
+class Service:
+    """Answers requests.
+
+    Args:
+        model: what is served.
+        telemetry: where each request is told of; None tells of none.
+    """
+
+    def __init__(self, model: Model, *, telemetry: Telemetry | None = None) -> None:
+        self.model = model
+        self.telemetry = telemetry
+        operations: dict[type[Operation], Operation] = {}
+        self._routes = {
+            path: {
+                method: operations.setdefault(kind, kind(model)) for method, kind in methods.items()
+            }
+            for path, methods in ROUTES.items()
+        }
+
+    def answer(self, request: Request) -> Response:
+        """Answer a request; whatever happens, there is an answer and a record of it."""
+        record = RequestRecord(id=request.id or new_request_id(), started=time.perf_counter())
+        record.request_bytes = len(request.body)
+        return self._finish(self._answer(request, record), record)
+
+    def refuse(self, error: ClientError, request_id: str) -> Response:
+        """Answer what was no request at all."""
+        record = RequestRecord(id=request_id or new_request_id(), started=time.perf_counter())
+        record.dialect, record.error = Native.name, error.code
+        return self._finish(Native.error(error, record.id), record)
+
+    def _finish(self, response: Response, record: RequestRecord) -> Response:
+        response = Response(
+            status=response.status,
+            body=response.body,
+            headers={**response.headers, "x-request-id": record.id},
+        )
+        record.status = response.status
+        record.response_bytes = len(response.body)
+        if self.telemetry is not None:
+            self.telemetry.write(record)
+        return response
+
+    def _answer(self, request: Request, record: RequestRecord) -> Response:
+        dialect = dialect_of(request.path)
+        record.dialect = dialect.name
+        try:
+            operation = self._route(request)
+            dialect = operation.dialect
+            record.dialect, record.operation = dialect.name, operation.name
+            return operation.handle(request, record)
+        except AnswerableError as error:
+            record.error, record.field = error.code, error.field
+            if isinstance(error, ServerError):
+                record.fault = fault(error.__cause__ or error)
+            return dialect.error(error, record.id)
+        except Exception as error:  # The caller gets an answer, the log the place.
+            record.error = ServerError.code
+            record.fault = fault(error)
+            return dialect.error(ServerError(), record.id)
+
+    def _route(self, request: Request) -> Operation:
+        if len(request.body) > MAX_REQUEST_BYTES:
+            raise BodyTooLargeError(
+                f"The body has {len(request.body)} bytes; at most {MAX_REQUEST_BYTES} are allowed."
+            )
+        methods = self._routes.get(request.path.rstrip("/") or "/")
+        if methods is None:
+            raise UnknownPathError(f"Nothing is served at this path. Served: {served()}.")
+        operation = methods.get(request.method)
+        if operation is None:
+            allowed = ", ".join(methods)
+            raise WrongMethodError(
+                f"This path is served by {allowed}; found {request.method}.",
+                headers={"allow": allowed},
+            )
+        return operation
+
+
+def build_service(settings: Settings) -> Service:
+    """Load the artifact and the index, and put the service together.
+
+    Raises:
+        StartError: if one of them cannot be served.
+    """
+    engine = Engine.load(
+        load_artifact(settings.artifact),
+        threads=settings.threads,
+        truncate=settings.truncate,
+        max_characters=settings.max_characters,
+        cache_entries=settings.cache_entries,
+    )
+    spaces = [engine.vector_space(dimension) for dimension in engine.limits.dimensions]
+    index = None if settings.index is None else load_index(settings.index, spaces=spaces)
+    return Service(Model(engine, index), telemetry=Telemetry(settings))
+
+
+def served() -> str:
+    """List the paths that are served, with their methods."""
+    return ", ".join(f"{method} {path}" for path, methods in ROUTES.items() for method in methods)
+
+
+def dialect_of(_path: str) -> type[Dialect]:
+    """Return the dialect in which to tell of an error at a path that may not be served."""
+    return Native
+
+
+def new_request_id() -> str:
+    """Make an id as Lambda makes them, for a request that came without one."""
+    # From the kernel, not from a generator whose state a snapshot would copy.
+    number = urandom(16).hex()
+    return "-".join((number[:8], number[8:12], number[12:16], number[16:20], number[20:]))
+
+
+def fault(error: BaseException) -> dict[str, Any]:
+    """Tell where an exception came from: classes and places, never a message, which may quote."""
+    places = []
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    cause = error.__cause__
+    return {
+        "type": type(error).__name__,
+        "cause": type(cause).__name__ if cause is not None else None,
+        "trace": places,
+    }

@@ -1,0 +1,107 @@
+"""The embedder's settings: environment variables, parsed once, at the edge.
+
+Nothing else in the embedder reads the environment.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedder.errors import SettingsError
+
+__all__ = ["PREFIX", "TRUNCATIONS", "Settings"]
+
+PREFIX = "EMBEDDING_"
+#: What to do with a text over the model's limit: refuse it, cut its end off, cut its start off.
+TRUNCATIONS = ("refuse", "right", "left")
+#: Lambda gives a function one vCPU for each 1769 MB of memory.
+#: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
+MEGABYTES_PER_VCPU = 1769
+#: 2048 vectors of 768 float32 take 6 MB.
+DEFAULT_CACHE_ENTRIES = 2048
+
+_NAMES = (
+    "EMBEDDING_ARTIFACT",
+    "EMBEDDING_CACHE_ENTRIES",
+    "EMBEDDING_ENVIRONMENT",
+    "EMBEDDING_INDEX",
+    "EMBEDDING_MAX_CHARACTERS",
+    "EMBEDDING_METRICS_NAMESPACE",
+    "EMBEDDING_THREADS",
+    "EMBEDDING_TRUNCATE",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to serve."""
+
+    #: The folder of the compiled model.
+    artifact: Path
+    #: The folder of the search index that the image carries, if it carries one.
+    index: Path | None = None
+    #: Threads of one ONNX run.
+    threads: int = 1
+    #: What happens to a text over the model's limit when the request does not say.
+    truncate: str = "refuse"
+    #: The longest text, in characters. None: computed from the model's limit in tokens.
+    max_characters: int | None = None
+    #: How many vectors are kept for texts that come again; 0 keeps none.
+    cache_entries: int = DEFAULT_CACHE_ENTRIES
+    #: The CloudWatch namespace of the metrics.
+    metrics_namespace: str = "EmbeddingKit"
+    #: The name of the environment that this is deployed to.
+    environment: str = "local"
+    #: The Lambda function's name, as its metrics' dimension.
+    function_name: str = "local"
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> "Settings":
+        """Parse the environment.
+
+        Raises:
+            SettingsError: if a variable with our prefix is unknown, or has a bad value.
+        """
+        unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in _NAMES)
+        if unknown:
+            raise SettingsError(
+                f"Unknown environment variables {', '.join(unknown)}. Allowed: {', '.join(_NAMES)}."
+            )
+        root = Path(environ.get("LAMBDA_TASK_ROOT") or Path(__file__).parents[1])
+        index = environ.get("EMBEDDING_INDEX")
+        carried = root / "index"
+        return cls(
+            artifact=Path(environ.get("EMBEDDING_ARTIFACT") or root / "artifact"),
+            index=Path(index) if index else carried if carried.is_dir() else None,
+            threads=_integer(environ, "EMBEDDING_THREADS", _threads(environ), minimum=1),
+            truncate=_choice(environ, "EMBEDDING_TRUNCATE", TRUNCATIONS),
+            max_characters=_integer(environ, "EMBEDDING_MAX_CHARACTERS", 0, minimum=1) or None,
+            cache_entries=_integer(
+                environ, "EMBEDDING_CACHE_ENTRIES", DEFAULT_CACHE_ENTRIES, minimum=0
+            ),
+            metrics_namespace=environ.get("EMBEDDING_METRICS_NAMESPACE") or "EmbeddingKit",
+            environment=environ.get("EMBEDDING_ENVIRONMENT") or "local",
+            function_name=environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local",
+        )
+
+
+def _threads(environ: Mapping[str, str]) -> int:
+    memory = environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "")
+    # More threads than vCPUs is four times slower, not faster.
+    return max(1, int(memory) // MEGABYTES_PER_VCPU) if memory.isdecimal() else 1
+
+
+def _integer(environ: Mapping[str, str], name: str, default: int, *, minimum: int) -> int:
+    text = environ.get(name)
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal()) or int(text) < minimum:
+        raise SettingsError(f"{name} must be a whole number from {minimum} up; found {text!r}.")
+    return int(text)
+
+
+def _choice(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    text = environ.get(name) or allowed[0]
+    if text not in allowed:
+        raise SettingsError(f"{name} must be one of {', '.join(allowed)}; found {text!r}.")
+    return text

@@ -1,0 +1,163 @@
+"""What a request leaves behind: one line of log and one record of metrics, both JSON on stdout.
+
+Lambda's JSON logging takes lines that are JSON objects as they are; CloudWatch makes metrics of the
+record with `_aws` in it (Embedded Metric Format,
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
+No text, no vector and no message of an error is ever written: an error is told by its kind, its
+field and its place in the code.
+"""
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from embedder.requests import Embeddings
+from embedder.settings import Settings
+
+__all__ = ["RequestRecord", "Telemetry"]
+
+#: EMF takes at most a hundred values of one metric in a record.
+_MOST_VALUES = 100
+_COUNTS = ("Requests", "ColdStarts", "Texts", "Tokens", "BatchSize", "CacheHits")
+_UNITS = {
+    **dict.fromkeys(_COUNTS, "Count"),
+    "TokenizationTime": "Milliseconds",
+    "InferenceTime": "Milliseconds",
+    "PaddingWaste": "Percent",
+}
+_DEFINITIONS = {name: {"Name": name, "Unit": unit} for name, unit in _UNITS.items()}
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """What is known of a request; filled in on its way through the service."""
+
+    id: str
+    #: `time.perf_counter()` at its beginning.
+    started: float
+    dialect: str = "none"
+    operation: str = "none"
+    status: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    embeddings: Embeddings | None = None
+    #: The code and the field of the error that was answered.
+    error: str | None = None
+    field: str | None = None
+    #: Class and place of an unexpected exception, innermost call last.
+    fault: dict[str, Any] | None = None
+
+
+class Telemetry:
+    """Writes the records of one execution environment."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._namespace = settings.metrics_namespace
+        self._function = settings.function_name
+        self._environment = settings.environment
+        #: Set until the first request after a start or a restore has been told of.
+        self.cold = True
+
+    def write(self, record: RequestRecord) -> None:
+        """Write both lines, in one write."""
+        cold, self.cold = self.cold, False
+        now = time.time()
+        lines = _dumps(self._log(record, now, cold)) + _dumps(self._metrics(record, now, cold))
+        sys.stdout.write(lines.decode())
+        sys.stdout.flush()
+
+    def _log(self, record: RequestRecord, now: float, cold: bool) -> dict[str, Any]:
+        line: dict[str, Any] = {
+            "timestamp": _timestamp(now),
+            "level": _level(record.status),
+            "message": "request",
+            "requestId": record.id,
+            "environment": self._environment,
+            "dialect": record.dialect,
+            "operation": record.operation,
+            "status": record.status,
+            "durationMs": _milliseconds(time.perf_counter() - record.started),
+            "coldStart": cold,
+            "requestBytes": record.request_bytes,
+            "responseBytes": record.response_bytes,
+        }
+        if record.embeddings is not None:
+            embeddings = record.embeddings
+            line |= {
+                "vectorSpace": embeddings.vector_space,
+                "texts": len(embeddings.tokens),
+                "tokens": sum(embeddings.tokens),
+                "tokenizationMs": _milliseconds(embeddings.timings.tokenization),
+                "inferenceMs": _milliseconds(embeddings.timings.inference),
+                "runs": len(embeddings.runs),
+                "cacheHits": embeddings.cache_hits,
+                "repeats": embeddings.repeats,
+                "paddingWaste": _waste(embeddings),
+            }
+        if record.error is not None:
+            line["error"] = record.error
+            line["field"] = record.field
+        if record.fault is not None:
+            line["fault"] = record.fault
+        return line
+
+    def _metrics(self, record: RequestRecord, now: float, cold: bool) -> dict[str, Any]:
+        values: dict[str, Any] = {"Requests": 1, "ColdStarts": int(cold)}
+        if record.embeddings is not None:
+            embeddings = record.embeddings
+            values |= {
+                "Texts": len(embeddings.tokens),
+                "Tokens": sum(embeddings.tokens),
+                "TokenizationTime": _milliseconds(embeddings.timings.tokenization),
+                "InferenceTime": _milliseconds(embeddings.timings.inference),
+                "CacheHits": embeddings.cache_hits,
+            }
+            # Without a run there is no batch and no padding: nothing is told, not a zero.
+            if embeddings.runs:
+                values["BatchSize"] = list(embeddings.runs[:_MOST_VALUES])
+                values["PaddingWaste"] = _waste(embeddings)
+        return {
+            "_aws": {
+                "Timestamp": int(now * 1000),
+                "CloudWatchMetrics": [
+                    {
+                        "Namespace": self._namespace,
+                        "Dimensions": [["FunctionName"], ["FunctionName", "Dialect", "Status"]],
+                        "Metrics": [_DEFINITIONS[name] for name in values],
+                    }
+                ],
+            },
+            "FunctionName": self._function,
+            "Dialect": record.dialect,
+            "Status": str(record.status),
+            "requestId": record.id,
+            **values,
+        }
+
+
+def _dumps(line: dict[str, Any]) -> bytes:
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _level(status: int) -> str:
+    return "ERROR" if status >= 500 else "WARN" if status >= 400 else "INFO"
+
+
+def _timestamp(now: float) -> str:
+    whole = int(now)
+    return (
+        time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int((now - whole) * 1000):03}Z"
+    )
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def _waste(embeddings: Embeddings) -> float:
+    """Return the part of the computed tokens that was padding, in percent."""
+    computed = embeddings.computed_tokens
+    return round(100 * embeddings.padding_tokens / computed, 2) if computed else 0.0
