@@ -1,0 +1,130 @@
+"""The image as the stacks ask for it: read from the synthesized cloud assembly, built as the CDK does.
+
+`cdk deploy` builds the folder, file, arguments and platform that stand in the assembly's asset
+manifest. The same are read here, so that what is rehearsed is what is deployed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from image_rehearsal.docker import Docker
+
+__all__ = ["BUILD_ENVIRONMENT", "ImageAsset", "build", "image_assets", "synthesize"]
+
+#: What the CDK's asset builder sets: without it a newer builder makes an index, which Lambda refuses.
+BUILD_ENVIRONMENT = {"BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageAsset:
+    """One image of the cloud assembly.
+
+    Attributes:
+        hash: The asset's hash, which names the image.
+        context: The staged folder that is built.
+        file: The Dockerfile, relative to the context.
+        arguments: The build arguments.
+        platform: The platform asked for, such as `linux/arm64`; None where none was asked for.
+        secrets: The build secrets by id, as the assembly writes them.
+    """
+
+    hash: str
+    context: Path
+    file: str
+    arguments: dict[str, str]
+    platform: str | None
+    secrets: dict[str, str]
+
+    @property
+    def tag(self) -> str:
+        """The name that the CDK gives the image it builds."""
+        return f"cdkasset-{self.hash}"
+
+    @property
+    def command(self) -> list[str]:
+        """The client's arguments, in the CDK's words and order."""
+        words = ["build", "--tag", self.tag]
+        for name, value in self.secrets.items():
+            words += ["--secret", f"id={name},{value}"]
+        for name, value in self.arguments.items():
+            words += ["--build-arg", f"{name}={value}"]
+        words += ["--file", self.file] if self.file != "Dockerfile" else []
+        words += ["--platform", self.platform] if self.platform else []
+        return [*words, "."]
+
+
+def synthesize(root: Path, environment: str, output: Path) -> Path:
+    """Synthesize an environment's stacks into `output`, as `cdk synth` has the app do it."""
+    variables = os.environ | {"CDK_OUTDIR": str(output)}
+    context = json.dumps({"environment": environment})
+    configured = json.loads((root / "cdk.json").read_text()).get("context", {})
+    variables["CDK_CONTEXT_JSON"] = json.dumps({**configured, **json.loads(context)})
+    subprocess.run(
+        [sys.executable, "app.py"], cwd=root, env=variables, check=True, stdout=subprocess.DEVNULL
+    )
+    return output
+
+
+def image_assets(assembly: Path) -> list[ImageAsset]:
+    """Read the images of a cloud assembly.
+
+    Raises:
+        ValueError: An image asks for something of its builder that is not rehearsed.
+    """
+    found = {}
+    for manifest in sorted(assembly.glob("*.assets.json")):
+        for name, entry in json.loads(manifest.read_text()).get("dockerImages", {}).items():
+            found[name] = _asset(name, entry["source"], assembly)
+    return list(found.values())
+
+
+def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
+    known = {
+        "directory", "dockerFile", "dockerBuildArgs", "platform", "dockerBuildSecrets",
+        "cacheDisabled", "executable",
+    }  # fmt: skip
+    if unknown := sorted(set(source) - known):
+        raise ValueError(f"image asset {name} asks for {unknown}, which the rehearsal does not build")
+    return ImageAsset(
+        hash=name,
+        context=assembly / source["directory"],
+        file=source.get("dockerFile", "Dockerfile"),
+        arguments=source.get("dockerBuildArgs", {}),
+        platform=source.get("platform"),
+        secrets=source.get("dockerBuildSecrets", {}),
+    )
+
+
+def build(docker: Docker, asset: ImageAsset, *, cached: bool = True) -> str:
+    """Build an image with the CDK's own words and return its id.
+
+    Args:
+        docker: The daemon.
+        asset: What is built.
+        cached: Whether layers of an earlier build may serve.
+    """
+    extra = list(certificates(asset)) + ([] if cached else ["--no-cache"])
+    command = asset.command
+    with_environment = Docker(
+        client=docker.client, environment=docker.environment | BUILD_ENVIRONMENT, own=docker.own
+    )
+    with_environment.run(command[0], *extra, *command[1:], cwd=asset.context)
+    return docker.run("image", "inspect", "--format", "{{.Id}}", asset.tag).strip()
+
+
+def certificates(asset: ImageAsset) -> list[str]:
+    """Hand this machine's certificates to build stages that ask for them, as a secret: in no layer.
+
+    Behind a company's proxy pip in a build stage trusts nobody else. A build without the secret is
+    the same build.
+    """
+    bundle = os.environ.get("SSL_CERT_FILE") or "/etc/ssl/certs/ca-certificates.crt"
+    asks = "id=certificates" in (asset.context / asset.file).read_text()
+    if not asks or "certificates" in asset.secrets or not Path(bundle).is_file():
+        return []
+    return ["--secret", f"id=certificates,src={bundle}"]

@@ -1,0 +1,218 @@
+"""A Docker daemon to rehearse with: the machine's own, or one started by hand and stopped after.
+
+Debian's `docker.io` starts without systemd: `dockerd` with folders of its own. The daemon, what it
+holds and the kernel's registration of the ARM64 emulator are all undone or kept inside `folder`.
+"""
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["ContainersUnavailableError", "Docker", "containers", "emulated"]
+
+_PACKAGES = {
+    "dockerd": "docker.io",
+    "iptables": "iptables",
+    "qemu-aarch64-static": "qemu-user-static",
+    "update-binfmts": "binfmt-support",
+    "mmdebstrap": "mmdebstrap",
+    "arch-test": "arch-test",
+}
+_BINFMT = Path("/proc/sys/fs/binfmt_misc")
+_START_SECONDS = 60
+
+
+class ContainersUnavailableError(RuntimeError):
+    """Containers cannot run here; the message says why and what would be needed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Docker:
+    """A daemon that answers, and the client that speaks to it.
+
+    Attributes:
+        client: The client program.
+        environment: The variables that lead it to the daemon and make it build with BuildKit.
+        own: Whether this rehearsal started the daemon.
+    """
+
+    client: str
+    environment: dict[str, str]
+    own: bool
+
+    def run(self, *arguments: str, stdin: bytes | None = None, cwd: Path | None = None) -> str:
+        """Run a command of the client and return what it wrote.
+
+        Raises:
+            subprocess.CalledProcessError: It failed; what it wrote is told.
+        """
+        done = subprocess.run(
+            [self.client, *arguments],
+            env=os.environ | self.environment,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            cwd=cwd,
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            told = (done.stdout + done.stderr).decode(errors="replace")[-6000:]
+            command = " ".join(["docker", *arguments[:6]])
+            raise subprocess.CalledProcessError(done.returncode, f"{command} ...\n{told}")
+        return done.stdout.decode(errors="replace")
+
+    def succeeds(self, *arguments: str) -> bool:
+        """Tell whether a command of the client succeeds."""
+        try:
+            self.run(*arguments)
+        except subprocess.CalledProcessError:
+            return False
+        return True
+
+
+@contextmanager
+def containers(folder: Path) -> Iterator[Docker]:
+    """Give a daemon that can run linux/arm64 containers, for as long as it is needed.
+
+    Args:
+        folder: Where a daemon of our own keeps what it holds; a second run finds it there.
+
+    Raises:
+        ContainersUnavailableError: Containers cannot run on this machine.
+    """
+    running = _running()
+    if running is not None:
+        with _arm64_emulation():
+            yield running
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise ContainersUnavailableError(
+            "containers cannot run here: no Docker daemon answers, and to start one this needs root "
+            "and apt-get"
+        )
+    _install(["dockerd", "iptables", "mmdebstrap", "arch-test"])
+    with _arm64_emulation(), _daemon(folder) as docker:
+        yield docker
+
+
+def emulated() -> bool:
+    """Tell whether linux/arm64 is emulated on this machine."""
+    return platform.machine() not in {"aarch64", "arm64"}
+
+
+def _running() -> Docker | None:
+    client = shutil.which("docker")
+    if client is None:
+        return None
+    docker = Docker(client=client, environment={"DOCKER_BUILDKIT": "1"}, own=False)
+    return docker if docker.succeeds("version", "--format", "{{.Server.Version}}") else None
+
+
+def _install(programs: list[str]) -> None:
+    missing = sorted({_PACKAGES[p] for p in programs if shutil.which(p, path=_PATH) is None})
+    if not missing:
+        return
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    quiet = ["--yes", "--quiet", "--no-install-recommends"]
+    for command in (["apt-get", "update", "--quiet"], ["apt-get", "install", *quiet, *missing]):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ContainersUnavailableError(
+                f"containers cannot run here: {' '.join(command)} failed:\n{done.stderr[-2000:]}"
+            )
+
+
+# A user's PATH may leave out the folders where Debian puts daemons.
+_PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
+
+
+@contextmanager
+def _daemon(folder: Path) -> Iterator[Docker]:
+    folder.mkdir(parents=True, exist_ok=True)
+    # A socket's path has to be short, a checkout's may be long.
+    place = Path("/run") / f"rehearsal-{os.getpid()}"
+    place.mkdir()
+    docker = Docker(
+        # Debian's client: it reaches its daemon's BuildKit without a plugin.
+        client="/usr/bin/docker",
+        environment={"DOCKER_HOST": f"unix://{place}/docker.sock", "DOCKER_BUILDKIT": "1"},
+        own=True,
+    )
+    command = ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(place / "exec")]
+    command += ["--pidfile", str(place / "pid"), "--host", docker.environment["DOCKER_HOST"]]
+    log_path = folder / "dockerd.log"
+    with log_path.open("wb") as log:
+        daemon = subprocess.Popen(
+            command, stdout=log, stderr=log, start_new_session=True, env=os.environ | {"PATH": _PATH}
+        )
+        try:
+            _wait_until_up(docker, daemon, log_path)
+            yield docker
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            try:
+                daemon.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _wait_until_up(docker: Docker, daemon: subprocess.Popen[bytes], log_path: Path) -> None:
+    end = time.monotonic() + _START_SECONDS
+    while not docker.succeeds("version", "--format", "{{.Server.Version}}"):
+        if daemon.poll() is not None or time.monotonic() > end:
+            log = log_path.read_text(errors="replace")[-2000:]
+            raise ContainersUnavailableError(
+                f"containers cannot run here: dockerd did not start:\n{log}"
+            )
+        time.sleep(0.2)
+
+
+@contextmanager
+def _arm64_emulation() -> Iterator[None]:
+    """Let the kernel run ARM64 programs by qemu; what was registered for it is taken back after."""
+    registered = _BINFMT / "qemu-aarch64"
+    if not emulated() or platform.system() != "Linux" or registered.exists():
+        yield
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise ContainersUnavailableError(
+            "containers for ARM64 cannot run here: no emulator is registered with the kernel, and to "
+            "register qemu this needs root and apt-get"
+        )
+    _install(["qemu-aarch64-static", "update-binfmts"])
+    mounted = (_BINFMT / "register").exists()
+    if not mounted:
+        _must(["mount", "-t", "binfmt_misc", "binfmt_misc", str(_BINFMT)])
+    try:
+        _must(["update-binfmts", "--enable", "qemu-aarch64"])
+        if not registered.exists():
+            raise ContainersUnavailableError("containers cannot run here: qemu was not registered")
+        yield
+    finally:
+        subprocess.run(
+            ["update-binfmts", "--disable", "qemu-aarch64"],
+            env=os.environ | {"PATH": _PATH},
+            check=False,
+            capture_output=True,
+        )
+        if not mounted:
+            subprocess.run(["umount", str(_BINFMT)], check=False, capture_output=True)
+
+
+def _must(command: list[str]) -> None:
+    done = subprocess.run(
+        command, env=os.environ | {"PATH": _PATH}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise ContainersUnavailableError(
+            f"containers cannot run here: {' '.join(command)}: {done.stderr.strip()}"
+        )
