@@ -1,0 +1,90 @@
+"""Reads the body of an HTTP/1.1 request, of a known length or in chunks, up to a limit."""
+
+from collections.abc import Iterator
+from email.message import Message
+from typing import Protocol
+
+__all__ = ["BodyError", "read_body"]
+
+# A body over the limit is still read to its end, up to here, so that its sender hears the answer.
+_PATIENCE = 64 * 1024 * 1024
+_PIECE = 64 * 1024
+
+
+class _Stream(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+    def readline(self, size: int, /) -> bytes: ...
+
+
+class BodyError(Exception):
+    """A body that cannot be taken.
+
+    Attributes:
+        status: the HTTP status to answer.
+        message: why.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def read_body(headers: Message, stream: _Stream, *, limit: int) -> bytes:
+    """Returns the body's bytes.
+
+    Raises:
+        BodyError: it is over `limit` bytes (413), or its framing is broken (400).
+    """
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        pieces = _chunks(stream)
+    else:
+        pieces = _pieces(stream, _length(headers))
+    body = bytearray()
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if total <= limit:
+            body += piece
+        elif total > _PATIENCE:
+            break
+    if total > limit:
+        raise BodyError(
+            413, f"Request must be smaller than {limit} bytes for the InvokeFunction operation"
+        )
+    return bytes(body)
+
+
+def _length(headers: Message) -> int:
+    declared = headers.get("content-length", "0")
+    if not (declared.isascii() and declared.isdigit()) or len(declared) > 18:
+        raise BodyError(400, f"Content-Length should be a number of bytes, got {declared[:40]!r}")
+    return int(declared)
+
+
+def _pieces(stream: _Stream, length: int) -> Iterator[bytes]:
+    while length:
+        piece = stream.read(min(_PIECE, length))
+        if not piece:
+            raise BodyError(400, f"the body ended {length} bytes before its Content-Length")
+        length -= len(piece)
+        yield piece
+
+
+def _chunks(stream: _Stream) -> Iterator[bytes]:
+    while True:
+        header = stream.readline(100).split(b";")[0].strip()
+        try:
+            size = int(header, 16)
+        except ValueError:
+            raise BodyError(400, "a chunk of the body has no size") from None
+        if size < 0:
+            raise BodyError(400, "a chunk of the body has a negative size")
+        yield from _pieces(stream, size)
+        line = stream.readline(
+            8192
+        )  # the end of the chunk, or, after the last one, a trailer or nothing
+        while size == 0 and line.strip():
+            line = stream.readline(8192)
+        if size == 0:
+            return

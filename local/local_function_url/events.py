@@ -1,0 +1,180 @@
+"""HTTP requests as a Function URL hands them to its function, and the function's answers as HTTP.
+
+Payload format version 2.0: https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html#urls-payloads
+"""
+
+import base64
+import binascii
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl
+
+from local_function_url.signature import Caller, SignedRequest
+
+__all__ = ["INTERNAL_SERVER_ERROR", "Answer", "to_answer", "to_event"]
+
+# A documentation account: nothing here belongs to anyone.
+_ACCOUNT = "123456789012"
+_TEXT_TYPES = ("application/json", "application/javascript", "application/xml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An HTTP response.
+
+    Attributes:
+        status: the status code.
+        headers: as the function named them.
+        cookies: one `Set-Cookie` header each.
+        body: the bytes to send.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: tuple[str, ...] = ()
+    body: bytes = b""
+
+
+# What a Function URL answers for a function that failed, whatever the fault.
+INTERNAL_SERVER_ERROR = Answer(
+    status=502, headers={"content-type": "application/json"}, body=b"Internal Server Error"
+)
+
+
+def to_event(
+    request: SignedRequest, *, caller: Caller, source_ip: str, request_id: str | None = None
+) -> bytes:
+    """Builds the event of one request, as JSON.
+
+    Bodies of textual content types travel as they are, all others in base64, and so do bodies that
+    claim to be text but are not UTF-8 or are compressed.
+    """
+    path, _, query = request.target.partition("?")
+    host = request.headers.get("host", "localhost")
+    moment = datetime.now(UTC)
+    url_id = host.partition(".")[0].partition(":")[0]
+    event: dict[str, object] = {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": query,
+        "headers": _headers(request, host=host, source_ip=source_ip),
+        "requestContext": {
+            "accountId": _ACCOUNT,
+            "apiId": url_id,
+            "authentication": None,
+            "authorizer": {
+                "iam": {
+                    "accessKey": caller.access_key,
+                    "accountId": _ACCOUNT,
+                    "callerId": caller.access_key,
+                    "cognitoIdentity": None,
+                    "principalOrgId": None,
+                    "userArn": f"arn:aws:iam::{_ACCOUNT}:user/local",
+                    "userId": caller.access_key,
+                }
+            },
+            "domainName": host,
+            "domainPrefix": url_id,
+            "http": {
+                "method": request.method,
+                "path": path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": source_ip,
+                "userAgent": request.headers.get("user-agent", ""),
+            },
+            "requestId": request_id or str(uuid.uuid4()),
+            "routeKey": "$default",
+            "stage": "$default",
+            "time": moment.strftime("%d/%b/%Y:%H:%M:%S +0000"),
+            "timeEpoch": int(moment.timestamp() * 1000),
+        },
+        "isBase64Encoded": False,
+    }
+    if "cookie" in request.headers:
+        event["cookies"] = [cookie.strip() for cookie in request.headers["cookie"].split(";")]
+    if query:
+        event["queryStringParameters"] = _query_parameters(query)
+    if request.body:
+        event["body"], event["isBase64Encoded"] = _body(request)
+    return json.dumps(event).encode()
+
+
+def to_answer(result: bytes) -> Answer:
+    """Reads what a function returned, as Lambda does.
+
+    An object with a `statusCode` is taken as the response; any other JSON value is the body of a
+    200. What is no JSON, or no response, is a 502.
+    """
+    try:
+        value = json.loads(result)
+    except ValueError:
+        return INTERNAL_SERVER_ERROR
+    if not isinstance(value, dict) or "statusCode" not in value:
+        return Answer(status=200, headers={"content-type": "application/json"}, body=result)
+    try:
+        body = value.get("body") or ""
+        encoded = (
+            base64.b64decode(body, validate=True) if value.get("isBase64Encoded") else body.encode()
+        )
+        headers = {str(name): _text(item) for name, item in (value.get("headers") or {}).items()}
+        return Answer(
+            status=int(value["statusCode"]),
+            headers={
+                "content-type": "application/json",
+                **{name.lower(): item for name, item in headers.items()},
+            },
+            cookies=tuple(str(cookie) for cookie in value.get("cookies") or ()),
+            body=encoded,
+        )
+    except (AttributeError, TypeError, ValueError, binascii.Error):
+        return INTERNAL_SERVER_ERROR
+
+
+def _headers(request: SignedRequest, *, host: str, source_ip: str) -> dict[str, str]:
+    # The signature itself and the cookies are not among the headers that a function sees.
+    seen = {
+        name: value
+        for name, value in request.headers.items()
+        if name not in {"authorization", "cookie"}
+    }
+    return {
+        **seen,
+        "host": host,
+        "x-amzn-trace-id": _trace_id(),
+        "x-forwarded-for": source_ip,
+        "x-forwarded-port": "443",
+        "x-forwarded-proto": "https",
+    }
+
+
+def _trace_id() -> str:
+    return f"Root=1-{int(datetime.now(UTC).timestamp()):08x}-{uuid.uuid4().hex[:24]}"
+
+
+def _query_parameters(query: str) -> dict[str, str]:
+    """Decoded; repeated names joined by commas."""
+    parameters: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        parameters[name] = f"{parameters[name]},{value}" if name in parameters else value
+    return parameters
+
+
+def _body(request: SignedRequest) -> tuple[str, bool]:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    textual = content_type.startswith("text/") or content_type in _TEXT_TYPES
+    if textual and "content-encoding" not in request.headers:
+        try:
+            return request.body.decode("utf-8"), False
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(request.body).decode(), True
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)

@@ -1,0 +1,54 @@
+"""The echo function behind the real emulator and a signature check, once for this folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from local_function_url.runtime import Function, start
+from local_function_url.server import LocalFunctionUrl
+from local_function_url.signature import Verifier
+
+CREDENTIALS = Credentials("AKIDEXAMPLE", "a secret")
+
+
+@pytest.fixture(scope="session")
+def echo() -> Function:
+    return Function(handler="echo.handler", source_root=Path(__file__).parent, timeout=5)
+
+
+@pytest.fixture(scope="session")
+def endpoint(echo: Function) -> Iterator[LocalFunctionUrl]:
+    verifier = Verifier(credentials=CREDENTIALS, region="us-east-1")
+    with LocalFunctionUrl(runtime=start(echo), verifier=verifier) as running:
+        yield running
+
+
+@pytest.fixture
+def signed():
+    """Signs a request with botocore and returns it: method, url, headers, body."""
+
+    def sign(
+        url,
+        *,
+        body=b"",
+        method="POST",
+        headers=None,
+        credentials=CREDENTIALS,
+        region="us-east-1",
+        service="lambda",
+    ):
+        request = AWSRequest(method, url, headers=headers or {}, data=body)
+        SigV4Auth(credentials, service, region).add_auth(request)
+        prepared = request.prepare()
+        return {
+            "method": method,
+            "url": url,
+            "headers": dict(prepared.headers.items()),
+            "content": body,
+        }
+
+    return sign
