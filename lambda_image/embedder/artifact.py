@@ -14,12 +14,12 @@ from typing import Any
 
 import orjson
 
+from embedder.errors import ArtifactError
 from embedder.json_fields import JsonFields
 
 __all__ = [
     "FORMAT_VERSION",
     "Artifact",
-    "ArtifactError",
     "FileEntry",
     "Golden",
     "GraphEntry",
@@ -31,10 +31,6 @@ __all__ = [
 
 FORMAT_VERSION = 1
 MANIFEST_FILE = "manifest.json"
-
-
-class ArtifactError(Exception):
-    """The folder cannot be served; the message says what was found and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from embedder.artifact import Artifact, ArtifactError
+from embedder.artifact import Artifact
+from embedder.errors import ArtifactError
 
 __all__ = ["Session"]
 

@@ -4,6 +4,7 @@ Weights go to the file as they come, so that a model of gigabytes is never in me
 and offsets depend on nothing but the order of the calls: the same calls give the same bytes.
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
@@ -43,11 +44,17 @@ class GraphBuilder:
         self._weight_names: set[str] = set()
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._marks: dict[str, str] = {}
+        self._digests: dict[str, bytes] = {}
 
     @property
     def marks(self) -> dict[str, str]:
         """The values that `mark` named: label to value, in the order of the graph."""
         return dict(self._marks)
+
+    @property
+    def external_digests(self) -> dict[str, bytes]:
+        """The SHA-256 of each weight that stands in the weights file, by the weight's name."""
+        return dict(self._digests)
 
     def input(self, name: str, *, dtype: npt.DTypeLike, shape: Sequence[str | int]) -> str:
         """Declare an input of the graph; strings in `shape` are free dimensions."""
@@ -154,6 +161,7 @@ class GraphBuilder:
             "length": str(array.nbytes),
         }
         self._weights.write(array.data)
+        self._digests[name] = hashlib.sha256(array.data).digest()
         tensor.data_location = TensorProto.EXTERNAL
         for key, value in location.items():
             tensor.external_data.add(key=key, value=value)

@@ -136,7 +136,7 @@ class Weights:
         if self._left:
             raise UnsupportedModelError(
                 f"{self._folder} has tensors that the compiler has no use for: "
-                f"{_some(self._left)}. They may change the vectors, so it does not go on without them."
+                f"{_some(self._left)}. They may change the vectors, so it does not go on."
             )
 
     def _read(self, name: str, stored: StoredTensor) -> npt.NDArray[np.float32]:

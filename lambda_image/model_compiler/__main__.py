@@ -1,0 +1,114 @@
+"""The command: `python -m model_compiler MODEL --output DIR`, and `… verify DIR`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from embedder.artifact import load_artifact
+from embedder.errors import ArtifactError
+from model_compiler import catalogue
+from model_compiler.artifact_writer import verify_files
+from model_compiler.compile import Options, compile_model
+from model_compiler.errors import CompilerError, OutputError
+from model_compiler.quantization import Precision
+from model_compiler.source import find_source
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return 0, or 2 after an error of one line on standard error."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if arguments[:1] == ["verify"]:
+            return _verify(_verify_parser().parse_args(arguments[1:]))
+        return _compile(_compile_parser().parse_args(arguments))
+    except CompilerError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+
+
+def _compile_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m model_compiler",
+        description="Compile an embedding model into an artifact that starts fast and runs fast.",
+        epilog="`python -m model_compiler verify DIR` checks the hashes of an artifact's files. "
+        f"Models known by name: {', '.join(entry.name for entry in catalogue.CATALOGUE)}.",
+    )
+    parser.add_argument(
+        "model", help="a sentence-transformers folder, a name below, or owner/name of a hub"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="the artifact's folder")
+    parser.add_argument(
+        "--precision",
+        choices=[str(precision) for precision in Precision],
+        default=str(Precision.INT8),
+        help="what the weights are kept in and multiplied as (default: %(default)s)",
+    )
+    parser.add_argument("--revision", help="a commit, branch or tag of the hub's repository")
+    parser.add_argument(
+        "--accept-licence",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="say that you accept the terms of this licence (gemma, say)",
+    )
+    parser.add_argument(
+        "--dimensions",
+        type=_sizes,
+        default=(),
+        metavar="N,N",
+        help="sizes that callers may ask for, of a model that was trained to be cut to them",
+    )
+    parser.add_argument("--default-prompt", metavar="NAME", help="the prompt of texts without one")
+    parser.add_argument("--quiet", action="store_true", help="no progress bars and no report")
+    return parser
+
+
+def _verify_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m model_compiler verify",
+        description="Check an artifact: its manifest, and the hash of each of its files.",
+    )
+    parser.add_argument("artifact", type=Path, help="the artifact's folder")
+    return parser
+
+
+def _compile(options: argparse.Namespace) -> int:
+    source = find_source(
+        options.model, revision=options.revision, accepted_licences=options.accept_licence
+    )
+    manifest = compile_model(
+        source,
+        options.output,
+        Options(
+            precision=Precision(options.precision),
+            dimensions=options.dimensions,
+            default_prompt=options.default_prompt,
+            progress=not options.quiet,
+        ),
+    )
+    if not options.quiet:
+        size = sum(entry["bytes"] for entry in manifest["files"].values())
+        print(f"{options.output}: {manifest['vector_space']}, {size / 1e6:.1f} MB")
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    try:
+        manifest = load_artifact(options.artifact).manifest
+    except ArtifactError as error:
+        raise OutputError(str(error)) from error
+    expected = {name: entry.sha256 for name, entry in manifest.files.items()}
+    wrong = verify_files(options.artifact, expected)
+    if wrong:
+        raise OutputError(f"{options.artifact} was changed: {'; '.join(wrong)}.")
+    print(f"{options.artifact}: {manifest.vector_space}, {len(expected)} files as written")
+    return 0
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""Reads a sentence-transformers folder into typed values, without its weights.
+
+The folder's format is the ecosystem's: `modules.json` lists an encoder, a pooling and what follows;
+`config.json` describes the encoder; `config_sentence_transformers.json` has the prompts. Folders of
+sentence-transformers 2 to 6 are read.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model_compiler import architectures
+from model_compiler.architectures import Architecture
+from model_compiler.config_file import ConfigFile, read_json
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.sentence_modules import (
+    Dense,
+    Pooling,
+    read_dense,
+    read_normalize,
+    read_pooling,
+)
+from model_compiler.tokenizer_file import TokenizerFile, read_tokenizer
+
+__all__ = ["ModelFolder", "Prompts", "read_model_folder"]
+
+#: The prompts that sentence-transformers takes for documents, in its order, where a model names
+#: no default. What is embedded without a word is a document; a missing prompt is a silent loss.
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+
+#: Settings of a Transformer module that do not change a dense embedding: how it is loaded, and a
+#: layout that computes the same.
+HARMLESS_TRANSFORMER_KEYS = frozenset(
+    {"config_args", "config_kwargs", "model_args", "model_kwargs", "unpad_inputs"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What is put before a text, by name, and the name that applies where none is given."""
+
+    texts: dict[str, str]
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """A model, as its folder describes it."""
+
+    encoder_folder: Path
+    architecture: Architecture
+    pooling: Pooling
+    dense: tuple[Dense, ...]
+    dimension: int
+    max_tokens: int
+    prompts: Prompts
+    tokenizer: TokenizerFile
+
+
+def read_model_folder(folder: Path) -> ModelFolder:
+    """Read the folder.
+
+    Raises:
+        SourceError: if it is no such folder, or a file is missing or wrong.
+        UnsupportedModelError: if the model has a part that the compiler cannot express.
+    """
+    modules = _modules(folder)
+    kinds = [kind for kind, _ in modules]
+    if kinds[:2] != ["Transformer", "Pooling"] or set(kinds[2:]) - {"Dense", "Normalize"}:
+        raise UnsupportedModelError(
+            f"{folder / 'modules.json'} lists {', '.join(kinds) or 'no modules'}; the compiler can "
+            "express a Transformer, then a Pooling, then any number of Dense and Normalize."
+        )
+    if "Normalize" in kinds[:-1]:
+        raise UnsupportedModelError(
+            f"{folder / 'modules.json'} has a Normalize before its last module; "
+            "the compiler normalises at the end only."
+        )
+    encoder_folder = modules[0][1]
+    architecture = architectures.parse(ConfigFile(encoder_folder / "config.json"))
+    pooling = read_pooling(modules[1][1], hidden_size=architecture.hidden_size)
+    size = pooling.size(architecture.hidden_size)
+    dense = []
+    for kind, path in modules[2:]:
+        if kind == "Dense":
+            dense.append(read_dense(path, inputs=size))
+            size = dense[-1].outputs
+        else:
+            read_normalize(path)
+    tokenizer = read_tokenizer(
+        encoder_folder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
+    )
+    return ModelFolder(
+        encoder_folder=encoder_folder,
+        architecture=architecture,
+        pooling=pooling,
+        dense=tuple(dense),
+        dimension=size,
+        max_tokens=_max_tokens(encoder_folder, architecture, tokenizer),
+        prompts=_prompts(folder, normalized=kinds[-1] == "Normalize"),
+        tokenizer=tokenizer,
+    )
+
+
+def _modules(folder: Path) -> list[tuple[str, Path]]:
+    """Return the class name and the folder of each module."""
+    path = folder / "modules.json"
+    if not path.exists():
+        raise SourceError(
+            f"{folder} is not a sentence-transformers folder: it has no modules.json. "
+            f"Found {_listing(folder)}."
+        )
+    modules = read_json(path)
+    if not isinstance(modules, list) or not all(_is_module(module) for module in modules):
+        raise SourceError(f"{path} must list modules, each with a type and a path.")
+    return [_module(folder, path, module) for module in modules]
+
+
+def _is_module(module: Any) -> bool:
+    return (
+        isinstance(module, dict)
+        and isinstance(module.get("type"), str)
+        and isinstance(module.get("path"), str)
+    )
+
+
+def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path]:
+    package, _, kind = module["type"].rpartition(".")
+    if package.partition(".")[0] != "sentence_transformers":
+        raise UnsupportedModelError(
+            f"{path} asks for the module {module['type']!r}, which is not one of "
+            "sentence-transformers; the compiler runs no code of a model."
+        )
+    if module.get("kwargs"):
+        raise UnsupportedModelError(
+            f"{path}: the module {kind} takes the arguments {module['kwargs']} at run time, "
+            "which the compiler cannot express."
+        )
+    place = folder / module["path"]
+    if not place.resolve().is_relative_to(folder.resolve()):
+        raise SourceError(f"{path}: {module['path']!r} is outside the model's folder.")
+    return kind, place
+
+
+def _max_tokens(folder: Path, architecture: Architecture, tokenizer: TokenizerFile) -> int:
+    """Return the model's limit in tokens, special tokens included.
+
+    It is `max_seq_length` of `sentence_bert_config.json`; newer folders keep it as
+    `model_max_length` of `tokenizer_config.json`. It is never more than the model has positions.
+    The truncation and padding in `tokenizer.json` are what its last user left there.
+    """
+    limit = architecture.max_positions
+    stated = None
+    path = folder / "sentence_bert_config.json"
+    if path.exists():
+        config = ConfigFile(path)
+        stated = config.optional("max_seq_length")
+        if stated is not None and (type(stated) is not int or stated < 1):
+            config.refuse("max_seq_length", "an integer of at least 1, or null", stated)
+        _check_transformer(config, tokenizer)
+    if stated is None and (folder / "tokenizer_config.json").exists():
+        # Where a tokenizer has no limit of its own, transformers writes a number of 31 digits.
+        stated = ConfigFile(folder / "tokenizer_config.json").optional("model_max_length")
+    return min(limit, int(stated)) if isinstance(stated, int | float) else limit
+
+
+def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile) -> None:
+    """Refuse settings of the Transformer module that would change what it computes."""
+    config.require("transformer_task", "feature-extraction", None)
+    config.require(
+        "modality_config",
+        {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+        None,
+    )
+    config.require("module_output_name", "token_embeddings", None)
+    for key in ("processing_kwargs", "tokenizer_args", "processor_kwargs", "query_expansion"):
+        config.require(key, {}, None)
+    for key in ("query_length", "document_length"):
+        config.require(key, None)
+    if config.optional("do_lower_case") and not tokenizer.lowercases:
+        raise UnsupportedModelError(
+            f"{config.path}: do_lower_case is true and tokenizer.json does not lower the case; "
+            "the compiler takes the tokenizer as it is."
+        )
+    config.ignore(HARMLESS_TRANSFORMER_KEYS)
+    config.done()
+
+
+def _prompts(folder: Path, *, normalized: bool) -> Prompts:
+    path = folder / "config_sentence_transformers.json"
+    if not path.exists():
+        return Prompts(texts={}, default=None)
+    config = ConfigFile(path)
+    texts = config.optional("prompts") or {}
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        config.refuse("prompts", "an object of strings", texts)
+    default = config.optional("default_prompt_name")
+    if default is not None and default not in texts:
+        config.refuse("default_prompt_name", f"one of {sorted(texts)}", default)
+    config.require("model_type", "SentenceTransformer", None)
+    if not normalized:
+        # Vectors leave the graph with length 1. That keeps cosines, and nothing else.
+        config.require("similarity_fn_name", "cosine", None)
+    config.ignore(frozenset({"__version__", "similarity_fn_name", "truncate_dim"}))
+    config.done()
+    if default is None:
+        default = next((name for name in DOCUMENT_PROMPTS if name in texts), None)
+    return Prompts(texts=texts, default=default)
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(path.name for path in folder.iterdir())
+    return (", ".join(names[:8]) or "an empty folder") + (", ..." if len(names) > 8 else "")

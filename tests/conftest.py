@@ -1,0 +1,61 @@
+"""Fixtures that several tests share: compiled models, made once and kept between runs."""
+
+import fcntl
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from embedder.artifact import Artifact, load_artifact
+from model_compiler.compile import Options, compile_model
+from model_compiler.quantization import Precision
+from model_compiler.source import find_source
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = ROOT / ".cache" / "test-artifacts"
+
+
+@pytest.fixture(scope="session")
+def minilm_folder() -> Path:
+    """The sentence-transformers folder of all-MiniLM-L6-v2; not to be written to."""
+    return find_source("all-MiniLM-L6-v2").folder
+
+
+@pytest.fixture(scope="session")
+def minilm_artifact() -> Artifact:
+    """all-MiniLM-L6-v2, compiled to int8; not to be written to."""
+    return _compiled(Precision.INT8)
+
+
+@pytest.fixture(scope="session")
+def minilm_artifact_fp32() -> Artifact:
+    """all-MiniLM-L6-v2, compiled to fp32; not to be written to."""
+    return _compiled(Precision.FP32)
+
+
+def _compiled(precision: Precision) -> Artifact:
+    """Compile the model, or take what the same sources of the compiler have compiled before."""
+    folder = KEPT / f"minilm-{precision}-{_sources_hash()}"
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / f"{precision}.lock").open("w") as lock:  # two runs at once must not both write
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            compile_model(
+                find_source("all-MiniLM-L6-v2"),
+                folder,
+                Options(precision=precision, progress=False),
+            )
+    return load_artifact(folder)
+
+
+def _sources_hash() -> str:
+    """Hash everything that decides on an artifact's bytes."""
+    sources = [
+        *(ROOT / "lambda_image" / "model_compiler").rglob("*.py"),
+        *(ROOT / "lambda_image" / "embedder").rglob("*.py"),
+        ROOT / "requirements.txt",
+    ]
+    digest = hashlib.sha256()
+    for path in sorted(sources):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
