@@ -1,0 +1,109 @@
+"""What may stand in the image's own layers, what must, and how large they are: pure, over files."""
+
+import _imp
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from image_rehearsal.layers import File, Layer
+
+__all__ = [
+    "TASK",
+    "bytecode_faults",
+    "kinds",
+    "leftovers",
+    "sizes",
+    "unreadable",
+]
+
+TASK = PurePosixPath("/var/task")
+
+_KINDS = {"artifact": "model", "index": "model", "embedder": "code"}
+
+#: Path patterns that only a build needs, and what each would be.
+_LEFTOVERS = (
+    (re.compile(r"/(\.cache|pip-cache|\.npm)(/|$)|\.whl$"), "package cache"),
+    (re.compile(r"/(test|tests|testing/tests)/|/(test_[^/]*|conftest)\.py$"), "tests"),
+    (re.compile(r"^/var/task/(pip|setuptools|wheel|ensurepip)(/|-)"), "installer"),
+    (re.compile(r"/(gcc|g\+\+|cc|clang|ld|make|cmake)$|\.(c|cc|cpp|pyx|pxd|h|hpp|o|a)$"), "compiler or sources"),
+    (re.compile(r"^/var/task/(model_compiler|onnx|safetensors|huggingface_hub|ml_dtypes)(/|-)"), "model compiler"),
+    (re.compile(r"^/(tmp|root|build|var/tmp|usr/local/src)/"), "build stage"),
+    (re.compile(r"\.safetensors$|(^|/)(pytorch_model\.bin)$"), "model source"),
+)
+
+#: PEP 552: flags of a hash-based file that is never checked against its source.
+_UNCHECKED_HASH = 0b01
+_SOURCE_HASH_KEY_BYTES = 4
+
+
+def kinds(layers: Sequence[Layer]) -> list[str]:
+    """Tell what each layer carries: dependencies, model, code, or several of them."""
+    told = []
+    for layer in layers:
+        found = {_kind(file.path) for file in layer.files}
+        told.append(" and ".join(sorted(found)) or "nothing")
+    return told
+
+
+def _kind(path: PurePosixPath) -> str:
+    if not path.is_relative_to(TASK):
+        return f"outside {TASK}"
+    return _KINDS.get(path.relative_to(TASK).parts[0], "dependencies")
+
+
+def sizes(layers: Sequence[Layer]) -> dict[str, dict[str, int]]:
+    """Add up the unpacked bytes: kind of content → top folder → bytes, the largest first."""
+    found: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for layer in layers:
+        for file in layer.files:
+            top = file.path.relative_to(TASK).parts[0] if file.path.is_relative_to(TASK) else str(file.path)
+            found[_kind(file.path)][top] += file.size
+    return {
+        kind: dict(sorted(tops.items(), key=lambda item: -item[1])) for kind, tops in found.items()
+    }
+
+
+def leftovers(files: Iterable[File]) -> Iterator[tuple[str, PurePosixPath]]:
+    """Find what a build leaves behind and a run never reads: what it would be, and where it stands."""
+    for file in files:
+        for pattern, what in _LEFTOVERS:
+            if pattern.search(str(file.path)):
+                yield what, file.path
+                break
+
+
+def unreadable(files: Iterable[File]) -> Iterator[PurePosixPath]:
+    """Find what Lambda's user, who owns nothing here, could not read."""
+    return (file.path for file in files if not file.mode & 0o004)
+
+
+def bytecode_faults(
+    contents: Mapping[PurePosixPath, bytes], *, tag: str, magic: bytes
+) -> Iterator[tuple[PurePosixPath, str]]:
+    """Find modules that the image's Python would compile again, and say why.
+
+    Args:
+        contents: Every file under the import path: `.py` and `.pyc`.
+        tag: The cache tag of the image's Python, such as `cpython-313`.
+        magic: Its magic number, four bytes.
+    """
+    for path, source in contents.items():
+        if path.suffix != ".py":
+            continue
+        compiled = contents.get(path.parent / "__pycache__" / f"{path.stem}.{tag}.pyc")
+        if compiled is None:
+            yield path, "no byte code"
+        elif compiled[:4] != magic:
+            yield path, "byte code of another Python"
+        elif int.from_bytes(compiled[4:8], "little") != _UNCHECKED_HASH:
+            yield path, "byte code that is checked against its source at every import"
+        elif compiled[8:16] != _source_hash(magic, source):
+            yield path, "byte code of another source"
+
+
+def _source_hash(magic: bytes, source: bytes) -> bytes:
+    """PEP 552's hash, as `importlib.util.source_hash` makes it, for another Python's magic number."""
+    key = int.from_bytes(magic[:_SOURCE_HASH_KEY_BYTES], "little")
+    hashed: bytes = _imp.source_hash(key, source)
+    return hashed

@@ -1,0 +1,131 @@
+"""An image taken apart: its layers, in their order, with every file of each."""
+
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from image_rehearsal.docker import Docker
+
+__all__ = ["File", "Image", "Layer", "save"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A file of a layer: its absolute path in the image, size in bytes and permissions."""
+
+    path: PurePosixPath
+    size: int
+    mode: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One layer: its digest (of the unpacked layer), its regular files, and its tar in the archive."""
+
+    digest: str
+    files: tuple[File, ...]
+    member: str
+
+    @property
+    def size(self) -> int:
+        """Unpacked bytes."""
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """A saved image.
+
+    Attributes:
+        archive: The file that `docker save` wrote.
+        platform: Such as `linux/arm64`.
+        command: What the container runs by default.
+        layers: The layers, the base's first.
+        base_layers: How many of them are the base image's.
+    """
+
+    archive: Path
+    platform: str
+    command: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    base_layers: int
+
+    @property
+    def own(self) -> tuple[Layer, ...]:
+        """The layers above the base's."""
+        return self.layers[self.base_layers :]
+
+    def read(self, layer: Layer, wanted: str) -> Iterator[tuple[PurePosixPath, bytes]]:
+        """Read the regular files of a layer whose path starts with `wanted`."""
+        with tarfile.open(self.archive) as outer, _inner(outer, layer.member) as tar:
+            for member in tar:
+                path = _absolute(member.name)
+                if member.isfile() and str(path).startswith(wanted):
+                    content = tar.extractfile(member)
+                    if content is not None:
+                        yield path, content.read()
+
+
+def save(docker: Docker, name: str, *, base: str, folder: Path) -> Image:
+    """Save an image into `folder` and take it apart.
+
+    Args:
+        docker: The daemon that has it.
+        name: The image.
+        base: The image that its last stage starts from.
+        folder: Where the archive goes.
+    """
+    archive = folder / "image.tar"
+    docker.run("save", "--output", str(archive), name)
+    base_digests = json.loads(docker.run("image", "inspect", "--format", "{{json .RootFS.Layers}}", base))
+    with tarfile.open(archive) as outer:
+        manifest = json.loads(_read(outer, "manifest.json"))[0]
+        config = json.loads(_read(outer, manifest["Config"]))
+        digests = config["rootfs"]["diff_ids"]
+        layers = tuple(
+            Layer(digest=digest, files=_files(outer, member), member=member)
+            for digest, member in zip(digests, manifest["Layers"], strict=True)
+        )
+    if digests[: len(base_digests)] != base_digests:
+        raise ValueError(f"the image does not start with the layers of {base}")
+    return Image(
+        archive=archive,
+        platform=f"{config['os']}/{config['architecture']}",
+        command=tuple(config["config"].get("Cmd") or ()),
+        layers=layers,
+        base_layers=len(base_digests),
+    )
+
+
+def _read(outer: tarfile.TarFile, name: str) -> bytes:
+    member = outer.extractfile(name)
+    if member is None:
+        raise ValueError(f"the saved image has no {name}")
+    return member.read()
+
+
+def _inner(outer: tarfile.TarFile, name: str) -> tarfile.TarFile:
+    # Some daemons save a layer once and link to it.
+    member = outer.getmember(name)
+    while member.issym():
+        member = outer.getmember(str((PurePosixPath(member.name).parent / member.linkname)).replace("x/../", ""))
+    stream = outer.extractfile(member)
+    if stream is None:
+        raise ValueError(f"the saved image has no layer {name}")
+    return tarfile.open(fileobj=io.BufferedReader(stream))  # type: ignore[arg-type]  # seekable
+
+
+def _files(outer: tarfile.TarFile, name: str) -> tuple[File, ...]:
+    with _inner(outer, name) as tar:
+        return tuple(
+            File(path=_absolute(member.name), size=member.size, mode=member.mode)
+            for member in tar
+            if member.isfile()
+        )
+
+
+def _absolute(name: str) -> PurePosixPath:
+    return PurePosixPath("/", name.removeprefix("./"))

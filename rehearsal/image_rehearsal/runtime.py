@@ -1,0 +1,156 @@
+"""The image run where Lambda runs it: read-only, no network, 512 MB of /tmp, a user who owns nothing."""
+
+import base64
+import json
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from image_rehearsal.docker import Docker, emulated
+
+__all__ = ["Container", "run_here", "run_inside", "running"]
+
+#: Lambda's sandbox runs as a user that owns no file of the image.
+_USER = "1051:1051"
+_START_SECONDS = 120
+_PROBE = Path(__file__).with_name("probe.py")
+
+# Runs inside the container, where alone the emulator can be reached: nothing but the standard library.
+_POST = """
+import json, sys, time, urllib.request
+URL = "http://127.0.0.1:8080/2015-03-31/functions/function/invocations"
+for line in sys.stdin:
+    for attempt in range(100):
+        try:
+            with urllib.request.urlopen(URL, line.encode(), timeout=600) as answer:
+                print(json.dumps(json.load(answer)), flush=True)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.2)
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError):
+                raise
+            time.sleep(0.2)
+    else:
+        sys.exit("the emulator does not answer")
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """A running container of the image, its emulator listening inside."""
+
+    docker: Docker
+    name: str
+
+    def invoke(self, events: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Send events to the handler, one after the other, and return its answers."""
+        lines = "".join(json.dumps(event) + "\n" for event in events).encode()
+        answers = self.docker.run("exec", "--interactive", self.name, "python", "-c", _POST, stdin=lines)
+        return [json.loads(line) for line in answers.splitlines()]
+
+    def logs(self) -> str:
+        """What the container has written to both its streams."""
+        done = subprocess.run(
+            [self.docker.client, "logs", self.name],
+            env={**self.docker.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=True,
+        )
+        return done.stdout.decode(errors="replace")
+
+
+@contextmanager
+def running(
+    docker: Docker, image: str, *, environment: Mapping[str, str], mounts: Mapping[Path, str] | None = None
+) -> Iterator[Container]:
+    """Run the image under its Runtime Interface Emulator until the block ends."""
+    name = f"rehearsal-{uuid.uuid4().hex[:12]}"
+    with tempfile.TemporaryDirectory(prefix="empty-") as empty:
+        arguments = _confined(Path(empty), environment, mounts or {})
+        docker.run("run", "--detach", "--name", name, *arguments, image)
+        try:
+            yield Container(docker=docker, name=name)
+        finally:
+            docker.run("rm", "--force", name)
+
+
+def run_inside(
+    docker: Docker,
+    image: str,
+    arguments: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+) -> str:
+    """Run the image's own Python with other arguments, confined as its handler is."""
+    with tempfile.TemporaryDirectory(prefix="empty-") as empty:
+        confined = _confined(Path(empty), environment, {_PROBE: "/probe.py"})
+        command = ["run", "--rm", "--interactive", "--entrypoint", "python", *confined, image, *arguments]
+        return docker.run(*command, stdin=stdin)
+
+
+def run_here(arguments: Sequence[str], *, environment: Mapping[str, str], stdin: bytes = b"") -> str:
+    """Run this project's Python with the same arguments on this machine's own processor."""
+    here = [str(_PROBE) if argument == "/probe.py" else argument for argument in arguments]
+    done = subprocess.run(
+        [sys.executable, *here], input=stdin, env={**environment}, stdout=subprocess.PIPE, check=True
+    )
+    return done.stdout.decode()
+
+
+def _confined(empty: Path, environment: Mapping[str, str], mounts: Mapping[Path, str]) -> list[str]:
+    arguments = ["--read-only", "--network", "none", "--user", _USER, "--cap-drop", "ALL"]
+    arguments += ["--security-opt", "no-new-privileges", "--tmpfs", "/tmp:size=512m,mode=1777"]
+    arguments += ["--platform", "linux/arm64"]
+    if emulated():
+        # qemu shows this machine's processor there, and ONNX Runtime would read it as an ARM one.
+        empty.chmod(0o755)
+        arguments += ["--volume", f"{empty}:/sys/devices/system/cpu:ro"]
+    for name, value in environment.items():
+        arguments += ["--env", f"{name}={value}"]
+    for source, place in mounts.items():
+        arguments += ["--volume", f"{source}:{place}:ro"]
+    return arguments
+
+
+def event(method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
+    """Write the event that a Function URL hands to the handler (payload format 2.0)."""
+    identity = uuid.uuid4().hex
+    written: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json", "host": "rehearsal.lambda-url.us-east-1.on.aws"},
+        "requestContext": {
+            "accountId": "123456789012",
+            "apiId": "rehearsal",
+            "domainName": "rehearsal.lambda-url.us-east-1.on.aws",
+            "domainPrefix": "rehearsal",
+            "http": {
+                "method": method,
+                "path": path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": "192.0.2.1",
+                "userAgent": "rehearsal",
+            },
+            "requestId": identity,
+            "routeKey": "$default",
+            "stage": "$default",
+            "time": "01/Jan/2026:00:00:00 +0000",
+            "timeEpoch": 1767225600000,
+        },
+        "isBase64Encoded": False,
+    }
+    if body is not None:
+        written["body"] = base64.b64encode(body).decode()
+        written["isBase64Encoded"] = True
+    return written
