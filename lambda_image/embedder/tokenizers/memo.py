@@ -1,0 +1,43 @@
+"""Dictionaries that compute what they lack, and never grow past a bound."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["Memo", "WordMemo"]
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Memo(dict[Key, Value]):
+    """Remembers the values of `compute`; starts over when `limit` entries are in it.
+
+    A hit costs what a dictionary's does. Starting over is cheaper than any order of eviction, and
+    words come back at once in the order of their frequency.
+    """
+
+    __slots__ = ("_compute", "_limit")
+
+    def __init__(self, compute: Callable[[Key], Value], *, limit: int) -> None:
+        super().__init__()
+        self._compute = compute
+        self._limit = limit
+
+    def __missing__(self, key: Key) -> Value:
+        if len(self) >= self._limit:
+            self.clear()
+        value = self[key] = self._compute(key)
+        return value
+
+
+class WordMemo(Memo[str, Value]):
+    """Remembers short strings only: a long one hardly comes back, and would take much room."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: str) -> Value:
+        return super().__missing__(key) if len(key) <= _LONGEST_WORD else self._compute(key)
+
+
+#: Characters. A German compound fits; a base64 line does not.
+_LONGEST_WORD = 48

@@ -1,0 +1,207 @@
+"""From `tokenizer.json` to the tokenizer that serves: fast tables where they are exact.
+
+`build` reads the JSON strictly. Where it knows every part, it writes tables, loads them with the
+embedder and compares ids with `tokenizers` on a sample; where a part is not covered or a single id
+differs, the library itself serves, and the artifact says why.
+"""
+
+import tempfile
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+import tokenizers
+
+from embedder.tokenizers import Tokenizer, load
+from model_compiler.byte_pair_tables import byte_pair_sections
+from model_compiler.character_tables import character_sections
+from model_compiler.errors import SourceError
+from model_compiler.string_tables import added_token_sections, string_slots, text_sections
+from model_compiler.table_writer import table_file
+from model_compiler.tokenizer_json import (
+    NotCoveredError,
+    check_byte_pair_encoding,
+    check_parts,
+    check_wordpiece,
+)
+from model_compiler.tokenizer_sample import sample_texts
+
+__all__ = ["TokenizerTables", "build"]
+
+Kind = Literal["wordpiece", "bpe", "tokenizers"]
+Json = Mapping[str, Any]
+
+#: How many texts are compared before tables are trusted; about a second.
+_SAMPLE = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerTables:
+    """The tokenizer's part of an artifact; `kind`, `file` and `reason` go into the manifest."""
+
+    kind: Kind
+    #: The file's name in the artifact.
+    file: str
+    #: The file's bytes.
+    data: bytes
+    #: Why `tokenizers` serves and not the fast tokenizer; null where it does not.
+    reason: str | None
+    #: Added tokens that the model has no embedding for: they are read as ordinary text.
+    dropped: tuple[str, ...] = ()
+
+
+def build(tokenizer_json: bytes, *, embedding_rows: int | None = None) -> TokenizerTables:
+    """Turn the bytes of a `tokenizer.json` into the tokenizer's part of an artifact.
+
+    The same bytes give the same bytes.
+
+    Args:
+        tokenizer_json: the file, as `tokenizers` reads it.
+        embedding_rows: how many tokens the model has embeddings for. Added tokens past them (Gemma
+            3's `<image_soft_token>` is one) are dropped, since they could only crash the model.
+
+    Raises:
+        SourceError: if the bytes are no tokenizer, or it does not belong to the model.
+    """
+    tokenizer_json, dropped = _within(tokenizer_json, embedding_rows)
+    library = _library(tokenizer_json)
+    try:
+        document = orjson.loads(tokenizer_json)
+        kind, sections = _sections(document, library)
+        data = table_file(sections)
+        _compare(kind, data, library)
+    except NotCoveredError as reason:
+        return TokenizerTables("tokenizers", "tokenizer.json", tokenizer_json, str(reason), dropped)
+    return TokenizerTables(kind, "tokenizer.bin", data, None, dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    kind: str
+    file: str
+
+
+def _library(tokenizer_json: bytes) -> tokenizers.Tokenizer:
+    try:
+        library = tokenizers.Tokenizer.from_buffer(tokenizer_json)
+    except ValueError as error:
+        raise SourceError(f"tokenizer.json cannot be read as a tokenizer: {error}") from error
+    library.no_truncation()
+    library.no_padding()
+    return library
+
+
+def _within(tokenizer_json: bytes, rows: int | None) -> tuple[bytes, tuple[str, ...]]:
+    """Return the tokenizer without added tokens past the last embedding, and their texts."""
+    library = _library(tokenizer_json)
+    vocabulary = library.get_vocab(with_added_tokens=True)
+    if rows is None or max(vocabulary.values(), default=0) < rows:
+        return tokenizer_json, ()
+    past = {text for text, token_id in vocabulary.items() if token_id >= rows}
+    model_only = library.get_vocab(with_added_tokens=False)
+    if wrong := sorted(past.intersection(model_only), key=model_only.__getitem__):
+        raise SourceError(
+            "tokenizer.json does not belong to the model: the model has embeddings for "
+            f"{rows} tokens, and the tokenizer has {len(wrong)} past them, "
+            f"{wrong[0]!r} with id {model_only[wrong[0]]} the first."
+        )
+    document = orjson.loads(tokenizer_json)
+    document["added_tokens"] = [
+        token for token in document["added_tokens"] if token["content"] not in past
+    ]
+    return orjson.dumps(document), tuple(sorted(past, key=vocabulary.__getitem__))
+
+
+def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict[str, bytes]]:
+    check_parts(document)
+    model = type(library.model).__name__
+    before, after = _special_tokens(library)
+    options = document["model"]
+    size = 1 + max(library.get_vocab(with_added_tokens=True).values())
+    added = library.get_added_tokens_decoder()
+    shared = {
+        **text_sections([library.id_to_token(token_id) or "" for token_id in range(size)]),
+        **added_token_sections("added", {i: t for i, t in added.items() if not t.normalized}),
+    }
+    if model == "WordPiece":
+        check_wordpiece(document)
+        prefix = options["continuing_subword_prefix"]
+        longest = max(len(token.removeprefix(prefix)) for token in options["vocab"])
+        normalizer = document["normalizer"]
+        return "wordpiece", {
+            "parameters": _numbers(
+                before,
+                after,
+                size,
+                options["vocab"][options["unk_token"]],
+                options["max_input_chars_per_word"],
+                longest,
+            ),
+            **shared,
+            "token_slots": string_slots(options["vocab"]),
+            "continuation": prefix.encode(),
+            **character_sections(
+                clean_text=normalizer["clean_text"],
+                handle_chinese_chars=normalizer["handle_chinese_chars"],
+                strip_accents=normalizer["strip_accents"],
+                lowercase=normalizer["lowercase"],
+            ),
+        }
+    if model == "BPE":
+        check_byte_pair_encoding(document)
+        return "bpe", {
+            "parameters": _numbers(before, after, size, 0, 0, 0),
+            **shared,
+            **added_token_sections(
+                "normal", {i: t for i, t in added.items() if t.normalized}, space="▁"
+            ),
+            **byte_pair_sections(options["vocab"], options["merges"]),
+        }
+    raise NotCoveredError(f"the fast tokenizers do not cover models of type {model}")
+
+
+def _numbers(before: Iterable[int], after: Iterable[int], *rest: int) -> bytes:
+    before, after = tuple(before), tuple(after)
+    return array("I", [len(before), len(after), *before, *after, *rest]).tobytes()
+
+
+def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return what the post-processor puts before and after a text, which must always be the same.
+
+    Raises:
+        NotCoveredError: if it does anything else.
+    """
+    empty = library.encode("", add_special_tokens=True).ids
+    for at in range(len(empty) + 1):
+        before, after = empty[:at], empty[at:]
+        if all(
+            library.encode(text, add_special_tokens=True).ids
+            == before + library.encode(text, add_special_tokens=False).ids + after
+            for text in ("a", "Two words.", "東京 naïve 😀")
+        ):
+            return tuple(before), tuple(after)
+    raise NotCoveredError("the fast tokenizers do not cover what the post_processor does")
+
+
+def _compare(kind: Kind, data: bytes, library: tokenizers.Tokenizer) -> None:
+    """Compare the embedder over these tables with `tokenizers`.
+
+    Raises:
+        NotCoveredError: if a single id differs.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "tokenizer.bin").write_bytes(data)
+        fast: Tokenizer = load(_Entry(kind, "tokenizer.bin"), Path(folder))
+        texts = list(sample_texts(library, count=_SAMPLE, seed=0))
+        expected = library.encode_batch(texts, add_special_tokens=False)
+        different = sum(
+            fast.encode(text) != encoding.ids
+            for text, encoding in zip(texts, expected, strict=True)
+        )
+    if different:
+        raise NotCoveredError(
+            f"the fast tokenizer differs from `tokenizers` on {different} of {len(texts)} texts"
+        )
