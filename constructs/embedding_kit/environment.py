@@ -85,7 +85,7 @@ class Environment(Settings):
                 raise refuse(
                     "AWS takes no such tag",
                     found=f"{key} = {value}",
-                    allowed="keys of 1 to 128 characters, not starting with aws:, and values up to 256",
+                    allowed="keys of 1 to 128 characters, not from aws: on; values up to 256",
                 )
         return tags
 
@@ -172,9 +172,8 @@ def _show(value: object) -> str:
 
 
 def _with_paths_from(folder: Path, environment: Environment) -> Environment:
-    if environment.model.index is None:
-        return environment
-    index = (folder / environment.model.index).resolve()
-    return environment.model_copy(
-        update={"model": environment.model.model_copy(update={"index": index})}
-    )
+    """Make the file's relative paths absolute; whether they exist is the image's question."""
+    model = environment.model
+    paths = {"folder": model.folder, "index": model.index}
+    absolute = {name: (folder / path).resolve() for name, path in paths.items() if path}
+    return environment.model_copy(update={"model": model.model_copy(update=absolute)})

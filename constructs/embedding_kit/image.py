@@ -32,21 +32,56 @@ def image_code(model: Model, *, command: list[str] | None = None) -> lambda_.Doc
     Args:
         model: What is compiled into the image.
         command: Another handler of the same image; the embedder's own if None.
+
+    Raises:
+        FileNotFoundError: The model's folder, or the file of texts, is not there.
     """
     token = model.hub_token_variable
-    index = model.index
+    arguments = {"MODEL": model.name, "PRECISION": model.precision}
+    if model.accept_licence:
+        arguments["ACCEPT_LICENCE"] = model.accept_licence
+    if model.index:
+        arguments["TEXTS"] = model.index.name
     return lambda_.DockerImageCode.from_image_asset(
         str(image_folder()),
         cmd=command,
         platform=assets.Platform.LINUX_ARM64,
-        build_args={
-            "MODEL": model.name,
-            "PRECISION": model.precision,
-            "ACCEPT_LICENCE": "yes" if model.accept_licence else "no",
-        },
+        build_args=arguments,
         # The shell's variable is read when the image is built, not now: synth knows its name only.
         build_secrets={"hub_token": f"env={token}"} if token else None,
         # BuildKit puts a named context in the place of the Dockerfile's empty stage of that name.
-        build_contexts={"texts": str(index.parent)} if index else None,
-        extra_hash=hashlib.sha256(index.read_bytes()).hexdigest() if index else None,
+        build_contexts=_contexts(model),
+        # The CDK hashes our folder and the arguments, but not what the named contexts hold; and
+        # where a context lies on this machine must not make it another image.
+        extra_hash=_digest([path for path in (model.folder, model.index) if path]),
+        invalidation=assets.DockerImageAssetInvalidationOptions(build_contexts=False),
     )
+
+
+def _contexts(model: Model) -> dict[str, str] | None:
+    contexts = {}
+    if model.folder:
+        contexts["folder"] = str(model.folder)
+    if model.index:
+        contexts["texts"] = str(model.index.parent)
+    return contexts or None
+
+
+def _digest(paths: list[Path]) -> str | None:
+    """Hash the names and the contents of the files at some paths; None where there are none."""
+    if not paths:
+        return None
+    digest = hashlib.sha256()
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}, which the model's settings name, is not there")
+        files = (
+            sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        )
+        for file in files:
+            name = file.relative_to(path) if path.is_dir() else file.name
+            with file.open("rb") as content:
+                digest.update(
+                    f"{name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode()
+                )
+    return digest.hexdigest()

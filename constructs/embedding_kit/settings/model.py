@@ -9,13 +9,10 @@ from embedding_kit.settings.base import Settings, allowed, refuse
 
 __all__ = ["TERMS", "Model"]
 
-#: Models whose makers ask for acceptance of their terms, by the start of the name; and the terms.
-TERMS = {
-    "google/embeddinggemma": "https://ai.google.dev/gemma/terms",
-    "google/gemma": "https://ai.google.dev/gemma/terms",
-    "onnx-community/embeddinggemma": "https://ai.google.dev/gemma/terms",
-    "unsloth/embeddinggemma": "https://ai.google.dev/gemma/terms",
-}
+#: The terms that a user has to accept, by the licence's short name.
+TERMS = {"gemma": "https://ai.google.dev/gemma/terms"}
+#: The models that stand under such terms, by a part of their names that all of them share.
+_UNDER_TERMS = {"embeddinggemma": "gemma"}
 
 
 class Model(Settings):
@@ -32,9 +29,9 @@ class Model(Settings):
         default="int8",
         description="Arithmetic of the weights: `int8` is smaller and faster, `fp32` is exact.",
     )
-    accept_licence: bool = Field(
-        default=False,
-        description="Whether you accept the model's terms, for a model whose maker asks for it.",
+    accept_licence: Literal["gemma"] | None = Field(
+        default=None,
+        description="The licence whose terms you accept, for a model whose maker asks for that.",
     )
     hub_token_variable: (
         Annotated[
@@ -46,25 +43,32 @@ class Model(Settings):
         description="The deploying shell's variable that holds the model hub's token, for a gated "
         "model. It reaches the image's build as a secret and stays in no layer.",
     )
+    folder: Path | None = Field(
+        default=None,
+        strict=False,
+        description="A sentence-transformers folder to compile, such as a fine-tune of yours, "
+        "instead of fetching the model; relative to the environment's file.",
+    )
     index: Path | None = Field(
         default=None,
         strict=False,
-        description="A file of texts (JSON list or one per line) that `POST /similar` searches; "
-        "relative to the environment's file.",
+        description="A file of the texts that `POST /similar` searches; relative to the "
+        "environment's file.",
     )
 
     @property
-    def terms(self) -> str | None:
-        """Where the terms stand that the user must accept; None where the model asks for none."""
-        return next((url for start, url in TERMS.items() if self.name.startswith(start)), None)
+    def licence_to_accept(self) -> str | None:
+        """The short name of the licence that the user must accept; None where there is none."""
+        name = self.name.lower()
+        return next((licence for part, licence in _UNDER_TERMS.items() if part in name), None)
 
     @model_validator(mode="after")
-    def _terms_accepted(self) -> Self:
-        if self.terms and not self.accept_licence:
+    def _licence_accepted(self) -> Self:
+        licence = self.licence_to_accept
+        if licence and self.accept_licence != licence:
             raise refuse(
-                f"{self.name} is used under its maker's terms, {self.terms}, "
-                "which are yours to accept",
-                found="accept_licence = false",
-                allowed="accept_licence = true, once you have read them; or another model",
+                f"{self.name} comes under terms that you have to accept yourself: {TERMS[licence]}",
+                found="no accept_licence" if self.accept_licence is None else self.accept_licence,
+                allowed=f'accept_licence = "{licence}", once you have read them; or another model',
             )
         return self

@@ -45,7 +45,7 @@ class AlarmSettings(Settings):
     )
     concurrency_percent: _Percent = Field(
         default=80.0,
-        description="Concurrent requests in percent of the reservation, or else of the account's quota.",
+        description="Concurrent requests in percent of the reservation, else the account's quota.",
     )
     provisioned_percent: _Percent = Field(
         default=90.0,

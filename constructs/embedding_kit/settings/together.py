@@ -69,7 +69,7 @@ def _check_provisioned(
         )
     if not isinstance(release, AllAtOnce):
         raise refuse(
-            "an alias with provisioned concurrency takes no weights, which a stepwise release needs",
+            "an alias with provisioned concurrency takes no weights, as a stepwise release would",
             found=f'release.kind = "{release.kind}" with cold_start.kind = "provisioned"',
             allowed='release.kind = "all-at-once", or another cold_start.kind',
         )
