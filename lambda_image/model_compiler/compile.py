@@ -120,7 +120,9 @@ def write_graph(
         encoder = Weights(model.encoder_folder, progress=bar.update)
         dense = [Weights(module.folder, progress=bar.update) for module in model.dense]
         bar.total = sum(weights.total_bytes for weights in (encoder, *dense))
-        builder = GraphBuilder(name=model.architecture.name, weights=file, weights_file=file.name)
+        builder = GraphBuilder(
+            name=model.architecture.name, weights=file, weights_file=WEIGHTS_FILE
+        )
         for name in INPUTS:
             builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
         value = model.architecture.build(builder, encoder, precision)
