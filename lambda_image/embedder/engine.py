@@ -11,11 +11,9 @@ import numpy.typing as npt
 
 from embedder.artifact import Artifact, Manifest
 from embedder.cache import VectorCache
+from embedder.encoder import CHARACTERS_PER_TOKEN, Encoder
 from embedder.errors import (
-    EmptyInputError,
     InferenceError,
-    InputTooLongError,
-    InvalidFieldError,
     OutOfTimeError,
 )
 from embedder.planning import plan
@@ -23,14 +21,7 @@ from embedder.requests import Embeddings, EmbedRequest, Inputs, Limits, Timings
 from embedder.session import Session
 from embedder.tokenizers import Tokenizer, load
 
-__all__ = ["CHARACTERS_PER_TOKEN", "Engine", "Runs", "truncate_vectors"]
-
-#: The default limit of characters is so many times the limit of tokens: more than any language's
-#: text needs for its tokens, little enough to bound the tokenizer's work.
-CHARACTERS_PER_TOKEN = 250
-
-#: The part of EmbeddingGemma's document prompt that a title replaces.
-_NO_TITLE = "title: none |"
+__all__ = ["Engine", "Runs", "truncate_vectors"]
 
 
 class Runs(Protocol):
@@ -77,8 +68,7 @@ class Engine:
             default_prompt=manifest.default_prompt,
             truncate=truncate,
         )
-        self._specials = len(self.tokenizer.prefix) + len(self.tokenizer.suffix)
-        self._prompt_lengths: dict[str, int] = {}
+        self.encoder = Encoder(tokenizer, self.limits)
         #: Seconds that a computed token took lately, to tell whether the next run can be finished.
         self._pace = 0.0
 
@@ -145,7 +135,7 @@ class Engine:
             InferenceError: if the model did not give finite vectors.
         """
         started = time.perf_counter()
-        sequences, characters = self.tokenize(request)
+        sequences, characters = self.encoder.encode(request)
         tokenized = time.perf_counter()
         keys = [_key(ids) for ids in sequences]
         vectors: dict[bytes, npt.NDArray[np.float32]] = {}
@@ -185,125 +175,10 @@ class Engine:
         # Vectors that were cut and not brought back to length 1 are other vectors.
         return space if normalize or dimension == self.limits.dimension else f"{space}/unnormalized"
 
-    def tokenize(self, request: EmbedRequest) -> tuple[list[list[int]], int]:
-        """Turn the inputs into token ids as the model takes them, special tokens included.
-
-        Returns:
-            The ids of each input, and the number of characters (or token ids) that were sent.
-        """
-        self._check(request)
-        inputs = request.inputs
-        if inputs.token_ids is not None:
-            sequences = [
-                self._fit(self._without_specials(ids), request, position, prompt_length=0)
-                for position, ids in enumerate(inputs.token_ids)
-            ]
-            return sequences, sum(map(len, inputs.token_ids))
-        prompt = self.prompt_text(request.prompt, request.title)
-        prompt_length = self._prompt_length(prompt) if request.truncate == "left" else 0
-        done: dict[str, list[int]] = {}
-        sequences = []
-        characters = 0
-        for position, text in enumerate(inputs.texts or ()):
-            characters += len(text)
-            ids = done.get(text)
-            if ids is None:
-                whole = prompt + self._bounded(text, request, position)
-                ids = self._fit(self.tokenizer.encode(whole), request, position, prompt_length)
-                done[text] = ids
-            sequences.append(ids)
-        return sequences, characters
-
-    def prompt_text(self, name: str | None, title: str | None = None) -> str:
-        """Return what stands in front of a text for a prompt's name (None: the default's)."""
-        prompts = self.limits.prompts
-        chosen = self.limits.default_prompt if name is None else name
-        prompt = prompts[chosen] if chosen is not None else ""
-        if title is None:
-            return prompt
-        if _NO_TITLE not in prompt:
-            raise InvalidFieldError(
-                f'"title" is allowed with a prompt that has a place for it '
-                f"({', '.join(n for n, text in prompts.items() if _NO_TITLE in text) or 'none'} of "
-                f"this model's); found the prompt {chosen or 'none'}.",
-                field="title",
-            )
-        return prompt.replace(_NO_TITLE, f"title: {title} |")
-
     def warm(self) -> None:
         """Run the model once, so that the first request does not pay for what is done once."""
         self.embed(["warm"], truncate="right")
         self.cache.clear()
-
-    def _check(self, request: EmbedRequest) -> None:
-        limits = self.limits
-        if request.dimension is not None and request.dimension not in limits.dimensions:
-            raise InvalidFieldError(
-                f"The dimension must be one of {', '.join(map(str, limits.dimensions))}; found "
-                f"{request.dimension}.",
-                field="dimension",
-            )
-        if request.prompt is not None and request.prompt not in limits.prompts:
-            raise InvalidFieldError(
-                f"The prompt must be one of {', '.join(limits.prompts) or '(the model has none)'}.",
-                field="prompt",
-            )
-        if not len(request.inputs):
-            raise EmptyInputError("There must be at least one input.", field=request.field)
-
-    def _bounded(self, text: str, request: EmbedRequest, position: int) -> str:
-        limit = self.limits.max_characters
-        if len(text) <= limit:
-            return text
-        if request.truncate == "refuse":
-            raise InputTooLongError(
-                f"{_place(request, position)} has {len(text)} characters; at most {limit} are "
-                f"allowed.{_hint(request)}",
-                field=request.field,
-            )
-        return text[:limit] if request.truncate == "right" else text[-limit:]
-
-    def _fit(
-        self, ids: list[int], request: EmbedRequest, position: int, prompt_length: int
-    ) -> list[int]:
-        """Put the special tokens around an input's own ids, cut to the limit."""
-        if not ids:
-            raise EmptyInputError(
-                f"{_place(request, position)} must hold text to embed; the tokenizer found no "
-                "token in it.",
-                field=request.field,
-            )
-        room = self.limits.max_tokens - self._specials
-        if len(ids) > room:
-            if request.truncate == "refuse":
-                raise InputTooLongError(
-                    f"{_place(request, position)} has {len(ids) + self._specials} tokens, special "
-                    f"tokens and prompt included; the model allows {self.limits.max_tokens}."
-                    f"{_hint(request)}",
-                    field=request.field,
-                )
-            if request.truncate == "right":
-                ids = ids[:room]
-            else:
-                # The prompt says what the text is for: it stays, and the text's start goes.
-                kept = min(prompt_length, room - 1)
-                ids = ids[:kept] + ids[len(ids) - room + kept :]
-        return [*self.tokenizer.prefix, *ids, *self.tokenizer.suffix]
-
-    def _without_specials(self, ids: Sequence[int]) -> list[int]:
-        """Take off the special tokens that the caller's tokenizer has put around the ids."""
-        prefix, suffix = self.tokenizer.prefix, self.tokenizer.suffix
-        inner = list(ids)
-        if prefix and tuple(inner[: len(prefix)]) == tuple(prefix):
-            inner = inner[len(prefix) :]
-        if suffix and tuple(inner[-len(suffix) :]) == tuple(suffix):
-            inner = inner[: -len(suffix)]
-        return inner
-
-    def _prompt_length(self, prompt: str) -> int:
-        if prompt not in self._prompt_lengths:
-            self._prompt_lengths = {prompt: len(self.tokenizer.encode(prompt)) if prompt else 0}
-        return self._prompt_lengths[prompt]
 
     def _run(
         self,
@@ -381,11 +256,3 @@ def truncate_vectors(
 
 def _key(ids: Sequence[int]) -> bytes:
     return blake2b(array("i", ids).tobytes(), digest_size=16).digest()
-
-
-def _place(request: EmbedRequest, position: int) -> str:
-    return f'"{request.field}[{position}]"' if request.inputs.is_list else f'"{request.field}"'
-
-
-def _hint(request: EmbedRequest) -> str:
-    return f" {request.truncate_hint}" if request.truncate_hint else ""

@@ -13,7 +13,7 @@ from embedder.function_url import request_from_event, response_to_event
 from embedder.service import Service, build_service
 from embedder.settings import Settings
 
-__all__ = ["handler"]
+__all__ = ["answer_event", "handler"]
 
 #: Kept from Lambda's timeout, to render the answer and send it.
 _RESERVE_SECONDS = 0.25
@@ -36,7 +36,19 @@ def _deadline(context: Any) -> float | None:
     return float(time.monotonic() + remaining() / 1000 - _RESERVE_SECONDS)
 
 
-_service = build_service(Settings.from_env(os.environ))
+def _start(settings: Settings) -> Service:
+    service = build_service(settings)
+    if settings.initialization != "on-demand":
+        # Provisioned or snapshotted: nobody waits for this start, so the model is run once in it.
+        service.model.engine.warm()
+    if settings.initialization == "snap-start":
+        from embedder.snapshot import prepare  # noqa: PLC0415 - only where there is a snapshot
+
+        prepare(service)
+    return service
+
+
+_service = _start(Settings.from_env(os.environ))
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["MAX_REQUEST_BYTES", "MAX_RESPONSE_BYTES", "Request", "Response"]
+__all__ = ["ENVELOPE_BYTES", "MAX_REQUEST_BYTES", "MAX_RESPONSE_BYTES", "Request", "Response"]
 
 #: Lambda's limit on the payload of a synchronous invocation: 6 MB.
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
@@ -11,6 +11,8 @@ MAX_REQUEST_BYTES = 6 * 1024 * 1024
 #: What Lambda says when an answer is over the same 6 MB: "Response payload size exceeded maximum
 #: allowed payload size (6291556 bytes)". It counts the whole JSON envelope.
 MAX_RESPONSE_BYTES = 6_291_556
+#: What stands around the body in that envelope, at the most: status and headers.
+ENVELOPE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import Any
 
 import orjson
 
-from embedder.errors import EmptyInputError, InvalidFieldError, MalformedBodyError
+from embedder.errors import InvalidFieldError
+from embedder.json_body import found, quotable
 
 __all__ = [
     "Boolean",
@@ -24,16 +25,10 @@ __all__ = [
     "Object",
     "OneOf",
     "String",
-    "found",
-    "parse_object",
 ]
 
 #: The longest list of names that an error spells out.
 _LISTED = 40
-#: What may be quoted in an error: a name, too short and too plain to be anybody's text.
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,39}\Z")
-#: Every JSON string of a document, in order, with the colon that makes it a key.
-_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"(\s*:)?', re.DOTALL)
 
 
 class JsonType:
@@ -308,85 +303,12 @@ class Object(JsonType):
         where = f' in "{name}"' if name else ""
         allowed = ", ".join(f'"{field.name}"' for field in self.fields)
         return InvalidFieldError(
-            f"A field{where} is unknown: {_key(strange)}. Allowed: {allowed}.", field=name or None
+            f"A field{where} is unknown: {quotable(strange)}. Allowed: {allowed}.",
+            field=name or None,
         )
 
     @staticmethod
     def _names(value: dict[str, Any]) -> str:
         if not value:
             return "no field"
-        return "the fields " + ", ".join(_key(key) for key in list(value)[:_LISTED])
-
-
-def found(value: object) -> str:  # noqa: PLR0911 - one return for each kind of JSON value
-    """Say what was found, without telling anybody's text."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return f"the number {value!r}"
-        case str():
-            if _NAME.match(value):
-                return f'"{value}"'
-            return f"a string of {len(value)} characters"
-        case list():
-            return f"a list of {len(value)} items"
-        case _:
-            return "an object"
-
-
-def parse_object(body: bytes) -> dict[str, Any]:
-    """Parse a request's body.
-
-    Raises:
-        MalformedBodyError: if it is missing, not UTF-8, not JSON, no object, or has a key twice.
-    """
-    if not body or body.isspace():
-        raise MalformedBodyError("The body is missing; it must be a JSON object. Found 0 bytes.")
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise _not_json(body, error) from None
-    if not isinstance(value, dict):
-        raise MalformedBodyError(f"The body must be a JSON object; found {found(value)}.")
-    # orjson keeps the last of two equal keys without a word, so the keys in the text are counted.
-    keys = sum(1 for match in _STRINGS.finditer(body) if match.lastindex)
-    # Most bodies are flat: the walk is for those that are not.
-    if keys != len(value) and keys != _count_keys(value):
-        raise MalformedBodyError(
-            "The body has a key twice in one object; each key is allowed once."
-        )
-    return value
-
-
-def _count_keys(value: object) -> int:
-    if isinstance(value, dict):
-        return len(value) + sum(map(_count_keys, value.values()))
-    if isinstance(value, list):
-        return sum(_count_keys(item) for item in value if isinstance(item, list | dict))
-    return 0
-
-
-def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedBodyError:
-    try:
-        body.decode()
-    except UnicodeDecodeError as broken:
-        return MalformedBodyError(
-            f"The body must be UTF-8; byte {broken.start} is not ({broken.reason})."
-        )
-    # The library's message tells the place and the kind of fault, and quotes nothing.
-    return MalformedBodyError(
-        f"The body must be JSON; found {error.msg} at line {error.lineno}, column {error.colno}. "
-        "NaN, Infinity, numbers beyond 64 bits' range and lone surrogates are not JSON."
-    )
-
-
-def _key(name: str) -> str:
-    return f'"{name}"' if _NAME.match(name) else f"a name of {len(name)} characters"
-
-
-def empty(name: str, what: str) -> EmptyInputError:
-    """Make the error for an input without anything to embed."""
-    return EmptyInputError(f'"{name}" must hold text to embed; found {what}.', field=name)
+        return "the fields " + ", ".join(quotable(key) for key in list(value)[:_LISTED])

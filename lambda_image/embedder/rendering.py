@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedder.errors import BatchTooLargeError
-from embedder.http import MAX_RESPONSE_BYTES
+from embedder.http import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
 
 __all__ = [
     "DTYPES",
@@ -43,8 +43,8 @@ INT8_SCALE = 16
 #: Bytes of one JSON number and its comma, at the most. The longest float32 of a unit vector that
 #: orjson writes is like -0.000012345678 or -1.2345678e-10.
 _JSON_BYTES = {"float": 16, "int8": 5, "uint8": 4, "binary": 5, "ubinary": 4}
-#: What stands around the vectors in an answer, at the most: headers, identity, usage, timings.
-_ENVELOPE_BYTES = 8192
+#: What stands around the vectors in a body, at the most: identity, model, usage, timings.
+_FRAME_BYTES = 4096
 #: What stands around one vector at the most: `{\"object\":\"embedding\",\"index\":12345,
 #: \"embedding\":[],` - the answer travels as a JSON string, so each quote takes two bytes.
 _ITEM_BYTES = 80
@@ -83,7 +83,8 @@ def vector_bytes(dimension: int, dtype: str, encoding: str) -> int:
 
 def largest_batch(dimension: int, dtype: str, encoding: str) -> int:
     """Return how many vectors fit into Lambda's largest answer, whatever their components are."""
-    return (MAX_RESPONSE_BYTES - _ENVELOPE_BYTES) // vector_bytes(dimension, dtype, encoding)
+    room = MAX_RESPONSE_BYTES - ENVELOPE_BYTES - _FRAME_BYTES
+    return room // vector_bytes(dimension, dtype, encoding)
 
 
 def check_batch(count: int, dimension: int, dtype: str, encoding: str, *, field: str) -> None:

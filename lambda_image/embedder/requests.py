@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from embedder.errors import EmptyInputError, InvalidFieldError
-from embedder.json_types import JsonType, found
+from embedder.json_body import found
+from embedder.json_types import JsonType
 
 __all__ = ["EmbedRequest", "Embeddings", "Inputs", "InputsType", "Limits", "TextType", "Timings"]
 

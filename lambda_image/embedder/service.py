@@ -9,18 +9,20 @@ from types import TracebackType
 from typing import Any
 
 from embedder.artifact import load_artifact
-from embedder.dialects.native import Embed, Health, Native, Similar
+from embedder.dialects import embedding_server, native, openai, tei, tei_info, tei_tokenize
+from embedder.dialects.document import Document
 from embedder.dialects.operation import Dialect, Model, Operation
 from embedder.engine import Engine
 from embedder.errors import (
     AnswerableError,
+    BatchTooLargeError,
     BodyTooLargeError,
     ClientError,
     ServerError,
     UnknownPathError,
     WrongMethodError,
 )
-from embedder.http import MAX_REQUEST_BYTES, Request, Response
+from embedder.http import ENVELOPE_BYTES, MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Request, Response
 from embedder.search import load_index
 from embedder.settings import Settings
 from embedder.telemetry import RequestRecord, Telemetry
@@ -29,9 +31,17 @@ __all__ = ["ROUTES", "Service", "build_service"]
 
 #: Path → method → operation.
 ROUTES: dict[str, dict[str, type[Operation]]] = {
-    "/": {"POST": Embed},
-    "/similar": {"POST": Similar},
-    "/health": {"GET": Health},
+    "/": {"POST": native.Embed},
+    "/similar": {"POST": native.Similar},
+    "/health": {"GET": native.Health},
+    "/openapi.json": {"GET": Document},
+    "/v1/embeddings": {"POST": openai.CreateEmbeddings},
+    "/embed": {"POST": tei.Embed},
+    "/embeddings": {"POST": tei.CompatibleEmbeddings},
+    "/similarity": {"POST": tei.Similarity},
+    "/tokenize": {"POST": tei_tokenize.Tokenize},
+    "/info": {"GET": tei_info.Info},
+    "/api/v1/embed": {"POST": embedding_server.ServerEmbed},
 }
 
 
@@ -53,6 +63,9 @@ class Service:
             }
             for path, methods in ROUTES.items()
         }
+        for operation in operations.values():
+            if isinstance(operation, Document):
+                operation.routes = self._routes
 
     def answer(self, request: Request) -> Response:
         """Answer a request; whatever happens, there is an answer and a record of it."""
@@ -63,8 +76,8 @@ class Service:
     def refuse(self, error: ClientError, request_id: str) -> Response:
         """Answer what was no request at all."""
         record = RequestRecord(id=request_id or new_request_id(), started=time.perf_counter())
-        record.dialect, record.error = Native.name, error.code
-        return self._finish(Native.error(error, record.id), record)
+        record.dialect, record.error = native.Native.name, error.code
+        return self._finish(native.Native.error(error, record.id), record)
 
     def _finish(self, response: Response, record: RequestRecord) -> Response:
         response = Response(
@@ -79,13 +92,14 @@ class Service:
         return response
 
     def _answer(self, request: Request, record: RequestRecord) -> Response:
-        dialect = dialect_of(request.path)
+        path = request.path.rstrip("/") or "/"
+        dialect = dialect_of(path)
         record.dialect = dialect.name
         try:
-            operation = self._route(request)
+            operation = self._route(request, path)
             dialect = operation.dialect
             record.dialect, record.operation = dialect.name, operation.name
-            return operation.handle(request, record)
+            return _fitting(operation.handle(request, record))
         except AnswerableError as error:
             record.error, record.field = error.code, error.field
             if isinstance(error, ServerError):
@@ -96,12 +110,12 @@ class Service:
             record.fault = fault(error)
             return dialect.error(ServerError(), record.id)
 
-    def _route(self, request: Request) -> Operation:
+    def _route(self, request: Request, path: str) -> Operation:
         if len(request.body) > MAX_REQUEST_BYTES:
             raise BodyTooLargeError(
                 f"The body has {len(request.body)} bytes; at most {MAX_REQUEST_BYTES} are allowed."
             )
-        methods = self._routes.get(request.path.rstrip("/") or "/")
+        methods = self._routes.get(path)
         if methods is None:
             raise UnknownPathError(f"Nothing is served at this path. Served: {served()}.")
         operation = methods.get(request.method)
@@ -112,6 +126,24 @@ class Service:
                 headers={"allow": allowed},
             )
         return operation
+
+
+def _fitting(response: Response) -> Response:
+    """Refuse an answer that Lambda would refuse, which the caller would see as a bare 502.
+
+    Batches of vectors have been refused before they were computed; this is for answers that hold
+    text.
+    """
+    body = response.body
+    # The body travels as a JSON string: a quote or a backslash takes another byte.
+    if len(body) > MAX_RESPONSE_BYTES // 2:
+        size = len(body) + body.count(b'"') + body.count(b"\\") + ENVELOPE_BYTES
+        if size > MAX_RESPONSE_BYTES:
+            raise BatchTooLargeError(
+                f"The answer would take {size} bytes; at most {MAX_RESPONSE_BYTES} are allowed. "
+                "Ask for less in one request."
+            )
+    return response
 
 
 def build_service(settings: Settings) -> Service:
@@ -137,9 +169,12 @@ def served() -> str:
     return ", ".join(f"{method} {path}" for path, methods in ROUTES.items() for method in methods)
 
 
-def dialect_of(_path: str) -> type[Dialect]:
-    """Return the dialect in which to tell of an error at a path that may not be served."""
-    return Native
+def dialect_of(path: str) -> type[Dialect]:
+    """Return the dialect in which to tell that a path, or a method on it, is not served."""
+    methods = ROUTES.get(path)
+    if methods:
+        return next(iter(methods.values())).dialect
+    return openai.OpenAI if path.startswith("/v1/") else native.Native
 
 
 def new_request_id() -> str:

@@ -27,9 +27,11 @@ class WordTokenizer:
     vocabulary_size = VOCABULARY_SIZE
 
     def encode(self, text: str) -> list[int]:
+        """One id a word."""
         return [span.id for span in self.spans(text)]
 
     def spans(self, text: str) -> Sequence[Span]:
+        """Tell where each word stands."""
         spans = []
         stop = 0
         for word in text.split():
@@ -41,6 +43,7 @@ class WordTokenizer:
         return spans
 
     def token(self, token_id: int) -> str:
+        """Spell a token."""
         return {0: "[PAD]", CLS: "[CLS]", SEP: "[SEP]"}.get(token_id, f"word{token_id}")
 
 
@@ -58,6 +61,7 @@ class HashSession:
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
+        """Answer as a session does."""
         self.shapes.append(input_ids.shape)
         if self.failure is not None:
             raise self.failure

@@ -12,14 +12,14 @@ from embedder.dialects.options import (
     truncate_field,
     truncation,
 )
+from embedder.dialects.schemas import vector_schema
 from embedder.errors import (
     AnswerableError,
-    BatchTooLargeError,
     InvalidFieldError,
     NoIndexError,
     statuses_of,
 )
-from embedder.http import MAX_RESPONSE_BYTES, Response
+from embedder.http import Response
 from embedder.json_types import Field, Integer, Object
 from embedder.rendering import check_batch, encode
 from embedder.requests import EmbedRequest, Inputs, InputsType, TextType
@@ -195,7 +195,7 @@ class Similar(Operation):
             ),
             call,
         )
-        response = json_response(
+        return json_response(
             {
                 "results": [
                     {"text": match.text, "index": match.index, "score": match.score}
@@ -205,15 +205,6 @@ class Similar(Operation):
             },
             headers={"x-vector-space": index.vector_space},
         )
-        # On its way to Lambda a quote or a backslash becomes two bytes: half of it always fits.
-        room = MAX_RESPONSE_BYTES // 2
-        if len(response.body) > room:
-            raise BatchTooLargeError(
-                f"The {values['num_results']} most similar entries take {len(response.body)} "
-                f"bytes; an answer has room for {room}. Ask for fewer.",
-                field="num_results",
-            )
-        return response
 
     @property
     def result(self) -> dict[str, Any]:
@@ -265,13 +256,3 @@ class Health(Operation):
             "properties": {name: {"type": "string"} for name in names},
             "required": list(names),
         }
-
-
-def vector_schema() -> dict[str, Any]:
-    """Describe a vector: numbers, or base64."""
-    return {
-        "anyOf": [
-            {"type": "array", "items": {"type": "number"}, "minItems": 1},
-            {"type": "string", "contentEncoding": "base64"},
-        ]
-    }

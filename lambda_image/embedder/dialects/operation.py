@@ -8,7 +8,8 @@ import orjson
 from embedder.engine import Engine
 from embedder.errors import AnswerableError
 from embedder.http import Request, Response
-from embedder.json_types import Object, parse_object
+from embedder.json_body import parse_object
+from embedder.json_types import Object
 from embedder.requests import Embeddings, EmbedRequest
 from embedder.search import SearchIndex
 from embedder.telemetry import RequestRecord

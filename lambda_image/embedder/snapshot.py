@@ -1,0 +1,43 @@
+"""Makes the service safe to be copied: Lambda SnapStart restores one snapshot many times.
+
+https://docs.aws.amazon.com/lambda/latest/dg/snapstart-uniqueness.html
+"""
+
+import gc
+import sys
+
+# Comes with the runtime, `awslambdaric`; it has no types.
+from snapshot_restore_py import (  # type: ignore[import-untyped]
+    register_after_restore,
+    register_before_snapshot,
+)
+
+from embedder.service import Service
+
+__all__ = ["prepare", "renew", "settle"]
+
+
+def prepare(service: Service) -> None:
+    """Register what has to happen before the snapshot and after each restore."""
+    register_before_snapshot(settle, service)
+    register_after_restore(renew, service)
+
+
+def settle(service: Service) -> None:
+    """Leave in the snapshot what every copy needs, and nothing that only one should have."""
+    service.model.engine.warm()
+    service.model.engine.cache.clear()
+    gc.collect()
+
+
+def renew(service: Service) -> None:
+    """Make a copy its own: its first request is a cold start, its random numbers are its own.
+
+    Ids need no renewal: they come from Lambda, or from the kernel.
+    """
+    if service.telemetry is not None:
+        service.telemetry.cold = True
+    for name in ("random", "numpy.random"):
+        module = sys.modules.get(name)
+        if module is not None:
+            module.seed()
