@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
+import httpx2
 from huggingface_hub import HfApi, errors
 from huggingface_hub.hf_api import ModelInfo
 
@@ -90,7 +90,7 @@ def download(name: str, *, revision: str | None = None) -> Download:
         raise SourceError(f"{where} has no revision {revision!r}.") from error
     except errors.HfHubHTTPError as error:
         raise SourceError(f"{where} answered with status {error.response.status_code}.") from error
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, httpx.HTTPError) as error:
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, httpx2.HTTPError) as error:
         raise SourceError(f"{where} cannot be reached ({type(error).__name__}).") from error
     return Download(folder=Path(folder), commit=info.sha, licence=_licence(info))
 
