@@ -4,6 +4,9 @@ from array import array
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
+import tokenizers
+
+from model_compiler.string_tables import id_slots
 from model_compiler.tokenizer_json import NotCoveredError
 
 __all__ = ["byte_pair_sections"]
@@ -16,9 +19,16 @@ _SPACE = "▁"
 
 
 def byte_pair_sections(
-    vocabulary: Mapping[str, int], merges: Sequence[str | Sequence[str]]
+    model: tokenizers.models.BPE,
+    vocabulary: Mapping[str, int],
+    merges: Sequence[str | Sequence[str]],
 ) -> dict[str, bytes]:
     """Return the sections of a BPE file that are its own, as `embedder.tokenizers.bpe` reads them.
+
+    Args:
+        model: the library's, which is asked what each token's own text becomes.
+        vocabulary: ids by text.
+        merges: pairs of texts, best first.
 
     Raises:
         NotCoveredError: if the numbers are too large, or merges touch bytes.
@@ -42,7 +52,17 @@ def byte_pair_sections(
         "char_ids": ids_of_characters,
         "merge_starts": array("I", accumulate(map(len, rows), initial=0)).tobytes(),
         "merges": array("Q", [merge for row in rows for merge in sorted(row)]).tobytes(),
+        "whole": id_slots(_whole(model, vocabulary)),
         "glued": "".join(sorted(_glued(pairs))).encode(),
+    }
+
+
+def _whole(model: tokenizers.models.BPE, vocabulary: Mapping[str, int]) -> dict[str, int]:
+    """Return the tokens whose own text becomes that one token: nearly all of them."""
+    return {
+        text: token_id
+        for text, token_id in vocabulary.items()
+        if len(text) > 1 and [token.id for token in model.tokenize(text)] == [token_id]
     }
 
 

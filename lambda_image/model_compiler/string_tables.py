@@ -1,13 +1,18 @@
 """Tables of strings: the texts of tokens, look-up by text, and the added tokens."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from zlib import crc32
 
 import tokenizers
 
-__all__ = ["added_token_sections", "string_slots", "text_sections"]
+from model_compiler.tokenizer_json import NotCoveredError
+
+__all__ = ["added_token_sections", "id_slots", "prefix_bits", "text_sections"]
+
+#: An id, plus 1, has 20 bits in a slot.
+_MOST_IDS = (1 << 20) - 1
 
 
 def text_sections(texts: Sequence[str]) -> dict[str, bytes]:
@@ -19,17 +24,42 @@ def text_sections(texts: Sequence[str]) -> dict[str, bytes]:
     }
 
 
-def string_slots(ids: Mapping[str, int]) -> bytes:
-    """Return an open-addressed hash table of these strings, at most half full."""
-    size = 1 << (2 * len(ids) - 1).bit_length()
+def id_slots(ids: Mapping[str, int]) -> bytes:
+    """Return a look-up of these tokens, as `embedder.tokenizers.vocabulary` reads it; half full.
+
+    Raises:
+        NotCoveredError: if an id does not fit into 20 bits.
+    """
+    if max(ids.values(), default=0) >= _MOST_IDS:
+        raise NotCoveredError("the fast tokenizers do not cover a vocabulary over 2^20")
+    size = 1 << (2 * len(ids) + 1).bit_length()
     slots = array("I", bytes(4 * size))
     # In the order of ids: the tables do not depend on the order of the JSON.
     for text, token_id in sorted(ids.items(), key=lambda item: item[1]):
-        slot = crc32(text.encode()) & (size - 1)
+        crc = crc32(text.encode())
+        slot = crc & (size - 1)
         while slots[slot]:
             slot = (slot + 1) & (size - 1)
-        slots[slot] = token_id + 1
+        slots[slot] = crc >> 20 << 20 | token_id + 1
     return slots.tobytes()
+
+
+def prefix_bits(texts: Iterable[str]) -> bytes:
+    """Return a bit set of all that these texts begin with, as `embedder.tokenizers.wordpiece` reads.
+
+    A bit that is set for another reason costs a look-up and no more; one in sixteen is.
+    """
+    crcs = set()
+    for text in texts:
+        crc = 0
+        for character in text:
+            crc = crc32(character.encode(), crc)
+            crcs.add(crc)
+    size = 1 << (16 * len(crcs)).bit_length()
+    bits = bytearray(size >> 3)
+    for crc in crcs:
+        bits[(crc & (size - 1)) >> 3] |= 1 << (crc & 7)
+    return bytes(bits)
 
 
 def added_token_sections(

@@ -19,7 +19,7 @@ from embedder.tokenizers import Tokenizer, load
 from model_compiler.byte_pair_tables import byte_pair_sections
 from model_compiler.character_tables import character_sections
 from model_compiler.errors import SourceError
-from model_compiler.string_tables import added_token_sections, string_slots, text_sections
+from model_compiler.string_tables import added_token_sections, id_slots, prefix_bits, text_sections
 from model_compiler.table_writer import table_file
 from model_compiler.tokenizer_json import (
     NotCoveredError,
@@ -129,7 +129,6 @@ def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict
     if model == "WordPiece":
         check_wordpiece(document)
         prefix = options["continuing_subword_prefix"]
-        longest = max(len(token.removeprefix(prefix)) for token in options["vocab"])
         normalizer = document["normalizer"]
         return "wordpiece", {
             "parameters": _numbers(
@@ -138,10 +137,10 @@ def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict
                 size,
                 options["vocab"][options["unk_token"]],
                 options["max_input_chars_per_word"],
-                longest,
             ),
             **shared,
-            "token_slots": string_slots(options["vocab"]),
+            "token_slots": id_slots(options["vocab"]),
+            "prefixes": prefix_bits(options["vocab"]),
             "continuation": prefix.encode(),
             **character_sections(
                 clean_text=normalizer["clean_text"],
@@ -153,12 +152,12 @@ def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict
     if model == "BPE":
         check_byte_pair_encoding(document)
         return "bpe", {
-            "parameters": _numbers(before, after, size, 0, 0, 0),
+            "parameters": _numbers(before, after, size, 0, 0),
             **shared,
             **added_token_sections(
                 "normal", {i: t for i, t in added.items() if t.normalized}, space="▁"
             ),
-            **byte_pair_sections(options["vocab"], options["merges"]),
+            **byte_pair_sections(library.model, options["vocab"], options["merges"]),
         }
     raise NotCoveredError(f"the fast tokenizers do not cover models of type {model}")
 

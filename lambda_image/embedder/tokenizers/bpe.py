@@ -12,6 +12,7 @@ Sections besides those of `vocabulary` and `added_tokens` (`added` are matched i
     char_ids      u32, 256 to a page: the id + 1, or 0 for a character that is no token
     merge_starts  u32 per id, and one more: where the merges begin that have it on the left
     merges        u64: right id << 40 | rank << 20 | merged id; by left id, then ascending
+    whole         look-up of the tokens whose own text becomes that one token
     glued         UTF-8: characters that some merge joins to a space after them
 """
 
@@ -20,12 +21,13 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from pathlib import Path
+from zlib import crc32
 
 from embedder.tokenizers import Span
 from embedder.tokenizers.added_tokens import AddedTokens
 from embedder.tokenizers.memo import Memo, WordMemo
-from embedder.tokenizers.table_file import TableFile
-from embedder.tokenizers.vocabulary import TokenTexts, read_parameters
+from embedder.tokenizers.table_file import BLOCK_SHIFT, TableFile
+from embedder.tokenizers.vocabulary import TokenIds, TokenTexts, read_parameters
 
 __all__ = ["BytePairEncoding"]
 
@@ -36,9 +38,13 @@ _PAIRS = 1 << 15
 _CHARACTERS = 1 << 15
 #: Up to this many tokens, looking for the best merge each time is faster than keeping a heap.
 _SHORT = 24
+#: Characters; Gemma's longest has 16 but for runs of one character, which have 31.
+_LONGEST_TOKEN = 32
 _NO_MERGE = 1 << 60
 _MERGED = (1 << 20) - 1
 _VALUE = (1 << 40) - 1
+_U32_SHIFT = BLOCK_SHIFT - 2
+_U64_SHIFT = BLOCK_SHIFT - 3
 
 
 class BytePairEncoding:
@@ -55,6 +61,7 @@ class BytePairEncoding:
         self.suffix = parameters.suffix
         self.vocabulary_size = parameters.vocabulary_size
         self._texts = TokenTexts(file)
+        self._whole = TokenIds(file, "whole", self._texts)
         self._added = AddedTokens(file, "added")
         self._normal = AddedTokens(file, "normal")
         self._first_characters = self._added.first_characters + self._normal.first_characters
@@ -149,6 +156,11 @@ class BytePairEncoding:
         return ids
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
+        if len(word) <= _LONGEST_TOKEN:
+            utf8 = word.replace(" ", _SPACE).encode("utf-8", "replace")
+            whole = self._whole.find(utf8, crc32(utf8))
+            if whole >= 0:
+                return (whole,)
         characters = self._characters
         ids = [characters[character] for character in word]
         if -1 in ids:
@@ -177,11 +189,16 @@ class BytePairEncoding:
     def _find_merge(self, pair: int) -> int:
         """Return rank << 20 | merged id of the pair left << 20 | right, or `_NO_MERGE`."""
         left, right = pair >> 20, pair & _MERGED
-        self._start_bytes.check(4 * left, 4 * left + 8)
+        pending = self._start_bytes.pending
+        if pending[left >> _U32_SHIFT] or pending[left + 1 >> _U32_SHIFT]:
+            self._start_bytes.check(4 * left, 4 * left + 8)
         start, stop = self._starts[left], self._starts[left + 1]
         if start == stop:
             return _NO_MERGE
-        self._merge_bytes.check(8 * start, 8 * stop)
+        pending = self._merge_bytes.pending
+        first, last = start >> _U64_SHIFT, stop - 1 >> _U64_SHIFT
+        if pending[first] or pending[last] or last - first > 1:
+            self._merge_bytes.check(8 * start, 8 * stop)
         at = bisect_left(self._merges, right << 40, start, stop)
         if at == stop or self._merges[at] >> 40 != right:
             return _NO_MERGE

@@ -28,15 +28,15 @@ from zlib import crc32
 
 from embedder.errors import ArtifactError
 
-__all__ = ["BLOCK", "HEADER", "MAGIC", "SECTION", "VERSION", "Section", "TableFile"]
+__all__ = ["BLOCK", "BLOCK_SHIFT", "HEADER", "MAGIC", "SECTION", "VERSION", "Section", "TableFile"]
 
 MAGIC = b"EKTOKENS"
 VERSION = 1
 HEADER = struct.Struct("<8sIIQ")
 SECTION = struct.Struct("<16sQQII")
 #: Bytes that share one checksum: large enough to read ahead, small enough to check in 10 µs.
-BLOCK = 1 << 16
-_BLOCK_SHIFT = 16
+BLOCK_SHIFT = 16
+BLOCK = 1 << BLOCK_SHIFT
 
 
 class TableFile:
@@ -111,12 +111,13 @@ class TableFile:
 class Section:
     """The bytes of one section, to be read only after `check`."""
 
-    __slots__ = ("_checks", "_pending", "_where", "bytes")
+    __slots__ = ("_checks", "_where", "bytes", "pending")
 
     def __init__(self, content: memoryview, checks: memoryview, where: str) -> None:
         self.bytes = content
         self._checks = checks
-        self._pending = bytearray(b"\1" * len(checks))
+        #: 1 for each block that has not been checked: what runs often asks here before it calls.
+        self.pending = bytearray(b"\1" * len(checks))
         self._where = where
 
     def check(self, start: int, stop: int) -> None:
@@ -127,15 +128,15 @@ class Section:
         """
         if not 0 <= start <= stop <= len(self.bytes):
             raise ArtifactError(f"Section {self._where} ends before byte {stop}; it was changed.")
-        for block in range(start >> _BLOCK_SHIFT, (stop + BLOCK - 1) >> _BLOCK_SHIFT):
-            if self._pending[block]:
-                content = self.bytes[block << _BLOCK_SHIFT : (block + 1) << _BLOCK_SHIFT]
+        for block in range(start >> BLOCK_SHIFT, (stop + BLOCK - 1) >> BLOCK_SHIFT):
+            if self.pending[block]:
+                content = self.bytes[block << BLOCK_SHIFT : (block + 1) << BLOCK_SHIFT]
                 if crc32(content) != self._checks[block]:
                     raise ArtifactError(
                         f"Section {self._where} was changed: block {block} does not fit its "
                         "checksum. Compile the model again."
                     )
-                self._pending[block] = 0
+                self.pending[block] = 0
 
     def checked(self) -> memoryview:
         """Check the whole section and return its bytes."""

@@ -6,8 +6,8 @@ https://arxiv.org/abs/1609.08144). Both steps remember their results, so that a 
 one look-up.
 
 Sections besides those of `vocabulary`, `characters`, `reordering` and `added_tokens`:
-    token_slots  u32, a power of two: open addressing by CRC-32 of the token's UTF-8; 0 is free,
-                 else the id + 1
+    token_slots  look-up of all tokens
+    prefixes     bits, a power of two: set at the CRC-32 of all that a token begins with
     continuation UTF-8: what tokens inside a word begin with, `##`
     odd_spaces   UTF-8: characters that Python splits at and this tokenizer does not
 """
@@ -23,7 +23,7 @@ from embedder.tokenizers.added_tokens import AddedTokens
 from embedder.tokenizers.characters import REORDERED, Aligned, character_table
 from embedder.tokenizers.memo import WordMemo
 from embedder.tokenizers.table_file import TableFile
-from embedder.tokenizers.vocabulary import TokenTexts, read_parameters
+from embedder.tokenizers.vocabulary import TokenIds, TokenTexts, read_parameters
 
 if TYPE_CHECKING:
     from embedder.tokenizers.reordering import Reordering
@@ -49,9 +49,9 @@ class WordPiece:
         self.vocabulary_size = parameters.vocabulary_size
         self._unknown = (parameters.unknown,)
         self._longest_word = parameters.longest_word
-        self._longest_token = parameters.longest_token
         self._texts = TokenTexts(file)
-        self._slots = file.section("token_slots").numbers("I")
+        self._ids = TokenIds(file, "token_slots", self._texts)
+        self._prefixes = file.section("prefixes").checked()
         self._continuation = file.section("continuation").checked().tobytes()
         self._added = AddedTokens(file, "added")
         self._odd_spaces = file.section("odd_spaces").checked().tobytes().decode()
@@ -141,34 +141,40 @@ class WordPiece:
         return Reordering(self._file, self._characters)
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
-        size = len(word)
-        if size > self._longest_word:
+        if len(word) > self._longest_word:
             return self._unknown
-        whole = self._find(word.encode())
+        utf8 = word.encode("utf-8", "replace")
+        whole = self._ids.find(utf8, crc32(utf8))
         if whole >= 0:
             return (whole,)
+        characters = [character.encode("utf-8", "replace") for character in word]
         ids = []
+        head = b""
         start = 0
-        prefix = b""
-        while start < size:
-            for stop in range(min(size, start + self._longest_token), start, -1):
-                token_id = self._find(prefix + word[start:stop].encode())
-                if token_id >= 0:
-                    break
-            else:
+        while start < len(characters):
+            token_id, start = self._longest(head, characters, start)
+            if token_id < 0:
                 return self._unknown
             ids.append(token_id)
-            start = stop
-            prefix = self._continuation
+            head = self._continuation
         return tuple(ids)
 
-    def _find(self, token: bytes) -> int:
-        """Return the id of the token with this text, or -1."""
-        slots = self._slots
-        mask = len(slots) - 1
-        slot = crc32(token) & mask
-        while entry := slots[slot]:
-            if self._texts.utf8(entry - 1) == token:
-                return entry - 1
-            slot = (slot + 1) & mask
-        return -1
+    def _longest(self, head: bytes, characters: list[bytes], start: int) -> tuple[int, int]:
+        """Return the longest token that stands at `start`, or -1, and where it ends."""
+        prefixes = self._prefixes
+        mask = 8 * len(prefixes) - 1
+        crc = crc32(head)
+        crcs = []
+        # Forward as long as any token goes on like this, then back to the last that was whole.
+        for stop in range(start, len(characters)):
+            crc = crc32(characters[stop], crc)
+            bit = crc & mask
+            if not prefixes[bit >> 3] >> (bit & 7) & 1:
+                break
+            crcs.append(crc)
+        while crcs:
+            stop = start + len(crcs)
+            token_id = self._ids.find(head + b"".join(characters[start:stop]), crcs.pop())
+            if token_id >= 0:
+                return token_id, stop
+        return -1, start
