@@ -24,7 +24,7 @@ A client error's message says what was wrong, what is allowed and what was found
 text that was sent to be embedded.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = [
     "ArtifactError",
@@ -182,8 +182,7 @@ class InferenceError(ServerError):
         super().__init__("The model could not embed this request.")
 
 
-@dataclass(frozen=True, slots=True)
-class Statuses:
+class Statuses(NamedTuple):
     """The HTTP status of one kind of error in each family of dialects."""
 
     native: int

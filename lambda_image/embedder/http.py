@@ -1,7 +1,12 @@
-"""An HTTP request and its response, as plain values: what stands between Lambda and the service."""
+"""An HTTP request and its response, as plain values: what stands between Lambda and the service.
+
+Values here and elsewhere in the embedder are named tuples: making a frozen dataclass costs half a
+millisecond of every cold start, making a named tuple a tenth of that.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 __all__ = ["ENVELOPE_BYTES", "MAX_REQUEST_BYTES", "MAX_RESPONSE_BYTES", "Request", "Response"]
 
@@ -15,8 +20,10 @@ MAX_RESPONSE_BYTES = 6_291_556
 ENVELOPE_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class Request(NamedTuple):
     """One HTTP request.
 
     `method` is in capitals, names of `headers` in lower case, `query` is the raw string after `?`.
@@ -25,17 +32,16 @@ class Request:
 
     method: str
     path: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NONE
     body: bytes = b""
     query: str = ""
     id: str = ""
     deadline: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """One HTTP response; `body` is UTF-8."""
 
     status: int
     body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NONE

@@ -7,8 +7,8 @@ tells the kind and the length only.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -59,7 +59,6 @@ class JsonType:
         )
 
 
-@dataclass(frozen=True, slots=True)
 class Boolean(JsonType):
     """True or false."""
 
@@ -80,12 +79,12 @@ class Boolean(JsonType):
         raise self.refuse(value, name)
 
 
-@dataclass(frozen=True, slots=True)
 class Integer(JsonType):
     """A whole number in a range; true, false and 1.0 are none."""
 
-    minimum: int
-    maximum: int
+    def __init__(self, minimum: int, maximum: int) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
 
     @property
     def allowed(self) -> str:
@@ -104,7 +103,6 @@ class Integer(JsonType):
         raise self.refuse(value, name)
 
 
-@dataclass(frozen=True, slots=True)
 class Choice(JsonType):
     """One of a few values, all strings or all whole numbers.
 
@@ -112,8 +110,11 @@ class Choice(JsonType):
     stands here.
     """
 
-    values: tuple[str, ...] | tuple[int, ...]
-    any_case: bool = False
+    def __init__(
+        self, values: tuple[str, ...] | tuple[int, ...], *, any_case: bool = False
+    ) -> None:
+        self.values = values
+        self.any_case = any_case
 
     @property
     def allowed(self) -> str:
@@ -152,11 +153,11 @@ class Choice(JsonType):
         raise self.refuse(value, name)
 
 
-@dataclass(frozen=True, slots=True)
 class String(JsonType):
     """A string of at most so many characters."""
 
-    max_characters: int = 1024
+    def __init__(self, max_characters: int = 1024) -> None:
+        self.max_characters = max_characters
 
     @property
     def allowed(self) -> str:
@@ -175,11 +176,11 @@ class String(JsonType):
         raise self.refuse(value, name)
 
 
-@dataclass(frozen=True, slots=True)
 class OneOf(JsonType):
     """A value of any of several types; the first that takes it decides."""
 
-    types: tuple[JsonType, ...]
+    def __init__(self, types: tuple[JsonType, ...]) -> None:
+        self.types = types
 
     @property
     def allowed(self) -> str:
@@ -201,11 +202,11 @@ class OneOf(JsonType):
         raise self.refuse(value, name)
 
 
-@dataclass(frozen=True, slots=True)
 class Nothing(JsonType):
     """A value that this model does not allow at all; `why` says why."""
 
-    why: str
+    def __init__(self, why: str) -> None:
+        self.why = why
 
     @property
     def allowed(self) -> str:
@@ -222,8 +223,7 @@ class Nothing(JsonType):
         raise self.refuse(value, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field of an object. A field that is null counts as absent, unless it is required."""
 
     name: str
@@ -233,13 +233,15 @@ class Field:
     default: Any = None
 
 
-@dataclass(frozen=True, slots=True)
 class Object(JsonType):
     """An object of known fields; what is not known is refused, as it would silently do nothing."""
 
-    fields: tuple[Field, ...]
-    #: A rule between fields, for the document: JSON Schema keywords.
-    rule: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(
+        self, fields: tuple[Field, ...], *, rule: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        self.fields = fields
+        #: A rule between fields, for the document: JSON Schema keywords.
+        self.rule = rule
 
     @property
     def allowed(self) -> str:

@@ -1,8 +1,7 @@
 """What the dialects hand to the engine and get back, and the limits that they share."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +13,7 @@ from embedder.json_types import JsonType
 __all__ = ["EmbedRequest", "Embeddings", "Inputs", "InputsType", "Limits", "TextType", "Timings"]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What may be asked of the model that is served; the dialects' types are built from it."""
 
     #: Allowed dimensions, largest first.
@@ -38,23 +36,30 @@ class Limits:
         return self.dimensions[0]
 
 
-@dataclass(frozen=True, slots=True)
 class Inputs:
     """What is to be embedded: texts, or lists of token ids, one of the two.
 
     `is_list` tells whether the caller sent a list, where a dialect answers the two differently.
     """
 
-    texts: Sequence[str] | None = None
-    token_ids: Sequence[Sequence[int]] | None = None
-    is_list: bool = True
+    __slots__ = ("is_list", "texts", "token_ids")
+
+    def __init__(
+        self,
+        *,
+        texts: Sequence[str] | None = None,
+        token_ids: Sequence[Sequence[int]] | None = None,
+        is_list: bool = True,
+    ) -> None:
+        self.texts = texts
+        self.token_ids = token_ids
+        self.is_list = is_list
 
     def __len__(self) -> int:
         return len(self.texts if self.texts is not None else self.token_ids or ())
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedRequest:
+class EmbedRequest(NamedTuple):
     """A valid wish for embeddings, in nobody's dialect."""
 
     inputs: Inputs
@@ -76,16 +81,14 @@ class EmbedRequest:
     deadline: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Timings:
+class Timings(NamedTuple):
     """Seconds spent on each stage."""
 
     tokenization: float = 0.0
     inference: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Embeddings:
+class Embeddings(NamedTuple):
     """Vectors, in the order asked.
 
     `vectors` is float32 [inputs, dimension]; `tokens` counts each input's tokens as the model saw
@@ -110,11 +113,11 @@ class Embeddings:
     computed_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class TextType(JsonType):
     """A text to embed: neither empty nor blank."""
 
-    max_characters: int
+    def __init__(self, max_characters: int) -> None:
+        self.max_characters = max_characters
 
     @property
     def allowed(self) -> str:
@@ -140,15 +143,15 @@ class TextType(JsonType):
         return value
 
 
-@dataclass(frozen=True, slots=True)
 class InputsType(JsonType):
     """One text or a list of them, or token ids or a list of those; not a mixture."""
 
-    text: TextType
-    #: Token ids are smaller than this; None where the dialect takes no token ids.
-    vocabulary_size: int | None = None
-    #: Whether one input may stand without a list around it.
-    single: bool = True
+    def __init__(
+        self, text: TextType, *, vocabulary_size: int | None = None, single: bool = True
+    ) -> None:
+        self.text = text
+        self.vocabulary_size = vocabulary_size
+        self.single = single
 
     @property
     def allowed(self) -> str:

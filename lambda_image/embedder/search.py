@@ -5,8 +5,8 @@ at the sizes that fit into an image; beyond that, S3 Vectors is the place.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +20,16 @@ __all__ = ["FORMAT_VERSION", "Match", "SearchIndex", "load_index"]
 FORMAT_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """An entry of the index and the cosine of its angle to the query."""
 
     text: str
-    index: int
+    #: Its place in the index, from 0.
+    position: int
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class SearchIndex:
+class SearchIndex(NamedTuple):
     """Texts and their vectors.
 
     `vectors` is float32 [n, dimension], rows of length 1, all of `vector_space`.
@@ -60,8 +59,8 @@ class SearchIndex:
         # Rounding may put an equal score on either side of the partition; the order is still fixed.
         best = best[np.lexsort((best, -scores[best]))]
         return [
-            Match(text=self.texts[index], index=index, score=float(scores[index]))
-            for index in map(int, best)
+            Match(self.texts[position], position, float(scores[position]))
+            for position in map(int, best)
         ]
 
 

@@ -3,7 +3,6 @@
 `ROUTES` is the one table of what is served where.
 """
 
-import time
 from os import urandom
 from types import TracebackType
 from typing import Any
@@ -69,13 +68,13 @@ class Service:
 
     def answer(self, request: Request) -> Response:
         """Answer a request; whatever happens, there is an answer and a record of it."""
-        record = RequestRecord(id=request.id or new_request_id(), started=time.perf_counter())
+        record = RequestRecord(request.id or new_request_id())
         record.request_bytes = len(request.body)
         return self._finish(self._answer(request, record), record)
 
     def refuse(self, error: ClientError, request_id: str) -> Response:
         """Answer what was no request at all."""
-        record = RequestRecord(id=request_id or new_request_id(), started=time.perf_counter())
+        record = RequestRecord(request_id or new_request_id())
         record.dialect, record.error = native.Native.name, error.code
         return self._finish(native.Native.error(error, record.id), record)
 

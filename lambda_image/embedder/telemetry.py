@@ -9,7 +9,6 @@ field and its place in the code.
 
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -31,24 +30,42 @@ _UNITS = {
 _DEFINITIONS = {name: {"Name": name, "Unit": unit} for name, unit in _UNITS.items()}
 
 
-@dataclass(slots=True)
 class RequestRecord:
-    """What is known of a request; filled in on its way through the service."""
+    """What is known of a request; filled in on its way through the service.
 
-    id: str
-    #: `time.perf_counter()` at its beginning.
-    started: float
-    dialect: str = "none"
-    operation: str = "none"
-    status: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
-    embeddings: Embeddings | None = None
-    #: The code and the field of the error that was answered.
-    error: str | None = None
-    field: str | None = None
-    #: Class and place of an unexpected exception, innermost call last.
-    fault: dict[str, Any] | None = None
+    Args:
+        request_id: Lambda's id of the invocation.
+    """
+
+    __slots__ = (
+        "dialect",
+        "embeddings",
+        "error",
+        "fault",
+        "field",
+        "id",
+        "operation",
+        "request_bytes",
+        "response_bytes",
+        "started",
+        "status",
+    )
+
+    def __init__(self, request_id: str) -> None:
+        self.id = request_id
+        #: `time.perf_counter()` at its beginning.
+        self.started = time.perf_counter()
+        self.dialect = "none"
+        self.operation = "none"
+        self.status = 0
+        self.request_bytes = 0
+        self.response_bytes = 0
+        self.embeddings: Embeddings | None = None
+        #: The code and the field of the error that was answered.
+        self.error: str | None = None
+        self.field: str | None = None
+        #: Class and place of an unexpected exception, innermost call last.
+        self.fault: dict[str, Any] | None = None
 
 
 class Telemetry:

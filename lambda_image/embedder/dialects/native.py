@@ -175,7 +175,7 @@ class Similar(Operation):
     def answer(self, call: Call, /) -> Response:
         """See `Operation`."""
         values = call.values
-        index = self.model.index
+        index = self.model.search_index
         if index is None:
             raise NoIndexError("This image carries no search index, so there is nothing to search.")
         limits = self.model.engine.limits
@@ -198,7 +198,7 @@ class Similar(Operation):
         return json_response(
             {
                 "results": [
-                    {"text": match.text, "index": match.index, "score": match.score}
+                    {"text": match.text, "index": match.position, "score": match.score}
                     for match in index.search(embeddings.vectors[0], values["num_results"])
                 ],
                 "vector_space": index.vector_space,

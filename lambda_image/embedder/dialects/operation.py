@@ -1,7 +1,6 @@
 """What every operation of every dialect is: a type for its body, and an answer."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
@@ -19,12 +18,11 @@ __all__ = ["JSON", "Call", "Dialect", "Model", "Operation", "json_response"]
 JSON = {"content-type": "application/json"}
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """What the operations serve."""
 
     engine: Engine
-    index: SearchIndex | None = None
+    search_index: SearchIndex | None = None
 
 
 class Dialect:
@@ -43,8 +41,7 @@ class Dialect:
     error_statuses: ClassVar[tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A request whose body holds these values, all of them valid by their types."""
 
     values: dict[str, Any]

@@ -21,7 +21,7 @@ class Info(Operation):
 
     def answer(self, _call: Call, /) -> Response:
         """See `Operation`."""
-        engine, index = self.model.engine, self.model.index
+        engine, index = self.model.engine, self.model.search_index
         manifest, limits = engine.manifest, engine.limits
         batches = {
             str(dimension): {
