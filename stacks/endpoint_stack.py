@@ -43,6 +43,7 @@ class EndpointStack(Stack):
             release=environment.release,
             experiment=environment.experiment,
             callers=environment.callers,
+            alarms=environment.alarms,
             name=environment.name,
         )
         CfnOutput(self, "Url", value=self.endpoint.url.url)

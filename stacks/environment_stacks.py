@@ -4,6 +4,7 @@ import aws_cdk as cdk
 
 from embedding_kit.environment import Environment
 from stacks.endpoint_stack import EndpointStack
+from stacks.observability_stack import ObservabilityStack
 from stacks.repository_stack import RepositoryStack
 
 __all__ = ["COST_TAG", "EnvironmentStacks"]
@@ -19,6 +20,7 @@ class EnvironmentStacks:
     Attributes:
         repository: The stack of the image repository.
         endpoint: The stack of the endpoint.
+        observability: The stack of alarms, dashboard and budget.
     """
 
     def __init__(self, app: cdk.App, environment: Environment) -> None:
@@ -42,6 +44,14 @@ class EnvironmentStacks:
         )
         self.endpoint.add_stack_dependency(
             self.repository, "the image is published into the repository"
+        )
+        self.observability = ObservabilityStack(
+            app,
+            f"{prefix}-Observability",
+            environment=environment,
+            endpoint=self.endpoint.endpoint,
+            cost_tag=(COST_TAG, environment.name),
+            env=where,
         )
         tags = {"Project": "embedding-kit", COST_TAG: environment.name} | environment.tags
         for key, value in tags.items():

@@ -8,9 +8,15 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from embedding_kit.aws_rules import AwsRules
 from embedding_kit.callers import principals
 from embedding_kit.function import EmbeddingFunction
+from embedding_kit.metrics import EndpointMetrics
+from embedding_kit.release import CheckedRelease
+from embedding_kit.scaling import ProvisionedScaling
 from embedding_kit.settings import (
+    AlarmSettings,
+    AliasExperiment,
     AllAtOnce,
     Callers,
     ColdStart,
@@ -18,10 +24,13 @@ from embedding_kit.settings import (
     FunctionSettings,
     Model,
     OnDemand,
+    Provisioned,
     Release,
     SnapStart,
+    WeightedExperiment,
     check_together,
 )
+from embedding_kit.thresholds import derive_thresholds
 
 __all__ = ["LIVE", "EmbeddingEndpoint"]
 
@@ -40,9 +49,12 @@ class EmbeddingEndpoint(Construct):
         alias: The alias `live`.
         url: The function URL on the alias; it accepts requests signed by a granted principal only.
         log_group: Where the function and the platform write.
-        metrics_namespace: The CloudWatch namespace of the embedder's own metrics.
-        settings: The function's settings, as the alarms' thresholds are derived from them.
+        candidate_url: The URL of an experiment's own alias; None without one.
+        name: What logs and metrics call it.
+        metrics: Every metric of it.
+        settings: The function's settings.
         cold_start: What is done about cold starts.
+        thresholds: What its alarms start at.
     """
 
     def __init__(
@@ -56,6 +68,7 @@ class EmbeddingEndpoint(Construct):
         release: Release | None = None,
         experiment: Experiment | None = None,
         callers: Callers | None = None,
+        alarms: AlarmSettings | None = None,
         name: str | None = None,
     ) -> None:
         """Make the endpoint.
@@ -69,6 +82,7 @@ class EmbeddingEndpoint(Construct):
             release: How a new version takes over; all at once, after its check, by default.
             experiment: Another published version to compare with.
             callers: Who may call; nobody by default. `grant_invoke` lets further ones.
+            alarms: The thresholds that a release is taken back on, and that the alarms use.
             name: What its logs and its metrics' namespace call it, unique in account and region;
                 made of its place in the app by default.
 
@@ -78,38 +92,65 @@ class EmbeddingEndpoint(Construct):
         super().__init__(scope, id)
         self.settings = function or FunctionSettings()
         self.cold_start = cold_start or OnDemand()
-        self.release = release or AllAtOnce()
         check_together(
             function=self.settings,
             cold_start=self.cold_start,
-            release=self.release,
+            release=release or AllAtOnce(),
             experiment=experiment,
         )
-        # One namespace an endpoint: metrics made from the platform's records carry no dimension
-        # that would tell two endpoints of an account apart.
-        name = name or Names.unique_resource_name(self, separator="-", max_length=100)
-        self.metrics_namespace = f"EmbeddingKit/{name}"
+        # Metrics made of the platform's records carry no dimension that would tell two endpoints
+        # of an account apart: each endpoint has a namespace of its own.
+        self.name = name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         made = EmbeddingFunction(
             self,
             "Embedder",
             model=model,
             settings=self.settings,
-            metrics_namespace=self.metrics_namespace,
+            metrics_namespace=f"EmbeddingKit/{name}",
             name=name,
             snap_start=isinstance(self.cold_start, SnapStart),
         )
         self.function = made.function
         self.log_group = made.log_group
         self.alias = lambda_.Alias(
-            self, "Live", alias_name=LIVE, version=self.function.current_version
+            self,
+            "Live",
+            alias_name=LIVE,
+            version=self.function.current_version,
+            additional_versions=self._weights(experiment),
         )
         self.url = _url(self.alias)
+        self.metrics = EndpointMetrics(
+            self,
+            "Metrics",
+            alias=self.alias,
+            log_group=self.log_group,
+            namespace=f"EmbeddingKit/{name}",
+        )
+        self.thresholds = derive_thresholds(alarms or AlarmSettings(), self.settings)
+        if isinstance(self.cold_start, Provisioned):
+            ProvisionedScaling(self, "Scaling", alias=self.alias, settings=self.cold_start)
+        if not isinstance(experiment, WeightedExperiment):
+            # An alias that has fixed weights cannot be moved by CodeDeploy as well.
+            CheckedRelease(
+                self,
+                "Release",
+                alias=self.alias,
+                model=model,
+                release=release or AllAtOnce(),
+                metrics=self.metrics,
+                thresholds=self.thresholds,
+            )
+        self._urls = [self.url]
+        self.candidate_url = self._candidate(experiment)
         for principal in principals(callers or Callers()):
-            self.url.grant_invoke_url(principal)
+            self.grant_invoke(principal)
+        self.node.add_validation(AwsRules(self.function))
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let a principal call the URL of the alias `live`, and nothing else of the function."""
-        return self.url.grant_invoke_url(grantee)
+        """Let a principal call the URL of each alias, and nothing else of the function."""
+        granted = [url.grant_invoke_url(grantee) for url in self._urls]
+        return granted[0].combine(granted[1]) if len(granted) > 1 else granted[0]
 
     def metric(self, name: str, **options: Any) -> cloudwatch.Metric:
         """Return a metric that AWS Lambda keeps of the alias `live`.
@@ -119,6 +160,28 @@ class EmbeddingEndpoint(Construct):
             options: What `aws_cloudwatch.MetricOptions` takes, such as `statistic` and `period`.
         """
         return self.alias.metric(name, **options)
+
+    def _weights(self, experiment: Experiment | None) -> list[lambda_.VersionWeight] | None:
+        if not isinstance(experiment, WeightedExperiment):
+            return None
+        version = self._published("Other", experiment.version)
+        return [lambda_.VersionWeight(version=version, weight=experiment.percent / 100)]
+
+    def _candidate(self, experiment: Experiment | None) -> lambda_.FunctionUrl | None:
+        if not isinstance(experiment, AliasExperiment):
+            return None
+        alias = lambda_.Alias(
+            self,
+            "Candidate",
+            alias_name=experiment.alias,
+            version=self._published("Other", experiment.version),
+        )
+        url = _url(alias)
+        self._urls.append(url)
+        return url
+
+    def _published(self, id: str, version: int) -> lambda_.IVersion:
+        return lambda_.Version.from_version_arn(self, id, f"{self.function.function_arn}:{version}")
 
 
 def _url(alias: lambda_.Alias) -> lambda_.FunctionUrl:

@@ -1,0 +1,45 @@
+"""The stack that watches the endpoint: alarms, dashboard, budget."""
+
+from aws_cdk import CfnOutput, Stack
+from aws_cdk import Environment as Where
+from constructs import Construct
+
+from embedding_kit.alarms import EndpointAlarms
+from embedding_kit.budget import CostBudget
+from embedding_kit.dashboard import EndpointDashboard
+from embedding_kit.endpoint import EmbeddingEndpoint
+from embedding_kit.environment import Environment
+from embedding_kit.topic import NoticeTopic
+
+__all__ = ["ObservabilityStack"]
+
+
+class ObservabilityStack(Stack):
+    """Alarms, dashboard and budget of one environment."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        environment: Environment,
+        endpoint: EmbeddingEndpoint,
+        cost_tag: tuple[str, str],
+        env: Where,
+    ) -> None:
+        """Make the stack."""
+        super().__init__(
+            scope, id, env=env, description=f"Embedding Kit, {environment.name}: observability"
+        )
+        notices = NoticeTopic(self, "Notices", emails=environment.alarms.emails)
+        alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=notices.topic)
+        EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
+        if environment.budget:
+            CostBudget(
+                self,
+                "Budget",
+                settings=environment.budget,
+                tag=cost_tag,
+                topic=notices.topic,
+            )
+        CfnOutput(self, "NoticeTopicArn", value=notices.topic.topic_arn)
