@@ -100,7 +100,7 @@ def to_event(
         event["queryStringParameters"] = _query_parameters(query)
     if request.body:
         event["body"], event["isBase64Encoded"] = _body(request)
-    return json.dumps(event).encode()
+    return json.dumps(event, ensure_ascii=False).encode()
 
 
 def to_answer(result: bytes) -> Answer:

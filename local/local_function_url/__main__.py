@@ -1,0 +1,101 @@
+"""The command: `python -m local_function_url [--model MODEL] [--port 9000]`."""
+
+import argparse
+import signal
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from local_function_url.endpoint import endpoint, key_pair, region
+from local_function_url.events import to_event
+from local_function_url.models import DEFAULT_MODEL, ModelError, artifact_of
+from local_function_url.runtime import FunctionError, Runtime
+from local_function_url.signature import Caller, SignedRequest
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serves until it is stopped; returns 0, or 1 after an error told on standard error."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        artifact = artifact_of(options.model)
+        url, runtime = endpoint(
+            artifact,
+            index=options.index,
+            port=options.port,
+            memory=options.memory,
+            timeout=options.timeout,
+            logs=None if options.quiet else sys.stderr,
+        )
+    except (ModelError, FunctionError) as error:
+        return _failed(str(error))
+    except OSError as error:
+        return _failed(f"port {options.port} on 127.0.0.1 cannot be used: {error.strerror}")
+    with url:
+        try:
+            _wake(runtime)
+        except FunctionError as error:
+            return _failed(f"the function did not start: {error}")
+        print(_ready(url.url, model=options.model, runtime=runtime.description), flush=True)
+        try:
+            signal.pause()
+        except (KeyboardInterrupt, SystemExit):
+            sys.stderr.write("\nstopped\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/serve",
+        description="Serve an embedding model at a Function URL on this machine, for any signer.",
+        epilog="Accepted: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or local and local where "
+        "they are not set; service lambda; region AWS_REGION, or us-east-1.",
+    )
+    parser.add_argument(
+        "--model",
+        default=DEFAULT_MODEL,
+        help="a name of the catalogue, a sentence-transformers folder, or an artifact's folder "
+        "(default: %(default)s)",
+    )
+    parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
+    parser.add_argument("--index", type=Path, help="a search index, for POST /similar")
+    parser.add_argument(
+        "--memory", type=int, default=1769, help="the function's megabytes (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--timeout", type=int, default=60, help="seconds for one request (default: %(default)s)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="do not show the function's log")
+    return parser
+
+
+def _wake(runtime: Runtime) -> None:
+    """Starts the function with a first request, as Lambda would at a cold start."""
+    request = SignedRequest(method="GET", target="/health", headers={"host": "localhost"}, body=b"")
+    caller = Caller(access_key="local", session_token=None)
+    runtime.invoke(to_event(request, caller=caller, source_ip="127.0.0.1"))
+
+
+def _ready(url: str, *, model: str, runtime: str) -> str:
+    pair = key_pair()
+    # The documented pair is no secret; another one is not printed.
+    secret = "local" if pair.access_key == "local" else "$AWS_SECRET_ACCESS_KEY"
+    return textwrap.dedent(f"""
+        {model} is served at {url}, running in {runtime}.
+        Stop it with Ctrl-C. To try it, type in another terminal:
+
+          curl --aws-sigv4 "aws:amz:{region()}:lambda" --user "{pair.access_key}:{secret}" \\
+            -d '{{"text":"hello world"}}' {url}/
+
+          .venv/bin/embed --url {url} "hello world"
+        """)
+
+
+def _failed(message: str) -> int:
+    sys.stderr.write(f"error: {message}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
