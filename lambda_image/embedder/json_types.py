@@ -218,9 +218,10 @@ class Nothing(JsonType):
         """See `JsonType`."""
         return {"type": "null"}
 
-    def check(self, value: object, name: str) -> Any:
+    def check(self, value: object, name: str) -> None:
         """See `JsonType`."""
-        raise self.refuse(value, name)
+        if value is not None:
+            raise self.refuse(value, name)
 
 
 class Field(NamedTuple):

@@ -1,0 +1,64 @@
+"""The tree of errors."""
+
+import inspect
+import re
+
+import pytest
+
+from embedder import errors
+from embedder.errors import AnswerableError, EmbedderError, InferenceError, statuses_of
+
+
+def test_the_docstring_draws_the_tree_as_it_is() -> None:
+    """Each class stands in the drawing under its own parent, and no other class does."""
+    drawn: dict[str, str | None] = {}
+    path: list[str] = []
+    for indent, name in re.findall(
+        r"^    ([│├└─ ]*)(\w+Error)\b", inspect.getdoc(errors) or "", re.MULTILINE
+    ):
+        depth = len(indent) // 4
+        path[depth:] = [name]
+        drawn[name] = path[depth - 1] if depth else None
+    real = {
+        name: parent_drawn(value)
+        for name, value in vars(errors).items()
+        if isinstance(value, type)
+        and issubclass(value, EmbedderError)
+        and value is not AnswerableError
+    }
+    assert drawn == real
+
+
+def parent_drawn(error: type[EmbedderError]) -> str | None:
+    """Return the parent's name, without the class that only gives the answerable ones a shape."""
+    parents = [base for base in error.__mro__[1:] if base is not AnswerableError]
+    return parents[0].__name__ if issubclass(parents[0], EmbedderError) else None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, AnswerableError)
+        if kind not in (AnswerableError, errors.ClientError)
+    ],
+)
+def test_every_answerable_error_has_a_status_of_its_kind(error: type[AnswerableError]) -> None:
+    """Client errors are 4xx everywhere; TEI alone tells two server errors as 4xx."""
+    try:
+        instance = error("what was wrong")
+    except TypeError:
+        instance = error()  # type: ignore[call-arg]
+    statuses = statuses_of(instance)
+    client = isinstance(instance, errors.ClientError)
+    assert (400 <= statuses.native < 500) == client
+    assert (400 <= statuses.openai < 500) == client
+    assert 400 <= statuses.tei < (500 if client else 600)
+
+
+def test_a_server_error_shows_nothing_of_its_cause() -> None:
+    """What the model said is for the log, by class alone; the message is always the same."""
+    error = InferenceError()
+    error.__cause__ = RuntimeError("secret path /var/task")
+    assert error.message == "The model could not embed this request."

@@ -1,0 +1,109 @@
+"""A body's bytes to a JSON object."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from embedder.errors import MalformedBodyError
+from embedder.json_body import found, parse_object, quotable
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=6), VALUES, max_size=4), st.booleans(), st.booleans())
+def test_every_object_is_taken_as_it_is(
+    value: dict[str, Any], ascii_only: bool, spaced: bool
+) -> None:
+    """However it is written, with escapes or without, nested or flat, an object is taken."""
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=1 if spaced else None)
+    assert parse_object(text.encode()) == value
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "The body is missing; it must be a JSON object. Found 0 bytes."),
+        (b" \n", "The body is missing"),
+        (b"[]", "must be a JSON object; found a list of 0 items"),
+        (b"null", "must be a JSON object; found null"),
+        (b'"text"', 'must be a JSON object; found "text"'),
+        (b"{", "must be JSON; found unexpected end of data at line 1, column 2"),
+        (b'{"a": NaN}', "NaN, Infinity, numbers beyond"),
+        (b'{"a": -Infinity}', "must be JSON"),
+        (b'{"a": 1e999}', "number is infinity when parsed as double"),
+        (b'{"a": "\\ud800"}', "no low surrogate"),
+        (b'{"a": "\\udc00"}', "surrogate"),
+        (b'{"a": "\xed\xa0\x80"}', "must be UTF-8; byte 7 is not"),
+        (b'{"a": "\xff"}', "must be UTF-8; byte 7 is not .invalid start byte."),
+        (b"\xef\xbb\xbf{}", "byte order mark"),
+        (b'{"a": "' + b"x" * 50 + b'"', "must be JSON"),
+        (b"[" * 2000, "must be JSON"),
+    ],
+)
+def test_what_is_no_object_is_refused(body: bytes, message: str) -> None:
+    """The error says what was wrong and where, and what is allowed."""
+    with pytest.raises(MalformedBodyError, match=message):
+        parse_object(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"text": "a", "text": "b"}',
+        b'{"text": "a", "te\\u0078t": "b"}',
+        b'{"text" : "a" ,\n"text"\t: "b"}',
+        b'{"a": {"b": 1, "b": 2}}',
+        b'{"a": [{"b": 1, "b": 2}]}',
+        b'{"a": 1, "b": {"c": 1}, "b": {}}',
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(body: bytes) -> None:
+    """JSON parsers disagree on which of the two counts, so neither does."""
+    with pytest.raises(MalformedBodyError, match="a key twice in one object"):
+        parse_object(body)
+
+
+@pytest.mark.parametrize(
+    "text", ['"text": "b"', '\\"', '":', "\\", '{"text":1}', '"a":"a":', '\\\\":']
+)
+def test_a_text_that_looks_like_keys_is_no_key(text: str) -> None:
+    """Only keys are counted, not what stands inside a text."""
+    body = json.dumps({"text": text, "texts": [text, {"a": text}]}).encode()
+    assert parse_object(body)["text"] == text
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (3, "the number 3"),
+        (1e30, "the number 1e+30"),
+        ("left", '"left"'),
+        ("embeddinggemma-300m:query", '"embeddinggemma-300m:query"'),
+        ("my secret", "a string of 9 characters"),
+        ("é", "a string of 1 characters"),
+        ("a" * 41, "a string of 41 characters"),
+        ("", "a string of 0 characters"),
+        ([1, 2], "a list of 2 items"),
+        ({"secret": 1}, "an object"),
+    ],
+)
+def test_what_was_found_is_told_without_anybodys_text(value: object, told: str) -> None:
+    """A name may be quoted; whatever may be a text is told by its length."""
+    assert found(value) == told
+
+
+def test_a_name_that_is_too_much_of_a_text_is_not_quoted() -> None:
+    """Keys can carry text too."""
+    assert quotable("num_results") == '"num_results"'
+    assert quotable("a secret of mine") == "a name of 16 characters"
