@@ -8,9 +8,8 @@ cold start: that is the compiler's `verify` command.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -33,8 +32,7 @@ FORMAT_VERSION = 1
 MANIFEST_FILE = "manifest.json"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelEntry:
+class ModelEntry(NamedTuple):
     """Which model the artifact was compiled from."""
 
     name: str
@@ -46,8 +44,7 @@ class ModelEntry:
     licence: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizerEntry:
+class TokenizerEntry(NamedTuple):
     """Which tokenizer serves the model."""
 
     #: `wordpiece`, `bpe`, or `tokenizers` (the library of that name).
@@ -57,8 +54,7 @@ class TokenizerEntry:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class GraphEntry:
+class GraphEntry(NamedTuple):
     """Where the graph is and how it is fed.
 
     Inputs are int64 [batch, tokens]; the output is float32 [batch, dimension], its rows
@@ -73,16 +69,14 @@ class GraphEntry:
     optimization: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+class FileEntry(NamedTuple):
     """Size in bytes and SHA-256, in hexadecimal, of one file of the artifact."""
 
     bytes: int
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Golden:
+class Golden(NamedTuple):
     """A text, the name of its prompt, and the first components of its full-size embedding."""
 
     text: str
@@ -90,8 +84,7 @@ class Golden:
     embedding_head: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """What `manifest.json` says."""
 
     format_version: int
@@ -123,8 +116,7 @@ class Manifest:
         return f"{self.vector_space}/{dimension}"
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """A folder whose manifest has been read and whose files are there."""
 
     folder: Path

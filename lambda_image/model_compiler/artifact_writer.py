@@ -51,7 +51,7 @@ def new_artifact(output: Path) -> Iterator[Path]:
                 shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
         raise OutputError(
-            f"The artifact cannot be written to {output}: {error.strerror or error}"
+            f"{output} cannot be written: {error.strerror or error}"
             f"{_place(error)}. Nothing was left there."
         ) from error
 

@@ -1,0 +1,153 @@
+"""The command `python -m model_compiler.index_builder`: texts → the search index of an image.
+
+The index is a folder: `entries.json` (the texts), `vectors.npy` (float32 [n, dimension], rows of
+length 1) and `manifest.json` (format, vector space, count). It is made with the embedder itself, so
+that its vectors are those that a query will be compared with; an embedder of another space refuses it.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import orjson
+from tqdm import tqdm
+
+from embedder.artifact import load_artifact
+from embedder.engine import Engine
+from embedder.errors import EmbedderError
+from model_compiler.artifact_writer import new_artifact
+from model_compiler.docstrings import standard_library
+from model_compiler.errors import CompilerError, SourceError
+
+__all__ = ["build_index", "main", "read_texts"]
+
+#: The format of the index's manifest, which `embedder.search` reads.
+FORMAT_VERSION = 1
+#: How many texts are embedded between two steps of the progress bar.
+BATCH = 64
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return 0, or 2 after an error of one line on standard error."""
+    options = _parser().parse_args(arguments)
+    try:
+        texts = standard_library() if options.standard_library else read_texts(options.texts)
+        space = build_index(
+            texts,
+            options.artifact,
+            options.output,
+            dimension=options.dimension,
+            prompt=options.prompt,
+            progress=not options.quiet,
+        )
+    except (CompilerError, EmbedderError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    if not options.quiet:
+        print(f"{options.output}: {len(texts)} texts, {space}")
+    return 0
+
+
+def build_index(
+    texts: Sequence[str],
+    artifact: Path,
+    output: Path,
+    *,
+    dimension: int | None = None,
+    prompt: str | None = None,
+    progress: bool = False,
+) -> str:
+    """Embed texts and write the index, whole or not at all.
+
+    Args:
+        texts: what a search will find; none may be empty. What is over the model's limit is
+            embedded by its beginning.
+        artifact: the compiled model's folder.
+        output: the index's folder.
+        dimension: one of the model's sizes; none for the full one.
+        prompt: the name of the texts' prompt; none for the model's default.
+        progress: whether to draw a progress bar.
+
+    Returns:
+        The index's vector space.
+
+    Raises:
+        EmbedderError: if the artifact cannot be loaded, or a text not be embedded.
+        OutputError: if the index cannot be written.
+        SourceError: if there is no text.
+    """
+    if not texts:
+        raise SourceError("There are no texts to make an index of.")
+    engine = Engine.load(load_artifact(artifact), truncate="right")
+    vectors = []
+    # Texts of alike length share a batch, so that little is padded.
+    order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
+    with tqdm(total=len(texts), desc="index", unit=" texts", disable=not progress) as bar:
+        for start in range(0, len(order), BATCH):
+            batch = [texts[position] for position in order[start : start + BATCH]]
+            vectors.append(engine.embed(batch, dimension=dimension, prompt=prompt).vectors)
+            bar.update(len(batch))
+    sorted_vectors = np.concatenate(vectors)
+    placed = np.empty_like(sorted_vectors)
+    placed[order] = sorted_vectors
+    space = engine.vector_space(dimension)
+    with new_artifact(output) as partial:
+        np.save(partial / "vectors.npy", placed)
+        (partial / "entries.json").write_bytes(orjson.dumps(list(texts)))
+        manifest = {"format_version": FORMAT_VERSION, "vector_space": space, "count": len(texts)}
+        (partial / "manifest.json").write_bytes(orjson.dumps(manifest))
+    return space
+
+
+def read_texts(path: Path) -> list[str]:
+    """Read the texts of a file: a JSON list of strings, or plain text with one on each line.
+
+    Empty lines are left out.
+
+    Raises:
+        SourceError: if the file cannot be read, or a `.json` is something else.
+    """
+    try:
+        raw = path.read_bytes()
+        if path.suffix == ".json":
+            texts = orjson.loads(raw)
+        else:
+            texts = [line.strip() for line in raw.decode("utf-8").splitlines() if line.strip()]
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # of either decoder
+        raise SourceError(f"{path} cannot be read: {error}.") from error
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise SourceError(f"{path} must be a JSON list of strings.")
+    blank = [place for place, text in enumerate(texts) if not text.strip()]
+    if blank:
+        raise SourceError(f"{path}: the text at place {blank[0]} is empty.")
+    return texts
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m model_compiler.index_builder",
+        description="Embed texts into the search index that an image carries.",
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "texts", nargs="?", type=Path, help="a JSON list of strings, or a text on each line"
+    )
+    source.add_argument(
+        "--standard-library",
+        action="store_true",
+        help="the docstrings of Python's standard library",
+    )
+    parser.add_argument("--artifact", type=Path, required=True, help="the compiled model")
+    parser.add_argument("--output", type=Path, required=True, help="the index's folder")
+    parser.add_argument("--dimension", type=int, help="one of the model's sizes")
+    parser.add_argument("--prompt", help="the name of the texts' prompt")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar and no report")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
