@@ -1,8 +1,8 @@
-"""Finishes a layer of the image where it is built: `python finish_layer.py FOLDER [--remove NAME ...]`.
+"""Finishes an image's layer where it is built: `python finish_layer.py FOLDER [--remove NAME ...]`.
 
-Lambda's file system is read-only: a module without byte code would be compiled at every cold start.
-Lambda's user owns nothing: every file must be readable to all. And times are fixed, so that the same
-files are the same layer on every machine, and a change of code sends one small layer, not all.
+Lambda's file system is read-only: a module without byte code would be compiled at each cold start.
+Lambda's user owns nothing: every file must be readable to all. And times are fixed, so that the
+same files are the same layer on every machine, and a change of code sends one small layer, not all.
 
 It runs in the build stages, whose base image has Python, and neither `find` nor a package manager.
 """

@@ -215,6 +215,8 @@ def _authorities(rootfs: Path) -> bytes:
 def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
+    # A temporary folder is its maker's alone; Lambda's user reads the runtime.
+    member.mode |= 0o555 if member.isdir() else 0o444
     return member
 
 
