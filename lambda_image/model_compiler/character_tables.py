@@ -1,7 +1,11 @@
-"""What BERT's normalisation and splitting make of every character, asked of `tokenizers` itself."""
+"""What BERT's normalisation and splitting make of every character, asked of `tokenizers` itself.
+
+Tables here hold what changes: a character that is not in one stays what it is.
+"""
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from tokenizers import normalizers, pre_tokenizers
@@ -9,14 +13,17 @@ from tokenizers import normalizers, pre_tokenizers
 from embedder.tokenizers.characters import REORDERED
 from model_compiler.tokenizer_json import NotCoveredError
 
-__all__ = ["character_sections", "normalized_characters"]
+__all__ = ["character_sections"]
 
 _PAGE = 256
 _CHARACTERS = 0x110000
 _SURROGATES = range(0xD800, 0xE000)
 _REPLACEMENT = "\ufffd"
-#: The lowest and the highest combining class that there is (1 and 240).
-_LOWEST, _HIGHEST = "\u0334", "\u0345"
+#: How many texts the library is asked about in one call, and what stands between them.
+_TOGETHER = 4096
+_BETWEEN = "0"
+#: The one mark of the highest combining class (240): all others that move are moved past it.
+_HIGHEST = "\u0345"
 #: All that `str.split()` splits at, in every version of Python that we run on.
 _PYTHON_SPACES = [character for character in map(chr, range(0x3001)) if character.isspace()]
 
@@ -43,67 +50,101 @@ def character_sections(
         NotCoveredError: if combining marks behave in a way that the tables cannot say.
     """
     strips = lowercase if strip_accents is None else strip_accents
-    normal = normalized_characters(
+    normal = _normalized(
         normalizers.BertNormalizer(clean_text, handle_chinese_chars, strips, lowercase)
     )
     words = _as_words(normal)
     marks = _marks(normal, clean_text=clean_text) if strips else {}
     stay = {character for character, mark in marks.items() if mark.stays}
-    if any(words[ord(character)] != character for character in stay):
+    if any(ord(character) in words for character in stay):
         raise NotCoveredError("the fast tokenizers do not cover a combining mark that is no letter")
+    words.update({ord(character): REORDERED + character for character in stay})
     for code, text in words.items():
-        if stay.intersection(text):
+        if not text.startswith(REORDERED) and not stay.isdisjoint(text):
             words[code] = REORDERED + text
-    odd = [character for character in _PYTHON_SPACES if words[ord(character)] != " "]
     pages, codes, texts = _paged(words)
     return {
-        "char_pages": pages.tobytes(),
-        "char_codes": codes.tobytes(),
+        "char_pages": pages,
+        "char_codes": codes,
         "char_text": texts,
         "marks": array(
-            "I",
-            [
-                number
-                for mark, (place, stays) in marks.items()
-                for number in (ord(mark), place, stays)
-            ],
+            "I", [number for mark, about in marks.items() for number in (ord(mark), *about)]
         ).tobytes(),
-        "odd_spaces": "".join(odd).encode(),
+        "odd_spaces": "".join(
+            character for character in _PYTHON_SPACES if words.get(ord(character), character) != " "
+        ).encode(),
     }
 
 
-def normalized_characters(normalizer: normalizers.Normalizer) -> dict[int, str]:
+def _pages() -> Iterator[list[str]]:
+    """Give all characters, 256 code points at a time."""
+    for start in range(0, _CHARACTERS, _PAGE):
+        if start not in _SURROGATES:
+            yield [chr(code) for code in range(start, start + _PAGE)]
+
+
+def _normalized(normalizer: normalizers.Normalizer) -> dict[int, str]:
     """Return what the normalizer makes of each character alone, by code point.
 
     A lone surrogate is no character, and no valid text has one: it is treated as U+FFFD.
     """
-    normal = {
-        code: normalizer.normalize_str(chr(code))
-        for code in range(_CHARACTERS)
-        if code not in _SURROGATES
-    }
-    normal.update(dict.fromkeys(_SURROGATES, normal[ord(_REPLACEMENT)]))
-    return normal
+    changed: dict[int, str] = {}
+    for page in _pages():
+        together = normalizer.normalize_str("".join(page))
+        if not together:
+            changed.update(dict.fromkeys(map(ord, page), ""))
+        elif together != "".join(page):
+            each = zip(page, _each(normalizer, page), strict=True)
+            changed.update({ord(old): new for old, new in each if new != old})
+    replaced = changed.get(ord(_REPLACEMENT), _REPLACEMENT)
+    changed.update(dict.fromkeys(_SURROGATES, replaced))
+    return changed
+
+
+def _each(normalizer: normalizers.Normalizer, texts: Iterable[str]) -> Iterator[str]:
+    """Give what the normalizer makes of each text, thousands in one call.
+
+    Between them stands a digit: nothing becomes one that was none, and no mark moves past one.
+    """
+    remaining = iter(texts)
+    while several := list(islice(remaining, _TOGETHER)):
+        if _BETWEEN in "".join(several):
+            yield from map(normalizer.normalize_str, several)
+        else:
+            joined = normalizer.normalize_str(_BETWEEN.join(["", *several]))
+            yield from joined.split(_BETWEEN)[1:]
 
 
 def _as_words(normal: Mapping[int, str]) -> dict[int, str]:
     """Replace spaces by U+0020 and put spaces around what is split off."""
-    kinds = _split_kinds({character for text in normal.values() for character in text})
-    return {code: "".join(kinds[character] for character in text) for code, text in normal.items()}
+    kinds = _split_kinds(sorted({character for text in normal.values() for character in text}))
+    words = {
+        code: "".join(kinds.get(character, character) for character in text) if text else ""
+        for code, text in normal.items()
+    }
+    for page in _pages():
+        kept = [character for character in page if ord(character) not in normal]
+        words.update({ord(character): kind for character, kind in _split_kinds(kept).items()})
+    return words
 
 
-def _split_kinds(characters: Iterable[str]) -> dict[str, str]:
-    """Return what the pre-tokenizer makes of each: itself, a space, or itself between spaces."""
-    splitter = pre_tokenizers.BertPreTokenizer()
-    kinds = {}
-    for character in sorted(characters):
-        pieces = [piece for piece, _ in splitter.pre_tokenize_str(f"a{character}a")]
-        if len(pieces) == 1:
-            kinds[character] = character
-        elif len(pieces) == 2:
-            kinds[character] = " "
-        else:
-            kinds[character] = f" {character} "
+def _split_kinds(characters: Sequence[str]) -> dict[str, str]:
+    """Return what the pre-tokenizer makes of those that are no letters.
+
+    It is a space, or the character itself between spaces.
+    """
+    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    if len(split("a" + "".join(characters) + "a")) == 1:
+        return {}
+    kinds = dict.fromkeys(characters, " ")
+    # Each stands between two letters: alone at an odd place if it is split off, in a longer piece
+    # if it is a letter, and in no piece if it is a space.
+    for _, (start, stop) in split("a" + "a".join(characters) + "a"):
+        for character in characters[start // 2 : stop // 2]:
+            if stop - start > 1:
+                del kinds[character]
+            else:
+                kinds[character] = f" {character} "
     return kinds
 
 
@@ -112,33 +153,42 @@ def _marks(normal: Mapping[int, str], *, clean_text: bool) -> dict[str, _Mark]:
 
     What cleaning removes is gone before that.
     """
-    clean = normalizers.BertNormalizer(
-        clean_text=clean_text, handle_chinese_chars=False, strip_accents=False, lowercase=False
-    ).normalize_str
-    decompose = normalizers.NFD().normalize_str
+    cleaned = _normalized(
+        normalizers.BertNormalizer(
+            clean_text=clean_text, handle_chinese_chars=False, strip_accents=False, lowercase=False
+        )
+    )
+    decomposer = normalizers.NFD()
     moved = []
     fixed = []
-    for code, text in normal.items():
-        character = chr(code)
+    for page in _pages():
+        marks = [character for character in page if cleaned.get(ord(character)) != ""]
         # Of more than one mark only U+0344 and three Tibetan vowels consist; all are stripped.
-        if code in _SURROGATES or len(text) > 1 or decompose(character) != character:
-            continue
-        sorted_after = decompose(f"a{_HIGHEST}{character}") != f"a{_HIGHEST}{character}"
-        sorted_before = decompose(f"a{character}{_LOWEST}") != f"a{character}{_LOWEST}"
-        if (sorted_after or sorted_before) and clean(character):
-            if text not in {"", character}:
-                raise NotCoveredError(
-                    "the fast tokenizers do not cover a combining mark that becomes another one, "
-                    f"U+{code:04X}"
+        both = "".join(_HIGHEST + character for character in marks)
+        if decomposer.normalize_str(both) != both:
+            moved += [
+                character
+                for character, alone, behind in zip(
+                    marks,
+                    _each(decomposer, marks),
+                    _each(decomposer, (_HIGHEST + character for character in marks)),
+                    strict=True,
                 )
-            moved.append(character)
-        elif not text and clean(character):
-            fixed.append(character)
+                if alone == character and behind != _HIGHEST + character
+            ]
+        fixed += [character for character in marks if normal.get(ord(character)) == ""]
+    places = _places([*moved, _HIGHEST])
+    for mark in places:
+        if normal.get(ord(mark), mark) not in {"", mark}:
+            raise NotCoveredError(
+                "the fast tokenizers do not cover a combining mark that becomes another one, "
+                f"U+{ord(mark):04X}"
+            )
     return {
-        **dict.fromkeys(fixed, _Mark(0, stays=False)),
+        **{mark: _Mark(0, stays=False) for mark in fixed},
         **{
-            mark: _Mark(place, stays=bool(normal[ord(mark)]))
-            for mark, place in _places(moved).items()
+            mark: _Mark(place, stays=ord(mark) not in normal)
+            for mark, place in sorted(places.items())
         },
     }
 
@@ -161,15 +211,17 @@ def _places(marks: Sequence[str]) -> dict[str, int]:
     }
 
 
-def _paged(texts: Mapping[int, str]) -> tuple["array[int]", "array[int]", bytes]:
+def _paged(texts: Mapping[int, str]) -> tuple[bytes, bytes, bytes]:
     """Return page numbers, pages and pool, as `embedder.tokenizers.characters` reads them."""
     pool = bytearray()
     known: dict[str, int] = {}
 
     def code_of(code: int) -> int:
-        text = texts[code]
+        text = texts.get(code)
+        if text is None:
+            return 0
         character = chr(code)
-        fixed = {character: 0, "": 1, " ": 2, f" {character} ": 3}.get(text)
+        fixed = {"": 1, " ": 2, f" {character} ": 3}.get(text)
         if fixed is not None:
             return fixed
         if text not in known:
@@ -183,4 +235,4 @@ def _paged(texts: Mapping[int, str]) -> tuple["array[int]", "array[int]", bytes]
     for start in range(0, _CHARACTERS, _PAGE):
         page = array("I", map(code_of, range(start, start + _PAGE))).tobytes()
         pages.append(numbers.setdefault(page, len(numbers)))
-    return pages, array("I", b"".join(numbers)), bytes(pool)
+    return pages.tobytes(), b"".join(numbers), bytes(pool)

@@ -45,7 +45,7 @@ def id_slots(ids: Mapping[str, int]) -> bytes:
 
 
 def prefix_bits(texts: Iterable[str]) -> bytes:
-    """Return a bit set of all that these texts begin with, as `embedder.tokenizers.wordpiece` reads.
+    """Return a bit set of all that these texts begin with, for `embedder.tokenizers.wordpiece`.
 
     A bit that is set for another reason costs a look-up and no more; one in sixteen is.
     """

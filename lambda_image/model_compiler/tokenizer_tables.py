@@ -49,8 +49,6 @@ class TokenizerTables:
     data: bytes
     #: Why `tokenizers` serves and not the fast tokenizer; null where it does not.
     reason: str | None
-    #: Added tokens that the model has no embedding for: they are read as ordinary text.
-    dropped: tuple[str, ...] = ()
 
 
 def build(tokenizer_json: bytes, *, embedding_rows: int | None = None) -> TokenizerTables:
@@ -60,22 +58,21 @@ def build(tokenizer_json: bytes, *, embedding_rows: int | None = None) -> Tokeni
 
     Args:
         tokenizer_json: the file, as `tokenizers` reads it.
-        embedding_rows: how many tokens the model has embeddings for. Added tokens past them (Gemma
-            3's `<image_soft_token>` is one) are dropped, since they could only crash the model.
+        embedding_rows: how many tokens the model has embeddings for; None where that is not known.
 
     Raises:
         SourceError: if the bytes are no tokenizer, or it does not belong to the model.
     """
-    tokenizer_json, dropped = _within(tokenizer_json, embedding_rows)
     library = _library(tokenizer_json)
+    _check_ids(library, embedding_rows)
     try:
         document = orjson.loads(tokenizer_json)
         kind, sections = _sections(document, library)
         data = table_file(sections)
         _compare(kind, data, library)
     except NotCoveredError as reason:
-        return TokenizerTables("tokenizers", "tokenizer.json", tokenizer_json, str(reason), dropped)
-    return TokenizerTables(kind, "tokenizer.bin", data, None, dropped)
+        return TokenizerTables("tokenizers", "tokenizer.json", tokenizer_json, str(reason))
+    return TokenizerTables(kind, "tokenizer.bin", data, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +91,14 @@ def _library(tokenizer_json: bytes) -> tokenizers.Tokenizer:
     return library
 
 
-def _within(tokenizer_json: bytes, rows: int | None) -> tuple[bytes, tuple[str, ...]]:
-    """Return the tokenizer without added tokens past the last embedding, and their texts."""
-    library = _library(tokenizer_json)
-    vocabulary = library.get_vocab(with_added_tokens=True)
-    if rows is None or max(vocabulary.values(), default=0) < rows:
-        return tokenizer_json, ()
-    past = {text for text, token_id in vocabulary.items() if token_id >= rows}
-    model_only = library.get_vocab(with_added_tokens=False)
-    if wrong := sorted(past.intersection(model_only), key=model_only.__getitem__):
+def _check_ids(library: tokenizers.Tokenizer, rows: int | None) -> None:
+    ids = library.get_vocab(with_added_tokens=True)
+    last = max(ids, key=ids.__getitem__)
+    if rows is not None and ids[last] >= rows:
         raise SourceError(
-            "tokenizer.json does not belong to the model: the model has embeddings for "
-            f"{rows} tokens, and the tokenizer has {len(wrong)} past them, "
-            f"{wrong[0]!r} with id {model_only[wrong[0]]} the first."
+            f"tokenizer.json does not belong to the model: the model has embeddings for {rows} "
+            f"tokens, and {last!r} has the id {ids[last]}."
         )
-    document = orjson.loads(tokenizer_json)
-    document["added_tokens"] = [
-        token for token in document["added_tokens"] if token["content"] not in past
-    ]
-    return orjson.dumps(document), tuple(sorted(past, key=vocabulary.__getitem__))
 
 
 def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict[str, bytes]]:

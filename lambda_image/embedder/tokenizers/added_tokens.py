@@ -37,8 +37,8 @@ class Match(NamedTuple):
     stop: int
 
 
-class _Group(NamedTuple):
-    """The tokens that begin with one character."""
+class _Bucket(NamedTuple):
+    """The tokens that may stand where two characters do: also the one that is the first alone."""
 
     #: Longest first.
     lengths: tuple[int, ...]
@@ -74,7 +74,11 @@ class AddedTokens:
             start = candidate.start()
             if start < free:
                 continue
-            lengths, tokens = self._groups[text[start]]
+            buckets = self._groups[text[start]]
+            bucket = buckets.get(text[start : start + 2]) or buckets.get(text[start])
+            if bucket is None:
+                continue
+            lengths, tokens = bucket
             for length in lengths:
                 found = tokens.get(text[start : start + length])
                 # At the text's end a slice is shorter than asked: only its own length counts.
@@ -102,19 +106,26 @@ class AddedTokens:
     def _candidates(self) -> re.Pattern[str]:
         return re.compile("[" + "".join(map(re.escape, self.first_characters)) + "]")
 
-    def _read_group(self, character: str) -> _Group:
+    def _read_group(self, character: str) -> dict[str, _Bucket]:
         first, last = self._ranges[character]
         ends = self._file.section(f"{self._name}.ends").numbers("I")
         ids = self._file.section(f"{self._name}.ids").numbers("I")
         strips = self._file.section(f"{self._name}.strips").checked()
         utf8 = self._file.section(f"{self._name}.text").checked()
-        tokens = {}
+        buckets: dict[str, dict[str, tuple[int, int]]] = {}
         start = ends[first - 1] if first else 0
         for index in range(first, last):
             text = bytes(utf8[start : ends[index]]).decode()
-            tokens[text] = (ids[index], strips[index])
+            buckets.setdefault(text[:2], {})[text] = (ids[index], strips[index])
             start = ends[index]
-        return _Group(tuple(sorted({len(text) for text in tokens}, reverse=True)), tokens)
+        alone = buckets.get(character, {})
+        return {
+            start: _Bucket(
+                tuple(sorted({len(text) for text in (*tokens, *alone)}, reverse=True)),
+                tokens | alone,
+            )
+            for start, tokens in buckets.items()
+        }
 
 
 def _strip(text: str, start: int, stop: int, strips: int, free: int) -> tuple[int, int]:
