@@ -1,9 +1,8 @@
 """What an endpoint costs, as metric math over what the platform bills, at dated list prices."""
 
-from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from embedding_kit.metrics import EndpointMetrics
+from embedding_kit.metrics import PERIOD, EndpointMetrics
 from embedding_kit.prices import LAMBDA_ARM64, LambdaPrices
 from embedding_kit.settings import ColdStart, Provisioned
 
@@ -26,7 +25,7 @@ def cost_rate(
     return cloudwatch.MathExpression(
         expression=f"({expression}) * 3600 / PERIOD(billed)",
         using_metrics=used,
-        period=Duration.minutes(5),
+        period=PERIOD,
         label="US dollars an hour",
     )
 
@@ -43,7 +42,7 @@ def cost_per_thousand(
     return cloudwatch.MathExpression(
         expression=f"IF(texts > 0, 1000 * ({expression}) / texts)",
         using_metrics={**used, "texts": metrics.of_embedder("Texts", "Sum")},
-        period=Duration.minutes(5),
+        period=PERIOD,
         label="US dollars for 1,000 embeddings",
     )
 

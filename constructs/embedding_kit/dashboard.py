@@ -7,6 +7,7 @@ from constructs import Construct
 from embedding_kit.alarms import EndpointAlarms
 from embedding_kit.cost import cost_per_thousand, cost_rate
 from embedding_kit.endpoint import EmbeddingEndpoint
+from embedding_kit.metrics import PERIOD
 from embedding_kit.prices import LAMBDA_ARM64
 from embedding_kit.settings import Provisioned, SnapStart
 from embedding_kit.watches import error_rate
@@ -22,8 +23,9 @@ _SLOWEST = (
     "limit 20",
 )
 _STARTS = (
-    "fields @timestamp, record.metrics.initDurationMs as initMs, "
-    "record.metrics.restoreDurationMs as restoreMs, record.metrics.maxMemoryUsedMB as memoryMB",
+    "fields @timestamp, record.metrics.initDurationMs as initMs",
+    "fields record.metrics.restoreDurationMs as restoreMs",
+    "fields record.metrics.maxMemoryUsedMB as memoryMB",
     'filter type = "platform.report" and (initMs > 0 or restoreMs > 0)',
     "sort @timestamp desc",
     "limit 20",
@@ -160,7 +162,7 @@ class EndpointDashboard(Construct):
                         "cold": metrics.of_embedder("ColdStarts", "Sum"),
                         "requests": metrics.of_embedder("Requests", "Sum"),
                     },
-                    period=Duration.minutes(5),
+                    period=PERIOD,
                     label="Percent",
                 ),
             ),
@@ -251,10 +253,12 @@ def _graph(
     )
 
 
-def _a_second(metric: cloudwatch.IMetric, label: str) -> cloudwatch.MathExpression:
+def _a_second(metric: cloudwatch.Metric, label: str) -> cloudwatch.MathExpression:
+    # Ids are shared by all lines of a graph, so each is named after its metric.
+    name = metric.metric_name.lower()
     return cloudwatch.MathExpression(
-        expression="m / PERIOD(m)",
-        using_metrics={"m": metric},
-        period=Duration.minutes(1),
+        expression=f"{name} / PERIOD({name})",
+        using_metrics={name: metric},
+        period=PERIOD,
         label=label,
     )

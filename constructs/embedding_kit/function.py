@@ -78,6 +78,20 @@ class EmbeddingFunction(Construct):
                 removal_policy=RemovalPolicy.DESTROY if snap_start else RemovalPolicy.RETAIN
             ),
         )
+        Validations.of(self.function).acknowledge(
+            Acknowledgment(
+                id="Serverless-LambdaDLQ",
+                reason="A URL calls the function and waits: only what nobody waits for goes to a "
+                "dead-letter queue.",
+            )
+        )
+        if snap_start:
+            Validations.of(self.function).acknowledge(
+                Acknowledgment(
+                    id="Annotation::@aws-cdk/aws-lambda:snapStartRequirePublish",
+                    reason="The alias points to a published version.",
+                )
+            )
 
 
 def environment_variables(

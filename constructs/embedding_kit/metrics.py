@@ -14,7 +14,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-__all__ = ["PLATFORM_METRICS", "EndpointMetrics", "PlatformMetric"]
+__all__ = ["PERIOD", "PLATFORM_METRICS", "EndpointMetrics", "PlatformMetric"]
 
 #: The period of every metric here: a URL's and an alias's metrics come by the minute.
 PERIOD = Duration.minutes(1)

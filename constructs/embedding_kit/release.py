@@ -10,7 +10,7 @@ from constructs import Construct
 
 from embedding_kit.function import function_role
 from embedding_kit.image import image_code
-from embedding_kit.metrics import EndpointMetrics
+from embedding_kit.metrics import PERIOD, EndpointMetrics
 from embedding_kit.settings import AllAtOnce, Canary, Model, Release
 from embedding_kit.thresholds import RUNBOOK, Thresholds
 
@@ -69,9 +69,9 @@ class CheckedRelease(Construct):
                 failed_deployment=True, stopped_deployment=True, deployment_in_alarm=True
             ),
         )
-        # The alias names group and hook in its update policy, which orders nothing by itself: both
-        # must be allowed to do their work before the alias moves.
-        alias.node.add_dependency(role, self.check)
+        # The alias names the group in its update policy, but nothing there names the role's policy:
+        # CodeDeploy must be allowed to do its work before the alias moves.
+        alias.node.add_dependency(role)
 
     def _make_check(
         self, alias: lambda_.Alias, model: Model, release: Release
@@ -92,7 +92,7 @@ class CheckedRelease(Construct):
                 resources=[f"{function.function_arn}:{part}" for part in _qualifiers(alias)],
             )
         )
-        return lambda_.DockerImageFunction(
+        check = lambda_.DockerImageFunction(
             scope,
             "Function",
             description="Warms and checks a new version before it is given traffic",
@@ -111,6 +111,13 @@ class CheckedRelease(Construct):
             logging_format=lambda_.LoggingFormat.JSON,
             tracing=lambda_.Tracing.ACTIVE,
         )
+        Validations.of(check).acknowledge(
+            Acknowledgment(
+                id="Serverless-LambdaDLQ",
+                reason="CodeDeploy waits for the check's answer, and takes none for a refusal.",
+            )
+        )
+        return check
 
     def _make_alarms(
         self, metrics: EndpointMetrics, thresholds: Thresholds
@@ -122,7 +129,7 @@ class CheckedRelease(Construct):
                 "failures": metrics.of_alias("Url5xxCount", "Sum"),
                 "requests": metrics.of_alias("UrlRequestCount", "Sum"),
             },
-            period=Duration.minutes(1),
+            period=PERIOD,
             label="Failed requests, percent",
         )
         slow = metrics.of_version("Duration", "p99")

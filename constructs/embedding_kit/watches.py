@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from embedding_kit.metrics import EndpointMetrics
+from embedding_kit.metrics import PERIOD, EndpointMetrics
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 from embedding_kit.thresholds import Thresholds
 
@@ -202,12 +202,12 @@ def _silence(metrics: EndpointMetrics, thresholds: Thresholds) -> Iterator[Watch
                 "invocations": metrics.of_alias("Invocations", "Sum"),
                 "records": metrics.of_platform("BilledDuration", "SampleCount"),
             },
-            period=Duration.minutes(5),
+            period=PERIOD,
             label="Invocations without a record",
         ),
         threshold=0,
-        of=3,
-        last=3,
+        of=15,
+        last=15,
         reason="Requests are answered and the log has no record of them: "
         "the alarms on starts and memory are blind",
     )
@@ -232,6 +232,6 @@ def _percent(
     return cloudwatch.MathExpression(
         expression="IF(whole > 0, 100 * part / whole, 0)",
         using_metrics={"part": part, "whole": whole},
-        period=Duration.minutes(1),
+        period=PERIOD,
         label=label,
     )
