@@ -16,8 +16,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-#: Where the layer will stand; tracebacks show it.
-_PLACE = "/var/task"
+#: Where Lambda's images have their code. The layer holds this path whole, so that the times of its
+#: folders are the layer's own, not those of the moment when they were copied.
+_PLACE = "var/task"
 #: 1980-01-01, the first time that a zip file can hold, too.
 _TIME = 315_532_800
 
@@ -26,20 +27,21 @@ def finish(folder: Path, *, remove: Iterable[str] = ()) -> None:
     """Remove what is named, compile what is left, open it to all and fix its times.
 
     Args:
-        folder: The layer's content, which becomes `/var/task`.
-        remove: Names or relative paths with wildcards: files, or folders with all they hold.
+        folder: The layer, with its content under `var/task`.
+        remove: Names, or paths under `var/task`, with wildcards: files, or folders with all they
+            hold.
 
     Raises:
         ValueError: A module does not compile, or a path with a folder in it fits nothing.
     """
     for pattern in remove:
-        _remove(folder, pattern)
+        _remove(folder / _PLACE, pattern)
     compiled = compileall.compile_dir(
         folder,
         quiet=1,
         force=True,
         stripdir=str(folder),
-        prependdir=_PLACE,
+        prependdir="/",  # tracebacks show where the module will stand
         invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
     )
     if not compiled:
