@@ -35,6 +35,11 @@ class Encoder:
         self._check(request)
         inputs = request.inputs
         if inputs.token_ids is not None:
+            if request.prompt is not None:
+                raise InvalidFieldError(
+                    "A prompt cannot be put in front of token ids: put its own token ids there.",
+                    field=request.field,
+                )
             sequences = [
                 self._fit(self._without_specials(ids), request, position, prompt_length=0)
                 for position, ids in enumerate(inputs.token_ids)

@@ -140,17 +140,13 @@ class Engine:
         keys = [_key(ids) for ids in sequences]
         vectors: dict[bytes, npt.NDArray[np.float32]] = {}
         missing: dict[bytes, Sequence[int]] = {}
-        hits = 0
-        for key, ids in zip(keys, sequences, strict=True):
-            if key in vectors:
-                hits += 1
-            elif key not in missing:
-                kept = self.cache.get(key)
-                if kept is None:
-                    missing[key] = ids
-                else:
-                    vectors[key] = kept
-                    hits += 1
+        for key, ids in dict(zip(keys, sequences, strict=True)).items():
+            kept = self.cache.get(key)
+            if kept is None:
+                missing[key] = ids
+            else:
+                vectors[key] = kept
+        hits = len(vectors)
         runs, computed = self._run(missing, vectors, request.deadline)
         used = sum(map(len, missing.values()))
         stacked = np.stack([vectors[key] for key in keys])

@@ -47,7 +47,7 @@ _JSON_BYTES = {"float": 16, "int8": 5, "uint8": 4, "binary": 5, "ubinary": 4}
 _FRAME_BYTES = 4096
 #: What stands around one vector at the most: `{\"object\":\"embedding\",\"index\":12345,
 #: \"embedding\":[],` - the answer travels as a JSON string, so each quote takes two bytes.
-_ITEM_BYTES = 80
+_ITEM_BYTES = 64
 
 
 def quantize(vectors: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[Any]:

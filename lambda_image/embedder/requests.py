@@ -101,7 +101,7 @@ class Embeddings(NamedTuple):
     timings: Timings
     #: Characters that were sent, without prompts; of token ids, their number.
     characters: int = 0
-    #: Inputs answered from the cache.
+    #: Inputs answered from the cache, repeats within the request not counted.
     cache_hits: int = 0
     #: Inputs that repeat another of the same request.
     repeats: int = 0

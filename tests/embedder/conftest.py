@@ -1,120 +1,14 @@
-"""A small model without ONNX: what the tests of everything around the model are served by."""
+"""Engines and services around the small model."""
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
-from embedder.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
 from embedder.dialects.operation import Model
 from embedder.engine import Engine
 from embedder.search import SearchIndex
 from embedder.service import Service
-from embedder.tokenizers import Span
-
-CLS, SEP, FIRST_WORD = 1, 2, 3
-VOCABULARY_SIZE = 1000
-
-
-class WordTokenizer:
-    """One token a word, by the word's hash; words are what stands between spaces."""
-
-    prefix = (CLS,)
-    suffix = (SEP,)
-    vocabulary_size = VOCABULARY_SIZE
-
-    def encode(self, text: str) -> list[int]:
-        """One id a word."""
-        return [span.id for span in self.spans(text)]
-
-    def spans(self, text: str) -> Sequence[Span]:
-        """Tell where each word stands."""
-        spans = []
-        stop = 0
-        for word in text.split():
-            start = text.index(word, stop)
-            stop = start + len(word)
-            digest = hashlib.sha256(word.encode()).digest()
-            number = FIRST_WORD + int.from_bytes(digest[:4], "big") % (VOCABULARY_SIZE - FIRST_WORD)
-            spans.append(Span(number, start, stop))
-        return spans
-
-    def token(self, token_id: int) -> str:
-        """Spell a token."""
-        return {0: "[PAD]", CLS: "[CLS]", SEP: "[SEP]"}.get(token_id, f"word{token_id}")
-
-
-@dataclass
-class HashSession:
-    """A vector by the ids that the mask lets through; remembers the shapes that it ran."""
-
-    dimension: int = 32
-    shapes: list[tuple[int, ...]] = field(default_factory=list)
-    #: Raised instead of an answer, if set.
-    failure: Exception | None = None
-    #: Told instead of an answer, if set.
-    value: float | None = None
-
-    def run(
-        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float32]:
-        """Answer as a session does."""
-        self.shapes.append(input_ids.shape)
-        if self.failure is not None:
-            raise self.failure
-        rows = [
-            self._row(ids[mask == 1]) for ids, mask in zip(input_ids, attention_mask, strict=True)
-        ]
-        return np.stack(rows).astype(np.float32)
-
-    def _row(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        if self.value is not None:
-            return np.full(self.dimension, self.value)
-        seed = int.from_bytes(hashlib.sha256(ids.tobytes()).digest()[:8], "big")
-        row = np.random.default_rng(seed).standard_normal(self.dimension)
-        return np.asarray(row / np.linalg.norm(row))
-
-
-def manifest_of(
-    *,
-    dimensions: tuple[int, ...] = (32, 16, 8),
-    max_tokens: int = 16,
-    prompts: Mapping[str, str] | None = None,
-    default_prompt: str | None = None,
-) -> Manifest:
-    return Manifest(
-        format_version=1,
-        model=ModelEntry(
-            name="example/small-model", revision="abc123", architecture="bert", licence="apache-2.0"
-        ),
-        vector_space="small-model@abc123/fp32/0123456789ab",
-        precision="fp32",
-        dimensions=dimensions,
-        max_tokens=max_tokens,
-        prompts=prompts or {},
-        default_prompt=default_prompt,
-        tokenizer=TokenizerEntry(kind="wordpiece", file="tokenizer.bin", reason=None),
-        graph=GraphEntry(
-            file="model.onnx",
-            inputs=("input_ids", "attention_mask"),
-            output="sentence_embedding",
-            optimization="none",
-        ),
-        fidelity={},
-        golden=(),
-        files={},
-        checksum="",
-    )
-
-
-PROMPTS = {
-    "query": "task: search result | query: ",
-    "document": "title: none | text: ",
-    "Clustering": "task: clustering | query: ",
-}
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
 
 @pytest.fixture

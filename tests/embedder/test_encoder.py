@@ -1,0 +1,166 @@
+"""Texts to token ids: prompts, limits, truncation, special tokens."""
+
+from collections.abc import Callable
+
+import pytest
+
+from embedder.encoder import Encoder
+from embedder.engine import Engine
+from embedder.errors import EmptyInputError, InputTooLongError, InvalidFieldError
+from embedder.requests import EmbedRequest, Inputs
+from tests.embedder.small_model import CLS, PROMPTS, SEP, WordTokenizer
+
+MakeEngine = Callable[..., Engine]
+
+
+def words(text: str) -> list[int]:
+    """Return the ids of a text's own words."""
+    return WordTokenizer().encode(text)
+
+
+def encode(encoder: Encoder, text: str, **options: object) -> list[int]:
+    """Encode one text."""
+    request = EmbedRequest(Inputs(texts=[text], is_list=False), **options)  # type: ignore[arg-type]
+    (sequence,), _ = encoder.encode(request)
+    return sequence
+
+
+def test_special_tokens_stand_around_a_text(make_engine: MakeEngine) -> None:
+    """The model sees [CLS] text [SEP]."""
+    assert encode(make_engine().encoder, "a b") == [CLS, *words("a b"), SEP]
+
+
+def test_the_prompt_stands_in_front(make_engine: MakeEngine) -> None:
+    """A prompt is part of the text that is tokenized."""
+    encoder = make_engine(prompts=PROMPTS).encoder
+    asked = encode(encoder, "a", prompt="query")
+    assert asked == [CLS, *words("task: search result | query: a"), SEP]
+
+
+def test_the_default_prompt_serves_who_asks_for_none(make_engine: MakeEngine) -> None:
+    """A model may have a default prompt; another one can still be asked for."""
+    encoder = make_engine(prompts=PROMPTS, default_prompt="Clustering").encoder
+    assert encode(encoder, "a") == encode(encoder, "a", prompt="Clustering")
+    assert encode(encoder, "a") != encode(encoder, "a", prompt="query")
+
+
+def test_an_unknown_prompt_is_refused(make_engine: MakeEngine) -> None:
+    """The error lists the model's prompts."""
+    with pytest.raises(InvalidFieldError, match="one of query, document, Clustering"):
+        encode(make_engine(prompts=PROMPTS).encoder, "a", prompt="question")
+
+
+def test_a_title_takes_its_place_in_the_prompt(make_engine: MakeEngine) -> None:
+    """EmbeddingGemma's document prompt has a place for a title."""
+    encoder = make_engine(prompts=PROMPTS).encoder
+    titled = encode(encoder, "a", prompt="document", title="On Bees")
+    assert titled == [CLS, *words("title: On Bees | text: a"), SEP]
+
+
+def test_a_title_without_a_place_is_refused(make_engine: MakeEngine) -> None:
+    """The error names the prompts that have a place, and the one that was found."""
+    encoder = make_engine(prompts=PROMPTS).encoder
+    with pytest.raises(InvalidFieldError, match=r"\(document of .*found the prompt query"):
+        encode(encoder, "a", prompt="query", title="On Bees")
+    with pytest.raises(InvalidFieldError, match="found the prompt none"):
+        encode(make_engine().encoder, "a", title="On Bees")
+
+
+def test_a_text_at_the_limit_is_whole(make_engine: MakeEngine) -> None:
+    """Special tokens count; the limit itself is allowed."""
+    encoder = make_engine(max_tokens=5).encoder
+    assert encode(encoder, "a b c") == [CLS, *words("a b c"), SEP]
+
+
+def test_a_text_over_the_limit_is_refused(make_engine: MakeEngine) -> None:
+    """The error tells what was found, what is allowed, and how to have it cut."""
+    encoder = make_engine(max_tokens=5).encoder
+    with pytest.raises(InputTooLongError, match=r'"text" has 6 tokens.*allows 5\. Cut it thus\.'):
+        encode(encoder, "a b c d", truncate_hint="Cut it thus.")
+    with pytest.raises(InputTooLongError, match=r'"input\[1\]" has 6 tokens'):
+        encoder.encode(EmbedRequest(Inputs(texts=["a", "a b c d"]), field="input"))
+
+
+def test_truncation_keeps_the_end_that_is_asked_for(make_engine: MakeEngine) -> None:
+    """Right cuts the end off, left cuts the start; the special tokens stay."""
+    encoder = make_engine(max_tokens=5).encoder
+    assert encode(encoder, "a b c d", truncate="right") == [CLS, *words("a b c"), SEP]
+    assert encode(encoder, "a b c d", truncate="left") == [CLS, *words("b c d"), SEP]
+
+
+def test_cutting_the_start_leaves_the_prompt(make_engine: MakeEngine) -> None:
+    """Without its prompt a text would be embedded as something else."""
+    encoder = make_engine(prompts={"query": "query: "}, max_tokens=5).encoder
+    cut = encode(encoder, "a b c d", prompt="query", truncate="left")
+    assert cut == [CLS, *words("query: c d"), SEP]
+
+
+@pytest.mark.parametrize("prompt_words", [2, 3, 4, 9])
+def test_a_prompt_as_long_as_the_limit_leaves_room_for_text(
+    make_engine: MakeEngine, prompt_words: int
+) -> None:
+    """However long the prompt is, the text's last token is embedded and the limit is kept."""
+    prompt = " ".join(f"p{number}" for number in range(prompt_words)) + " "
+    encoder = make_engine(prompts={"query": prompt}, max_tokens=5).encoder
+    cut = encode(encoder, "a b", prompt="query", truncate="left")
+    assert len(cut) == 5
+    assert cut[-2:] == [*words("b"), SEP]
+
+
+def test_characters_are_counted_as_characters(make_engine: MakeEngine) -> None:
+    """Not as bytes, and not as UTF-16: an emoji is one."""
+    encoder = make_engine(max_characters=3).encoder
+    assert len(encode(encoder, "😀😀😀")) == 3
+    with pytest.raises(InputTooLongError, match='"text" has 4 characters; at most 3 are allowed'):
+        encode(encoder, "😀😀😀😀")
+
+
+def test_the_limit_of_characters_follows_that_of_tokens(make_engine: MakeEngine) -> None:
+    """Where no setting says otherwise."""
+    assert make_engine(max_tokens=16).limits.max_characters == 16 * 250
+
+
+def test_truncation_also_cuts_characters(make_engine: MakeEngine) -> None:
+    """Who asks for truncation is not refused for a text that the tokenizer should not see whole."""
+    encoder = make_engine(max_characters=3).encoder
+    assert encode(encoder, "a b c", truncate="right") == [CLS, *words("a b"), SEP]
+    assert encode(encoder, "a b c", truncate="left") == [CLS, *words("b c"), SEP]
+
+
+@pytest.mark.parametrize("ids", [[7, 8], [CLS, 7, 8, SEP], [CLS, 7, 8], [7, 8, SEP]])
+def test_token_ids_get_the_special_tokens_that_they_lack(
+    make_engine: MakeEngine, ids: list[int]
+) -> None:
+    """Whether the caller's tokenizer has put them on or not, the model sees them once."""
+    (sequence,), count = make_engine().encoder.encode(EmbedRequest(Inputs(token_ids=[ids])))
+    assert sequence == [CLS, 7, 8, SEP]
+    assert count == len(ids)
+
+
+def test_token_ids_are_cut_between_their_special_tokens(make_engine: MakeEngine) -> None:
+    """The limit and the truncation hold for ids as for texts."""
+    encoder = make_engine(max_tokens=4).encoder
+    ids = Inputs(token_ids=[[CLS, 5, 6, 7, SEP]])
+    with pytest.raises(InputTooLongError, match="has 5 tokens"):
+        encoder.encode(EmbedRequest(ids))
+    assert encoder.encode(EmbedRequest(ids, truncate="left"))[0] == [[CLS, 6, 7, SEP]]
+
+
+def test_a_prompt_is_not_put_before_token_ids(make_engine: MakeEngine) -> None:
+    """Whoever sends tokens has chosen them all; a prompt asked for besides is refused."""
+    encoder = make_engine(prompts=PROMPTS, default_prompt="query").encoder
+    assert encoder.encode(EmbedRequest(Inputs(token_ids=[[7]])))[0] == [[CLS, 7, SEP]]
+    with pytest.raises(InvalidFieldError, match="prompt cannot be put in front of token ids"):
+        encoder.encode(EmbedRequest(Inputs(token_ids=[[7]]), prompt="query"))
+
+
+def test_only_special_tokens_are_nothing_to_embed(make_engine: MakeEngine) -> None:
+    """Such ids would give a vector that means nothing."""
+    with pytest.raises(EmptyInputError, match="found no token in it"):
+        make_engine().encoder.encode(EmbedRequest(Inputs(token_ids=[[CLS, SEP]])))
+
+
+def test_no_input_is_refused(make_engine: MakeEngine) -> None:
+    """Callers in Python may send none; dialects have refused it before."""
+    with pytest.raises(EmptyInputError, match="at least one input"):
+        make_engine().embed([])

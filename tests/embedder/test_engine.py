@@ -1,0 +1,230 @@
+"""Texts to vectors, with a model that is small and one that is real."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from embedder.artifact import Artifact
+from embedder.engine import Engine, truncate_vectors
+from embedder.errors import InferenceError, InvalidFieldError, OutOfTimeError
+from embedder.requests import EmbedRequest, Inputs
+from tests.embedder.small_model import HashSession
+
+MakeEngine = Callable[..., Engine]
+TEXTS = st.lists(
+    st.text(st.sampled_from("abc 😀é\n"), min_size=1, max_size=12).filter(str.strip),
+    min_size=1,
+    max_size=12,
+)
+FIXTURE_IS_FRESH_ENOUGH = settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@FIXTURE_IS_FRESH_ENOUGH
+@given(texts=TEXTS)
+def test_a_batch_is_its_texts_one_by_one(make_engine: MakeEngine, texts: list[str]) -> None:
+    """Each vector stands at its text's place, and is what the text alone would get."""
+    engine = make_engine(max_tokens=32)
+    batch = engine.embed(texts)
+    for text, vector, tokens in zip(texts, batch.vectors, batch.tokens, strict=True):
+        alone = engine.embed([text])
+        np.testing.assert_array_equal(vector, alone.vectors[0])
+        assert tokens == alone.tokens[0]
+
+
+@FIXTURE_IS_FRESH_ENOUGH
+@given(texts=TEXTS, data=st.data())
+def test_a_split_request_is_one_request(
+    make_engine: MakeEngine, texts: list[str], data: st.DataObject
+) -> None:
+    """Where a client splits a list does not change a vector."""
+    engine = make_engine(max_tokens=32, cache_entries=4)
+    cut = data.draw(st.integers(0, len(texts)))
+    parts = [engine.embed(part).vectors for part in (texts[:cut], texts[cut:]) if part]
+    np.testing.assert_array_equal(np.concatenate(parts), engine.embed(texts).vectors)
+
+
+def test_repeated_texts_are_embedded_once(make_engine: MakeEngine, session: HashSession) -> None:
+    """Three of the same cost one, and are told as repeats."""
+    embeddings = make_engine().embed(["a", "b", "a", "a"])
+    assert session.shapes == [(2, 3)]
+    assert embeddings.repeats == 2
+    assert embeddings.cache_hits == 0
+    np.testing.assert_array_equal(embeddings.vectors[0], embeddings.vectors[3])
+
+
+def test_the_cache_answers_repeats_across_requests(
+    make_engine: MakeEngine, session: HashSession
+) -> None:
+    """What was embedded before is not run again, at whatever dimension it is asked for."""
+    engine = make_engine(cache_entries=10)
+    first = engine.embed(["a", "b"])
+    again = engine.embed(["b", "c", "b"], dimension=8)
+    assert session.shapes == [(2, 3), (1, 3)]
+    assert again.cache_hits == 1
+    assert again.repeats == 1
+    np.testing.assert_array_equal(again.vectors[0], truncate_vectors(first.vectors, 8)[1])
+
+
+def test_a_prompt_makes_another_key(make_engine: MakeEngine, session: HashSession) -> None:
+    """The same text with another prompt is another input."""
+    engine = make_engine(cache_entries=10, prompts={"query": "query: "})
+    plain, asked = engine.embed(["a"]), engine.embed(["a"], prompt="query")
+    assert len(session.shapes) == 2
+    assert not np.array_equal(plain.vectors, asked.vectors)
+
+
+def test_a_truncated_text_does_not_answer_for_the_whole(make_engine: MakeEngine) -> None:
+    """A text that was cut once is still refused when it must not be cut."""
+    engine = make_engine(cache_entries=10, max_tokens=4)
+    engine.embed(["a b c d"], truncate="right")
+    with pytest.raises(Exception, match="has 6 tokens"):
+        engine.embed(["a b c d"])
+
+
+def test_inputs_are_run_longest_first_and_answered_in_order(
+    make_engine: MakeEngine, session: HashSession
+) -> None:
+    """The plan sorts; the answer does not."""
+    engine = make_engine(max_tokens=400)
+    texts = ["a", "b " * 300, "c"]
+    embeddings = engine.embed(texts)
+    assert session.shapes == [(1, 302), (2, 3)]
+    assert embeddings.tokens == [3, 302, 3]
+    assert embeddings.runs == [1, 2]
+    assert (embeddings.computed_tokens, embeddings.padding_tokens) == (308, 0)
+
+
+def test_padding_is_counted(make_engine: MakeEngine) -> None:
+    """Two texts of 3 and 5 tokens make ten, two of them padding."""
+    embeddings = make_engine().embed(["a", "a b c"])
+    assert (embeddings.computed_tokens, embeddings.padding_tokens) == (10, 2)
+
+
+@pytest.mark.parametrize("dimension", [32, 16, 8])
+def test_a_smaller_vector_is_the_cut_one_brought_to_length_one(
+    make_engine: MakeEngine, dimension: int
+) -> None:
+    """Matryoshka: cut, then renormalise."""
+    engine = make_engine()
+    whole = engine.embed(["a b"]).vectors
+    cut = engine.embed(["a b"], dimension=dimension)
+    expected = whole[:, :dimension] / np.linalg.norm(whole[:, :dimension])
+    assert cut.vectors.dtype == np.float32
+    np.testing.assert_allclose(cut.vectors, expected, rtol=1e-6)
+    assert cut.vector_space.endswith(f"/{dimension}")
+
+
+def test_without_renormalising_it_is_another_space(make_engine: MakeEngine) -> None:
+    """Vectors of another length must not be mixed with the usual ones; whole ones are the same."""
+    engine = make_engine()
+    request = EmbedRequest(Inputs(texts=["a"]), dimension=8, normalize=False)
+    cut = engine.answer(request)
+    np.testing.assert_array_equal(cut.vectors, engine.embed(["a"]).vectors[:, :8])
+    assert cut.vector_space == engine.vector_space(8) + "/unnormalized"
+    whole = engine.answer(request._replace(dimension=None))
+    assert whole.vector_space == engine.vector_space()
+
+
+def test_a_vector_of_zeros_stays_one() -> None:
+    """No division by zero, no NaN."""
+    assert truncate_vectors(np.zeros((1, 4), dtype=np.float32), 2).tolist() == [[0, 0]]
+
+
+def test_a_dimension_that_is_not_the_models_is_refused(make_engine: MakeEngine) -> None:
+    """The error lists the model's."""
+    with pytest.raises(InvalidFieldError, match="one of 32, 16, 8; found 20"):
+        make_engine().embed(["a"], dimension=20)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_vector_that_is_not_finite_is_never_answered(
+    make_engine: MakeEngine, session: HashSession, value: float
+) -> None:
+    """It would not even be JSON; and it is not kept for the next one either."""
+    engine = make_engine(cache_entries=10)
+    session.value = value
+    with pytest.raises(InferenceError):
+        engine.embed(["a"])
+    session.value = None
+    assert np.isfinite(engine.embed(["a"]).vectors).all()
+
+
+def test_a_failing_model_is_told_as_such(make_engine: MakeEngine, session: HashSession) -> None:
+    """Whatever class the runtime raises, the caller sees one, and the log the other."""
+    session.failure = RuntimeError("allocation failed")
+    with pytest.raises(InferenceError) as caught:
+        make_engine().embed(["a"])
+    assert caught.value.__cause__ is session.failure
+
+
+def test_a_request_that_cannot_be_finished_is_refused_in_time(
+    make_engine: MakeEngine, session: HashSession
+) -> None:
+    """Lambda would cut it off with a bare 502; the answer says what to do instead."""
+    engine = make_engine()
+    request = EmbedRequest(Inputs(texts=["a"]), deadline=time.monotonic() - 1)
+    with pytest.raises(OutOfTimeError, match=r"needs more time than the 0\.0 s left"):
+        engine.answer(request)
+    assert session.shapes == []
+
+
+def test_warming_leaves_nothing_behind(make_engine: MakeEngine, session: HashSession) -> None:
+    """The model has been run, and the cache is empty."""
+    engine = make_engine(cache_entries=10)
+    engine.warm()
+    assert len(session.shapes) == 1
+    assert len(engine.cache) == 0
+
+
+@pytest.fixture(scope="module")
+def minilm(minilm_artifact: Artifact) -> Engine:
+    """The real model, without a cache."""
+    return Engine.load(minilm_artifact)
+
+
+SENTENCES = [
+    "How do I parse a date out of a string?",
+    "datetime.strptime(date_string, format)",
+    "x",
+    "Der schnelle braune Fuchs springt über den faulen Hund. " * 6,
+    "日本語のテキスト",
+    "emoji 😀😀 and\ttabs\nand lines",
+    "a b c d e f g h i j k l m n o p " * 10,
+]
+
+
+def test_a_real_batch_is_its_texts_one_by_one(minilm: Engine) -> None:
+    """Int8 with a scale for each row: padding and neighbours do not move a vector."""
+    batch = minilm.embed(SENTENCES).vectors
+    alone = np.concatenate([minilm.embed([text]).vectors for text in SENTENCES])
+    assert np.abs(batch - alone).max() < 2e-6
+    assert (batch * alone).sum(axis=1).min() > 0.999999
+
+
+def test_a_real_split_is_one_request(minilm: Engine) -> None:
+    """Whatever shares a run."""
+    whole = minilm.embed(SENTENCES).vectors
+    parts = np.concatenate(
+        [minilm.embed(SENTENCES[:3]).vectors, minilm.embed(SENTENCES[3:]).vectors]
+    )
+    assert np.abs(whole - parts).max() < 2e-6
+
+
+def test_real_token_ids_give_the_texts_vector(minilm: Engine) -> None:
+    """Sending the tokenizer's ids is sending the text."""
+    ids = [minilm.tokenizer.encode(text) for text in SENTENCES[:3]]
+    by_ids = minilm.answer(EmbedRequest(Inputs(token_ids=ids))).vectors
+    assert np.abs(by_ids - minilm.embed(SENTENCES[:3]).vectors).max() < 2e-6
+
+
+def test_real_vectors_mean_something(minilm: Engine) -> None:
+    """The question is nearer to its answer than to anything else."""
+    vectors = minilm.embed(SENTENCES).vectors
+    assert int((vectors[1:] @ vectors[0]).argmax()) == 0
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)

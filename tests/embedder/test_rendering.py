@@ -1,0 +1,147 @@
+"""Number formats, base64, and how many vectors an answer holds."""
+
+import base64
+import json
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from embedder.errors import BatchTooLargeError
+from embedder.http import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
+from embedder.rendering import (
+    DTYPES,
+    ENCODINGS,
+    INT8_SCALE,
+    check_batch,
+    encode,
+    largest_batch,
+    quantize,
+)
+
+Vectors = npt.NDArray[np.float32]
+VECTORS = arrays(np.float32, (3, 16), elements=st.floats(-1, 1, width=32).map(lambda x: x + 0.0))
+#: Bytes of one number in base64.
+ITEM = {"float": "<f4", "int8": "<i1", "uint8": "<u1", "binary": "<i1", "ubinary": "<u1"}
+
+
+@given(VECTORS)
+def test_int8_is_one_linear_scale(vectors: Vectors) -> None:
+    """Round(16·√d·x), cut to the range: here 16·√16 = 64."""
+    expected = [[max(-128, min(127, round(float(x) * 64))) for x in row] for row in vectors]
+    assert quantize(vectors, "int8").tolist() == expected
+
+
+@given(VECTORS)
+def test_uint8_is_int8_and_128(vectors: Vectors) -> None:
+    """The same numbers, moved into 0 to 255."""
+    signed = quantize(vectors, "int8").astype(int)
+    assert (quantize(vectors, "uint8") == signed + 128).all()
+    assert quantize(vectors, "uint8").dtype == np.uint8
+
+
+@given(VECTORS)
+def test_ubinary_holds_a_bit_for_each_sign(vectors: Vectors) -> None:
+    """Positive is 1, the first component is the highest bit of the first byte."""
+    for row, packed in zip(vectors, quantize(vectors, "ubinary"), strict=True):
+        bits = "".join("1" if x > 0 else "0" for x in row)
+        assert packed.tolist() == [int(bits[:8], 2), int(bits[8:], 2)]
+
+
+@given(VECTORS)
+def test_binary_is_ubinary_minus_128(vectors: Vectors) -> None:
+    """Offset binary: the lowest byte is -128."""
+    unsigned = quantize(vectors, "ubinary").astype(int)
+    assert (quantize(vectors, "binary") == unsigned - 128).all()
+    assert quantize(vectors, "binary").dtype == np.int8
+
+
+def test_voyages_own_example() -> None:
+    """In its documents the bits 01101001 are 105 as ubinary and -23 as binary."""
+    vector = np.array([[-0.1, 0.2, 0.3, -0.4, 0.5, -0.6, -0.7, 0.8]], dtype=np.float32)
+    assert quantize(vector, "ubinary").tolist() == [[105]]
+    assert quantize(vector, "binary").tolist() == [[-23]]
+
+
+@pytest.mark.parametrize("dimension", [128, 384, 768])
+def test_int8_keeps_directions(dimension: int) -> None:
+    """A quantized vector points where the vector does, and dot products can be read back."""
+    vectors = np.random.default_rng(7).standard_normal((50, dimension)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    numbers = quantize(vectors, "int8").astype(np.float64)
+    cosines = (numbers * vectors).sum(axis=1) / np.linalg.norm(numbers, axis=1)
+    assert cosines.min() > 0.9995
+    scale = INT8_SCALE * np.sqrt(dimension)
+    np.testing.assert_allclose(numbers @ numbers.T / scale**2, vectors @ vectors.T, atol=0.01)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(vectors=VECTORS)
+def test_base64_holds_the_numbers_of_the_list(dtype: str, vectors: Vectors) -> None:
+    """Little-endian bytes; a float survives its way through JSON to the last bit."""
+    listed = json.loads(
+        orjson.dumps(encode(vectors, dtype, "float"), option=orjson.OPT_SERIALIZE_NUMPY)
+    )
+    packed = [
+        np.frombuffer(base64.b64decode(text), dtype=ITEM[dtype])
+        for text in encode(vectors, dtype, "base64")
+    ]
+    np.testing.assert_array_equal(np.array(listed, dtype=ITEM[dtype]), np.stack(packed))
+
+
+ODD = np.array([1e-10, -1e-10, 1.2345678e-10, 9.999999e-5, -1.1754944e-38, 0.12345679, -0.99999994])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("dimension", [128, 768])
+def test_the_largest_batch_fits_into_an_answer(dtype: str, encoding: str, dimension: int) -> None:
+    """Even of the numbers that take the most room, in the dialect that wraps them most."""
+    count = largest_batch(dimension, dtype, encoding)
+    longest = np.array([-0.000012345678], dtype=np.float32)
+    if dtype != "float":
+        longest = np.array([-1.0], dtype=np.float32)
+    if dtype in {"uint8", "ubinary"}:
+        longest = -longest
+    row = encode(np.repeat(longest, dimension)[None, :], dtype, encoding)[0]
+    body = orjson.dumps(
+        {
+            "object": "list",
+            "data": [
+                {"object": "embedding", "index": index, "embedding": row} for index in range(count)
+            ],
+        },
+        option=orjson.OPT_SERIALIZE_NUMPY,
+    ).decode()
+    envelope = json.dumps({"body": body}, ensure_ascii=False).encode()
+    assert len(envelope) + ENVELOPE_BYTES < MAX_RESPONSE_BYTES
+    assert len(envelope) > 0.85 * MAX_RESPONSE_BYTES
+
+
+@given(st.floats(-1, 1, width=32))
+def test_no_component_takes_more_room_than_computed(value: float) -> None:
+    """The longest number of a unit vector, with its comma."""
+    text = orjson.dumps(np.array([value], dtype=np.float32), option=orjson.OPT_SERIALIZE_NUMPY)
+    assert len(text) - 2 + 1 <= 16
+
+
+@pytest.mark.parametrize("value", ODD.tolist())
+def test_no_odd_component_does_either(value: float) -> None:
+    """Small numbers are the long ones."""
+    test_no_component_takes_more_room_than_computed.hypothesis.inner_test(value)  # type: ignore[attr-defined]
+
+
+def test_a_batch_that_would_not_fit_is_refused_with_what_would() -> None:
+    """The error tells how many fit, and what takes less room."""
+    allowed = largest_batch(768, "float", "float")
+    check_batch(allowed, 768, "float", "float", field="input")
+    with pytest.raises(
+        BatchTooLargeError,
+        match=rf'"input" holds {allowed + 1} inputs.*room for {allowed} .*base64',
+    ):
+        check_batch(allowed + 1, 768, "float", "float", field="input")
+    check_batch(allowed + 1, 768, "float", "base64", field="input")
