@@ -11,6 +11,7 @@ from model_compiler import catalogue
 from model_compiler.artifact_writer import verify_files
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, OutputError
+from model_compiler.fidelity import Thresholds
 from model_compiler.quantization import Precision
 from model_compiler.source import find_source
 
@@ -60,6 +61,11 @@ def _compile_parser() -> argparse.ArgumentParser:
         help="sizes that callers may ask for, of a model that was trained to be cut to them",
     )
     parser.add_argument("--default-prompt", metavar="NAME", help="the prompt of texts without one")
+    parser.add_argument(
+        "--unmeasured",
+        action="store_true",
+        help="write the artifact without comparing it with the model's full precision",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bars and no report")
     return parser
 
@@ -84,6 +90,7 @@ def _compile(options: argparse.Namespace) -> int:
             precision=Precision(options.precision),
             dimensions=options.dimensions,
             default_prompt=options.default_prompt,
+            thresholds=None if options.unmeasured else Thresholds(),
             progress=not options.quiet,
         ),
     )

@@ -18,7 +18,14 @@ import orjson
 
 from model_compiler.errors import OutputError
 
-__all__ = ["FORMAT_VERSION", "describe_files", "manifest_bytes", "new_artifact", "verify_files"]
+__all__ = [
+    "FORMAT_VERSION",
+    "MANIFEST_FILE",
+    "describe_files",
+    "manifest_bytes",
+    "new_artifact",
+    "verify_files",
+]
 
 #: The format of the manifest; the embedder refuses a newer one.
 FORMAT_VERSION = 1

@@ -1,34 +1,27 @@
 """The steps from a model to an artifact, in order."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from tqdm import tqdm
-
 from model_compiler import identity, tokenizer_tables
+from model_compiler.acceptance import accept
 from model_compiler.artifact_writer import (
     FORMAT_VERSION,
+    MANIFEST_FILE,
     describe_files,
     manifest_bytes,
     new_artifact,
 )
 from model_compiler.errors import SourceError
-from model_compiler.graph import GraphBuilder
+from model_compiler.fidelity import Thresholds, table
+from model_compiler.graph_file import GRAPH_FILE, INPUTS, OUTPUT, Graph, write_graph
 from model_compiler.model_folder import ModelFolder, read_model_folder
 from model_compiler.quantization import Precision
-from model_compiler.sentence_modules import normalize
 from model_compiler.source import Source
-from model_compiler.weights import Weights
 
 __all__ = ["Options", "compile_model"]
-
-GRAPH_FILE = "model.onnx"
-WEIGHTS_FILE = "model.onnx.data"
-INPUTS = ("input_ids", "attention_mask")
-OUTPUT = "sentence_embedding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +33,10 @@ class Options:
     dimensions: tuple[int, ...] = ()
     #: The prompt of texts that come without one; none for what the model or its card says.
     default_prompt: str | None = None
-    #: Whether to draw progress bars.
+    #: What the artifact must reach to be written; none to write it unmeasured.
+    thresholds: Thresholds | None = field(default_factory=Thresholds)
+    #: Whether to draw progress bars and print the report.
     progress: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """A graph on the disk."""
-
-    digest: bytes
-    source_digest: bytes
-    architecture: str
 
 
 def compile_model(source: Source, output: Path, options: Options) -> dict[str, Any]:
@@ -67,7 +53,7 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
         )
         (partial / tables.file).write_bytes(tables.data)
         graph = write_graph(model, partial, options.precision, progress=options.progress)
-        manifest = {
+        content = {
             "format_version": FORMAT_VERSION,
             "model": {
                 "name": source.name,
@@ -75,17 +61,7 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
                 "architecture": model.architecture.name,
                 "licence": source.licence,
             },
-            "vector_space": identity.vector_space(
-                label=source.entry.short_name if source.entry else source.name.rpartition("/")[2],
-                source=graph.source_digest,
-                precision=options.precision,
-                graph=graph.digest,
-                settings={
-                    **settings,
-                    "dimensions": None,
-                    "tokenizer": model.tokenizer.data.decode("utf-8", "surrogatepass"),
-                },
-            ),
+            "vector_space": _vector_space(model, source, graph, settings, options.precision),
             "precision": str(options.precision),
             **settings,
             "tokenizer": {"kind": tables.kind, "file": tables.file, "reason": tables.reason},
@@ -99,45 +75,38 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
             "golden": [],
             "files": describe_files(partial),
         }
-        (partial / "manifest.json").write_bytes(manifest_bytes(manifest))
-    return manifest
+        if options.thresholds:
+            report, golden = accept(
+                model,
+                partial,
+                content,
+                graph,
+                golden=source.entry.golden if source.entry else (),
+                thresholds=options.thresholds,
+                progress=options.progress,
+            )
+            content |= {"fidelity": report.as_json(), "golden": golden}
+            if options.progress:
+                print(table(report))
+        (partial / MANIFEST_FILE).write_bytes(manifest_bytes(content))
+    return content
 
 
-def write_graph(
-    model: ModelFolder, folder: Path, precision: Precision, *, progress: bool = False
-) -> Graph:
-    """Write the model's graph and weights into a folder.
-
-    Raises:
-        SourceError: if the weights are missing, damaged, or not what the configuration says.
-        UnsupportedModelError: if there are weights that the graph has no use for.
-        OSError: if the disk is full.
-    """
-    with (
-        (folder / WEIGHTS_FILE).open("wb") as file,
-        tqdm(desc="weights", unit="B", unit_scale=True, disable=not progress) as bar,
-    ):
-        encoder = Weights(model.encoder_folder, progress=bar.update)
-        dense = [Weights(module.folder, progress=bar.update) for module in model.dense]
-        bar.total = sum(weights.total_bytes for weights in (encoder, *dense))
-        builder = GraphBuilder(
-            name=model.architecture.name, weights=file, weights_file=WEIGHTS_FILE
-        )
-        for name in INPUTS:
-            builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
-        value = model.architecture.build(builder, encoder, precision)
-        value = model.pooling.add(builder, value)
-        for module, weights in zip(model.dense, dense, strict=True):
-            value = module.add(builder, value, weights, precision)
-        normalize(builder, value, output=OUTPUT)
-        builder.output(OUTPUT, dtype=np.float32, shape=["batch", model.dimension])
-        bar.update(bar.total - bar.n)  # tensors that nobody needs
-    proto = builder.model()
-    (folder / GRAPH_FILE).write_bytes(proto.SerializeToString(deterministic=True))
-    return Graph(
-        digest=identity.graph_digest(proto, weights=builder.external_digests),
-        source_digest=b"".join(weights.digest for weights in (encoder, *dense)),
-        architecture=model.architecture.name,
+def _vector_space(
+    model: ModelFolder,
+    source: Source,
+    graph: Graph,
+    settings: Mapping[str, Any],
+    precision: Precision,
+) -> str:
+    decisive = {key: value for key, value in settings.items() if key != "dimensions"}
+    tokenizer = model.tokenizer.data.decode("utf-8", "surrogatepass")
+    return identity.vector_space(
+        label=source.entry.short_name if source.entry else source.name.rpartition("/")[2],
+        source=graph.source_digest,
+        precision=precision,
+        graph=graph.digest,
+        settings={**decisive, "tokenizer": tokenizer},
     )
 
 

@@ -2,7 +2,7 @@
 
 The index is a folder: `entries.json` (the texts), `vectors.npy` (float32 [n, dimension], rows of
 length 1) and `manifest.json` (format, vector space, count). It is made with the embedder itself, so
-that its vectors are those that a query will be compared with; an embedder of another space refuses it.
+that its vectors are those that a query is compared with; an embedder of another space refuses it.
 """
 
 import argparse
