@@ -87,7 +87,8 @@ def _serve(artifact: Path, index: Path) -> None:
         client.embed_one("The first request started the function; this one found it warm.")
         warm = time.monotonic() - began - cold
         _say(
-            f"cold start and {len(SENTENCES)} texts: {cold * 1000:.0f} ms; warm: {warm * 1000:.0f} ms"
+            f"cold start and {len(SENTENCES)} texts: {cold * 1000:.0f} ms; "
+            f"one text when warm: {warm * 1000:.0f} ms"
         )
         _say(f"vectors {vectors.shape[0]} x {vectors.shape[1]} of {client.vector_space}")
         _say("how alike the sentences are (cosine):\n")
