@@ -1,1 +1,57 @@
-"""L3 constructs that put a text-embedding model on AWS Lambda."""
+"""Constructs that put a text-embedding model on AWS Lambda, with what production needs around it.
+
+from aws_cdk import App, Stack
+from embedding_kit import EmbeddingEndpoint, Model
+
+app = App()
+EmbeddingEndpoint(Stack(app, "Search"), "Embeddings", model=Model(name="BAAI/bge-small-en-v1.5"))
+app.synth()
+"""
+
+from embedding_kit.alarms import EndpointAlarms
+from embedding_kit.budget import CostBudget
+from embedding_kit.dashboard import EndpointDashboard
+from embedding_kit.endpoint import EmbeddingEndpoint
+from embedding_kit.repository import EmbeddingRepository
+from embedding_kit.settings import (
+    AlarmSettings,
+    AliasExperiment,
+    AllAtOnce,
+    Budget,
+    Callers,
+    Canary,
+    FunctionSettings,
+    Linear,
+    Model,
+    OnDemand,
+    Provisioned,
+    RepositorySettings,
+    ScheduledCapacity,
+    SnapStart,
+    WeightedExperiment,
+)
+from embedding_kit.topic import NoticeTopic
+
+__all__ = [
+    "AlarmSettings",
+    "AliasExperiment",
+    "AllAtOnce",
+    "Budget",
+    "Callers",
+    "Canary",
+    "CostBudget",
+    "EmbeddingEndpoint",
+    "EmbeddingRepository",
+    "EndpointAlarms",
+    "EndpointDashboard",
+    "FunctionSettings",
+    "Linear",
+    "Model",
+    "NoticeTopic",
+    "OnDemand",
+    "Provisioned",
+    "RepositorySettings",
+    "ScheduledCapacity",
+    "SnapStart",
+    "WeightedExperiment",
+]

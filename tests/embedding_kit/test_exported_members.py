@@ -1,0 +1,35 @@
+"""What another app may import."""
+
+import embedding_kit
+
+
+def test_public_surface_is_this_and_no_more():
+    """A name that others may rest on comes and goes on purpose only."""
+    assert embedding_kit.__all__ == [
+        "AlarmSettings",
+        "AliasExperiment",
+        "AllAtOnce",
+        "Budget",
+        "Callers",
+        "Canary",
+        "CostBudget",
+        "EmbeddingEndpoint",
+        "EmbeddingRepository",
+        "EndpointAlarms",
+        "EndpointDashboard",
+        "FunctionSettings",
+        "Linear",
+        "Model",
+        "NoticeTopic",
+        "OnDemand",
+        "Provisioned",
+        "RepositorySettings",
+        "ScheduledCapacity",
+        "SnapStart",
+        "WeightedExperiment",
+    ]
+
+
+def test_every_public_name_is_there():
+    """What is declared can be imported."""
+    assert all(hasattr(embedding_kit, name) for name in embedding_kit.__all__)

@@ -1,0 +1,242 @@
+"""The rules of single settings and of settings together."""
+
+from datetime import timedelta
+
+import pytest
+from pydantic import ValidationError
+
+from embedding_kit.settings import (
+    AliasExperiment,
+    AllAtOnce,
+    Canary,
+    FunctionSettings,
+    Linear,
+    Model,
+    OnDemand,
+    Provisioned,
+    ScheduledCapacity,
+    SnapStart,
+    WeightedExperiment,
+    check_together,
+)
+from embedding_kit.settings.base import written
+from embedding_kit.settings.model import TERMS
+from model_compiler.catalogue import CATALOGUE
+
+WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
+
+
+@pytest.mark.parametrize(
+    ("function", "cold_start", "release", "experiment", "message"),
+    [
+        (
+            FunctionSettings(ephemeral_storage_mb=1024),
+            SnapStart(),
+            AllAtOnce(),
+            None,
+            (
+                "SnapStart takes no /tmp over 512 MB; found: function.ephemeral_storage_mb = 1024; "
+                'allowed: 512, or another cold_start.kind than "snapstart"'
+            ),
+        ),
+        (
+            FunctionSettings(),
+            SnapStart(),
+            AllAtOnce(),
+            AliasExperiment(version=3),
+            (
+                "with SnapStart every kept version is billed, so old ones are not kept to compare "
+                'with; found: experiment.kind = "alias" with cold_start.kind = "snapstart"; '
+                "allowed: no experiment, or another cold_start.kind"
+            ),
+        ),
+        (
+            FunctionSettings(),
+            Provisioned(),
+            AllAtOnce(),
+            WeightedExperiment(version=3, percent=10.0),
+            (
+                "an alias with provisioned concurrency takes no weights; "
+                'found: experiment.kind = "weights" with cold_start.kind = "provisioned"; '
+                'allowed: experiment.kind = "alias", or another cold_start.kind'
+            ),
+        ),
+        (
+            FunctionSettings(),
+            Provisioned(),
+            Canary(),
+            None,
+            (
+                "an alias with provisioned concurrency takes no weights, as a stepwise release would; "
+                'found: release.kind = "canary" with cold_start.kind = "provisioned"; '
+                'allowed: release.kind = "all-at-once", or another cold_start.kind'
+            ),
+        ),
+        (
+            FunctionSettings(),
+            Provisioned(),
+            Linear(),
+            None,
+            (
+                "an alias with provisioned concurrency takes no weights, as a stepwise release would; "
+                'found: release.kind = "linear" with cold_start.kind = "provisioned"; '
+                'allowed: release.kind = "all-at-once", or another cold_start.kind'
+            ),
+        ),
+        (
+            FunctionSettings(),
+            OnDemand(),
+            Canary(),
+            WeightedExperiment(version=3, percent=10.0),
+            (
+                "CodeDeploy owns the alias's weights while it shifts traffic; "
+                'found: release.kind = "canary" with experiment.kind = "weights"; '
+                'allowed: release.kind = "all-at-once", or experiment.kind = "alias"'
+            ),
+        ),
+        (
+            FunctionSettings(reserved_concurrency=5),
+            Provisioned(maximum=6),
+            AllAtOnce(),
+            None,
+            (
+                "no more environments can be kept ready than may run at once; found: a maximum of 6; "
+                "allowed: up to 5, which is function.reserved_concurrency"
+            ),
+        ),
+        (
+            FunctionSettings(account_concurrency=110),
+            Provisioned(
+                maximum=2,
+                schedule=(ScheduledCapacity(**WORKDAY, minimum=2, maximum=11),),
+            ),
+            AllAtOnce(),
+            None,
+            (
+                "no more environments can be kept ready than may run at once; found: a maximum of 11; "
+                "allowed: up to 10, which is function.account_concurrency less 100"
+            ),
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(function, cold_start, release, experiment, message):
+    """What a deploy would fail on, or bill for nothing, says its rule at synth."""
+    with pytest.raises(ValueError) as refused:
+        check_together(
+            function=function, cold_start=cold_start, release=release, experiment=experiment
+        )
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Provisioned(minimum=0),
+            (
+                "a floor of 0 is refused by the next deploy, for it removes what the floor stands on; "
+                "found: 0; allowed: 1 or more"
+            ),
+        ),
+        (
+            lambda: ScheduledCapacity(**WORKDAY, minimum=0),
+            (
+                "a floor of 0 is refused by the next deploy, for it removes what the floor stands on; "
+                "found: 0; allowed: 1 or more"
+            ),
+        ),
+        (
+            lambda: Provisioned(minimum=5, maximum=4),
+            (
+                "the floor is not above the ceiling; found: minimum = 5, maximum = 4; "
+                "allowed: minimum up to maximum"
+            ),
+        ),
+        (
+            lambda: ScheduledCapacity(**WORKDAY),
+            (
+                "a scheduled capacity changes a bound; found: neither minimum nor maximum; "
+                "allowed: one of them or both"
+            ),
+        ),
+        (
+            lambda: Provisioned(
+                schedule=(
+                    ScheduledCapacity(**WORKDAY, minimum=2),
+                    ScheduledCapacity(**WORKDAY, minimum=3),
+                )
+            ),
+            (
+                "each scheduled capacity has a name of its own; found: workday, workday; "
+                "allowed: different names"
+            ),
+        ),
+        (
+            lambda: ScheduledCapacity(name="x", at="0 8 * * *", minimum=1),
+            (
+                "a schedule is expected; found: 0 8 * * *; allowed: an expression of six fields such "
+                'as "cron(0 8 ? * MON-FRI *)", or rate(...) or at(...)'
+            ),
+        ),
+        (
+            lambda: ScheduledCapacity(**WORKDAY, minimum=1, time_zone="Berlin"),
+            (
+                "a time zone is expected; found: Berlin; allowed: an IANA time zone such as "
+                "Europe/Berlin"
+            ),
+        ),
+        (
+            lambda: Canary(interval=timedelta(seconds=90)),
+            "CodeDeploy shifts traffic by the minute; found: 90s; allowed: whole minutes, 1m to 2d",
+        ),
+        (
+            lambda: AliasExperiment(version=3, alias="live"),
+            "the first alias has that name; found: live; allowed: any other name",
+        ),
+    ],
+)
+def test_a_setting_that_aws_would_refuse_says_its_rule(make, message):
+    """Each refusal names the rule, what was found, and what is allowed."""
+    with pytest.raises(ValidationError) as refused:
+        make()
+    assert [error["msg"] for error in refused.value.errors()] == [message]
+
+
+def test_every_time_of_day_counts_for_the_ceiling():
+    """A floor that is scheduled without a ceiling needs room as well."""
+    provisioned = Provisioned(
+        maximum=3,
+        schedule=(
+            ScheduledCapacity(**WORKDAY, minimum=8),
+            ScheduledCapacity(name="night", at="cron(0 20 ? * MON-FRI *)", maximum=2),
+        ),
+    )
+    assert provisioned.ceiling == 8
+
+
+@pytest.mark.parametrize(
+    ("span", "text"),
+    [
+        (timedelta(milliseconds=250), "250ms"),
+        (timedelta(seconds=90), "90s"),
+        (timedelta(minutes=5), "5m"),
+        (timedelta(hours=36), "36h"),
+        (timedelta(days=2), "2d"),
+    ],
+)
+def test_durations_are_written_in_the_largest_exact_unit(span, text):
+    """An error shows a duration as the file would write it."""
+    assert written(span) == text
+
+
+def test_synth_and_compiler_know_the_same_terms():
+    """A model that the compiler asks acceptance for is refused by synth as well, by that name."""
+    asked = {entry.name: entry.licence for entry in CATALOGUE if entry.licence.must_be_accepted}
+    assert asked
+    for name, licence in asked.items():
+        accepted = Model(name=name, accept_licence=licence.name)
+        assert (accepted.licence_to_accept, TERMS[licence.name]) == (licence.name, licence.url)
+        with pytest.raises(ValidationError, match=licence.name):
+            Model(name=name)
+    free = [entry.name for entry in CATALOGUE if entry.name not in asked]
+    assert [Model(name=name).licence_to_accept for name in free] == [None] * len(free)
