@@ -1,0 +1,30 @@
+"""Short ways to call a service."""
+
+from typing import Any
+
+import orjson
+
+from embedder.http import Request, Response
+from embedder.service import Service
+
+__all__ = ["get", "post", "read"]
+
+
+def post(service: Service, path: str, body: Any) -> Response:
+    """Send a body: bytes as they are, everything else as JSON."""
+    raw = body if isinstance(body, bytes) else orjson.dumps(body)
+    return service.answer(Request("POST", path, body=raw, id="request-1"))
+
+
+def get(service: Service, path: str) -> Response:
+    """Ask for a path."""
+    return service.answer(Request("GET", path, id="request-1"))
+
+
+def read(response: Response, status: int = 200) -> Any:
+    """Return the JSON of a response that must have this status."""
+    assert response.status == status, response.body[:500]
+    value = orjson.loads(response.body)
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-request-id"] == "request-1"
+    return value

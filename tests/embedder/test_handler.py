@@ -1,0 +1,149 @@
+"""Lambda's entry, in process and as the runtime imports it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from embedder.artifact import Artifact
+from embedder.service import Service
+
+SOURCE_ROOT = Path(__file__).parents[2] / "lambda_image"
+EVENT: dict[str, Any] = {
+    "version": "2.0",
+    "rawPath": "/",
+    "rawQueryString": "",
+    "headers": {"content-type": "application/json"},
+    "requestContext": {"http": {"method": "POST"}, "requestId": "from-the-event"},
+    "body": '{"text": "hello world"}',
+    "isBase64Encoded": False,
+}
+
+
+@pytest.fixture(scope="module")
+def environment(minilm_artifact: Artifact) -> dict[str, str]:
+    """The variables of a function that serves the real model."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("EMBEDDING_")},
+        "EMBEDDING_ARTIFACT": str(minilm_artifact.folder),
+        "PYTHONPATH": str(SOURCE_ROOT),
+    }
+
+
+def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter, where warnings are errors."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_handler_answers_an_event(environment: dict[str, str]) -> None:
+    """A cold start, and one request, whose id stands in the answer and in the log."""
+    finished = run(
+        "import json, sys, types\n"
+        "from embedder.handler import handler\n"
+        "context = types.SimpleNamespace(aws_request_id='from-the-context',"
+        " get_remaining_time_in_millis=lambda: 30000)\n"
+        f"print(json.dumps(handler({EVENT!r}, context)))\n",
+        environment,
+    )
+    assert finished.returncode == 0, finished.stderr
+    log, metrics, answer = (json.loads(line) for line in finished.stdout.splitlines())
+    assert answer["statusCode"] == 200
+    assert len(json.loads(answer["body"])["embedding"]) == 384
+    assert answer["headers"]["x-request-id"] == "from-the-context"
+    assert log["requestId"] == metrics["requestId"] == "from-the-context"
+    assert log["coldStart"] is True
+
+
+def test_a_start_that_fails_says_why(environment: dict[str, str], tmp_path: Path) -> None:
+    """The error that Lambda logs names what is wrong."""
+    finished = run("import embedder.handler", environment | {"EMBEDDING_THREADS": "many"})
+    assert "EMBEDDING_THREADS must be a whole number" in finished.stderr
+    finished = run("import embedder.handler", environment | {"EMBEDDING_ARTIFACT": str(tmp_path)})
+    assert "is not an artifact" in finished.stderr
+
+
+def test_a_cold_start_imports_nothing_that_it_does_not_need(environment: dict[str, str]) -> None:
+    """Import time is the product: no framework, no validation library, no logging."""
+    heavy = "pydantic tokenizers huggingface_hub onnx logging asyncio unittest http.client random"
+    finished = run(
+        "import sys, numpy, onnxruntime, orjson\n"
+        "before = set(sys.modules)\n"
+        "import embedder.handler\n"
+        "new = {n for n in set(sys.modules) - before if n.partition('.')[0] != 'embedder'}\n"
+        f"print(sorted(new & set('{heavy}'.split())), len(new), sorted(new))\n",
+        environment,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.startswith("[] ")
+    assert int(finished.stdout.split()[1]) < 25, finished.stdout
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact, service: Service) -> Any:
+    """`answer_event`, around a small service."""
+    monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
+    from embedder.handler import answer_event
+
+    return lambda event, context=None: answer_event(service, event, context)
+
+
+def test_the_events_id_serves_where_there_is_no_context(answer: Any) -> None:
+    """A local runner may have no context."""
+    assert answer(EVENT)["headers"]["x-request-id"] == "from-the-event"
+
+
+@pytest.mark.parametrize("event", [None, {}, {"Records": []}, "warm up", 7])
+def test_what_is_no_request_gets_an_answer_too(answer: Any, event: Any) -> None:
+    """A direct invocation does not crash the function."""
+    told = answer(event, SimpleNamespace(aws_request_id="id-1"))
+    assert told["statusCode"] == 400
+    assert json.loads(told["body"])["code"] == "not_a_function_url_event"
+    assert told["headers"]["x-request-id"] == "id-1"
+
+
+def test_a_body_that_is_not_base64_gets_an_answer(answer: Any) -> None:
+    """The event is a request; its body is bad."""
+    told = answer({**EVENT, "isBase64Encoded": True, "body": "!"})
+    assert told["statusCode"] == 400
+    assert json.loads(told["body"])["code"] == "malformed_body"
+
+
+def test_the_deadline_is_the_contexts(answer: Any) -> None:
+    """With no time left a request is refused, instead of being cut off."""
+    context = SimpleNamespace(aws_request_id="id-1", get_remaining_time_in_millis=lambda: 100)
+    assert answer(EVENT, context)["statusCode"] == 503
+    context.get_remaining_time_in_millis = lambda: 30_000
+    assert answer(EVENT, context)["statusCode"] == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs"), [("on-demand", 0), ("provisioned-concurrency", 1), ("snap-start", 1)]
+)
+def test_a_start_that_nobody_waits_for_runs_the_model_once(
+    environment: dict[str, str], kind: str, runs: int
+) -> None:
+    """The first request then does not pay for what is done once; on demand it would pay anyway."""
+    finished = run(
+        "import sys\n"
+        "from embedder.session import Session\n"
+        "runs = []\n"
+        "run = Session.run\n"
+        "Session.run = lambda *a: (runs.append(1), run(*a))[1]\n"
+        "import embedder.handler\n"
+        "print(len(runs), 'snapshot_restore_py' in sys.modules)\n",
+        environment | {"AWS_LAMBDA_INITIALIZATION_TYPE": kind},
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.split() == [str(runs), str(kind == "snap-start")]

@@ -1,0 +1,182 @@
+"""Routing, and what holds for every dialect alike."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from embedder.artifact import Artifact
+from embedder.errors import ArtifactError, IndexFolderError
+from embedder.http import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Request
+from embedder.service import ROUTES, Service, build_service, new_request_id
+from embedder.settings import Settings
+from tests.embedder.calls import get, post, read
+from tests.embedder.small_model import HashSession
+
+MakeService = Callable[..., Service]
+#: A body that each operation answers with 200.
+GOOD_BODIES = {
+    "/": {"text": "a"},
+    "/similar": {"text": "a"},
+    "/v1/embeddings": {"input": "a", "model": "m"},
+    "/embed": {"inputs": "a"},
+    "/embeddings": {"input": "a"},
+    "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},
+    "/tokenize": {"inputs": "a"},
+    "/api/v1/embed": {"inputs": "a"},
+}
+POSTS = sorted(path for path, methods in ROUTES.items() if "POST" in methods)
+GETS = sorted(path for path, methods in ROUTES.items() if "GET" in methods)
+#: Where a request is embedded, and its answer names the vector space.
+EMBEDS = sorted(set(POSTS) - {"/tokenize"})
+
+
+def test_the_table_has_every_path() -> None:
+    """What is promised is served, and what is served has a body to test it with."""
+    assert set(ROUTES) == {
+        "/",
+        "/similar",
+        "/health",
+        "/openapi.json",
+        "/v1/embeddings",
+        "/embed",
+        "/embeddings",
+        "/similarity",
+        "/tokenize",
+        "/info",
+        "/api/v1/embed",
+    }
+    assert set(POSTS) == set(GOOD_BODIES)
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_a_good_request_is_answered(make_service: MakeService, path: str) -> None:
+    """Each dialect has its simplest request."""
+    read(post(make_service(index=["a", "b"]), path, GOOD_BODIES[path]))
+
+
+@pytest.mark.parametrize("path", EMBEDS)
+def test_the_answer_names_its_vector_space(make_service: MakeService, path: str) -> None:
+    """In the header, in every dialect, so that nobody mixes two without knowing."""
+    response = post(make_service(index=["a", "b"]), path, GOOD_BODIES[path])
+    assert response.headers["x-vector-space"] == "small-model@abc123/fp32/0123456789ab/32"
+
+
+@pytest.mark.parametrize("path", POSTS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"text": NaN}',
+        b"{}",
+        b'{"text": 1, "input": 1, "inputs": 1}',
+        b'{"inputs": "", "input": "", "text": ""}',
+        b'{"input": "\\ud800", "inputs": "\\ud800", "text": "\\ud800"}',
+        b'{"input": "\xff", "inputs": "\xff", "text": "\xff"}',
+    ],
+)
+def test_a_bad_body_never_reaches_the_model(
+    make_service: MakeService, session: HashSession, path: str, body: bytes
+) -> None:
+    """It is the client's fault in every dialect, and says so in JSON."""
+    service = make_service(index=["a", "b"])
+    session.shapes.clear()
+    response = post(service, path, body)
+    assert 400 <= response.status < 500
+    read(response, response.status)
+    assert session.shapes == []
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_a_body_over_six_megabytes_is_refused(service: Service, path: str) -> None:
+    """Found and allowed are told in bytes."""
+    response = post(service, path, b" " * (MAX_REQUEST_BYTES + 1))
+    assert response.status == 413
+    assert (
+        f"has {MAX_REQUEST_BYTES + 1} bytes; at most {MAX_REQUEST_BYTES}" in response.body.decode()
+    )
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_a_wrong_method_is_told_the_right_one(service: Service, path: str) -> None:
+    """405, with the header that HTTP wants."""
+    response = get(service, path)
+    assert response.status == 405
+    assert response.headers["allow"] == "POST"
+    assert "served by POST; found GET" in response.body.decode()
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_a_get_answers_without_a_body(service: Service, path: str) -> None:
+    """And refuses to be posted to."""
+    read(get(service, path))
+    assert post(service, path, {}).headers["allow"] == "GET"
+
+
+def test_an_unknown_path_is_told_what_there_is(service: Service) -> None:
+    """404 lists every path with its method; under /v1 in OpenAI's shape."""
+    error = read(get(service, "/v2/embed"), 404)
+    assert error["code"] == "unknown_path"
+    assert "POST /, POST /similar, GET /health" in error["error"]
+    assert read(get(service, "/v1/models"), 404)["error"]["code"] == "unknown_path"
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings/", "/embed/", "/api/v1/embed//"])
+def test_a_slash_at_the_end_is_the_same_path(service: Service, path: str) -> None:
+    """Clients join paths in both ways."""
+    read(post(service, path, GOOD_BODIES[path.rstrip("/")]))
+
+
+@pytest.mark.parametrize("path", EMBEDS)
+def test_a_failing_model_is_a_server_error_without_its_inside(
+    make_service: MakeService, session: HashSession, path: str
+) -> None:
+    """500 (TEI: 424), the id to ask with, and nothing of what went wrong."""
+    service = make_service(index=["a", "b"])
+    session.failure = RuntimeError("/var/task/artifact is broken")
+    response = post(service, path, GOOD_BODIES[path])
+    tei = path in {"/embed", "/embeddings", "/similarity"}
+    error = read(response, 424 if tei else 500)
+    assert "broken" not in str(error)
+    assert "could not embed this request" in str(error)
+
+
+def test_an_answer_that_would_not_fit_is_refused(make_service: MakeService) -> None:
+    """Lambda would turn it into a bare 502; quotes count twice, as they are escaped on the way."""
+    service = make_service(max_tokens=10**7)
+    fitting = post(service, "/tokenize", {"inputs": "a " * 70_000})
+    assert fitting.status == 200
+    told = read(post(service, "/tokenize", {"inputs": "a " * 85_000}), 422)["error"]
+    size = re.fullmatch(r"The answer would take (\d+) bytes; at most (\d+) are allowed\. .*", told)
+    assert size is not None
+    assert int(size[1]) > int(size[2]) == MAX_RESPONSE_BYTES
+    # Unescaped it would have fitted.
+    assert len(fitting.body) / 70_000 * 85_000 < MAX_RESPONSE_BYTES
+
+
+def test_a_request_without_an_id_gets_one(service: Service) -> None:
+    """It looks like Lambda's own, and no two are alike."""
+    response = service.answer(Request("GET", "/health"))
+    assert re.fullmatch(
+        r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", response.headers["x-request-id"]
+    )
+    assert new_request_id() != new_request_id()
+
+
+def test_a_service_is_built_from_settings(minilm_artifact: Artifact) -> None:
+    """Artifact in, answers out."""
+    service = build_service(Settings(artifact=minilm_artifact.folder, truncate="left"))
+    service.telemetry = None
+    assert read(get(service, "/info"))["truncate"] == "left"
+    assert len(read(post(service, "/", {"text": "hello world"}))["embedding"]) == 384
+
+
+def test_what_cannot_be_served_fails_the_start(minilm_artifact: Artifact, tmp_path: Path) -> None:
+    """Not the first request: a deployment that cannot serve must not go live."""
+    with pytest.raises(ArtifactError, match="is not an artifact"):
+        build_service(Settings(artifact=tmp_path))
+    with pytest.raises(IndexFolderError, match="cannot be read"):
+        build_service(Settings(artifact=minilm_artifact.folder, index=tmp_path))

@@ -1,0 +1,197 @@
+"""The log line and the metrics of a request."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedder.service import Service
+from embedder.settings import Settings
+from embedder.telemetry import Telemetry
+from tests.embedder.calls import get, post
+from tests.embedder.small_model import HashSession
+
+MakeService = Callable[..., Service]
+SECRET = "Zanzibar-4711"
+
+
+@pytest.fixture
+def told(make_service: MakeService) -> Service:
+    """A service that tells of its requests."""
+    service = make_service(cache_entries=10, index=["a", "b"])
+    service.telemetry = Telemetry(
+        Settings(
+            artifact=Path(),
+            metrics_namespace="Kit",
+            environment="staging",
+            function_name="embedder-staging",
+        )
+    )
+    return service
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """Return what was written, line by line, each of them JSON."""
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_request_leaves_a_line_of_log(told: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it was, how it went, and what it cost."""
+    post(told, "/v1/embeddings", {"input": ["a", "b c d", "b c d"], "dimensions": 8})
+    log, _ = lines(capsys)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", log.pop("timestamp"))
+    times = {name: log.pop(name) for name in ("durationMs", "tokenizationMs", "inferenceMs")}
+    assert all(value >= 0 for value in times.values())
+    assert log.pop("responseBytes") > 200
+    assert log == {
+        "level": "INFO",
+        "message": "request",
+        "requestId": "request-1",
+        "environment": "staging",
+        "dialect": "openai",
+        "operation": "create_embeddings",
+        "status": 200,
+        "coldStart": True,
+        "requestBytes": 46,
+        "vectorSpace": "small-model@abc123/fp32/0123456789ab/8",
+        "texts": 3,
+        "tokens": 13,
+        "runs": 1,
+        "cacheHits": 1,
+        "repeats": 1,
+        "paddingWaste": 0.0,
+    }
+
+
+def test_a_request_leaves_a_record_of_metrics(
+    told: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each metric is defined with its unit, and has a value beside the definition."""
+    post(told, "/embed", {"inputs": ["x", "y z"]})
+    _, record = lines(capsys)
+    (directive,) = record["_aws"]["CloudWatchMetrics"]
+    assert directive["Namespace"] == "Kit"
+    assert directive["Dimensions"] == [["FunctionName"], ["FunctionName", "Dialect", "Status"]]
+    assert {metric["Name"]: metric["Unit"] for metric in directive["Metrics"]} == {
+        "Requests": "Count",
+        "ColdStarts": "Count",
+        "Texts": "Count",
+        "Tokens": "Count",
+        "TokenizationTime": "Milliseconds",
+        "InferenceTime": "Milliseconds",
+        "CacheHits": "Count",
+        "BatchSize": "Count",
+        "PaddingWaste": "Percent",
+    }
+    assert isinstance(record["_aws"]["Timestamp"], int)
+    dimensions = {name: record[name] for name in ("FunctionName", "Dialect", "Status")}
+    assert dimensions == {"FunctionName": "embedder-staging", "Dialect": "tei", "Status": "200"}
+    assert (record["Requests"], record["Texts"], record["Tokens"]) == (1, 2, 7)
+    assert record["BatchSize"] == [2]
+    assert record["PaddingWaste"] == 12.5
+
+
+def test_every_metric_that_is_defined_has_a_value(
+    told: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CloudWatch drops a record that defines what it does not hold."""
+    post(told, "/", {"text": "a"})
+    post(told, "/", {"text": ""})
+    get(told, "/health")
+    for record in lines(capsys)[1::2]:
+        (directive,) = record["_aws"]["CloudWatchMetrics"]
+        assert {metric["Name"] for metric in directive["Metrics"]} <= record.keys()
+        assert {name for names in directive["Dimensions"] for name in names} <= record.keys()
+
+
+def test_only_the_first_request_is_a_cold_start(
+    told: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One cold start is one, in the log and in the metric."""
+    for _ in range(3):
+        get(told, "/health")
+    told_lines = lines(capsys)
+    assert [line["coldStart"] for line in told_lines[0::2]] == [True, False, False]
+    assert [line["ColdStarts"] for line in told_lines[1::2]] == [1, 0, 0]
+
+
+def test_an_answer_from_the_cache_has_no_batch(
+    told: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A zero would pull the average of real batches down."""
+    post(told, "/", {"text": "a"})
+    _, record = lines(capsys)
+    assert record["CacheHits"] == 1
+    assert "BatchSize" not in record
+    assert "PaddingWaste" not in record
+
+
+def test_a_record_has_at_most_a_hundred_values(
+    told: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CloudWatch drops a longer list, and the record with it."""
+    limits = told.model.engine.limits._replace(max_tokens=100_000, max_characters=10**6)
+    told.model.engine.encoder._limits = limits
+    texts = [" ".join(f"w{number}" for number in range(length * 70)) for length in range(1, 111)]
+    post(told, "/", {"texts": texts})
+    log, record = lines(capsys)
+    assert log["runs"] > 100
+    assert len(record["BatchSize"]) == 100
+
+
+BODIES = [
+    {"text": SECRET},
+    {"text": SECRET, "size": SECRET},
+    {"text": [SECRET]},
+    {SECRET: "a"},
+    {"text": "a", SECRET: SECRET},
+    {"text": "a", "truncate": SECRET},
+    {"text": "a", "prompt_name": SECRET},
+    {"input": SECRET, "model": f"model:{SECRET}"},
+    {"input": SECRET, "user": SECRET, "encoding_format": SECRET},
+    {"inputs": [SECRET + " w" * 5000]},
+    {"inputs": {"source_sentence": SECRET, "sentences": [SECRET, SECRET]}},
+    {"inputs": {"source_sentence": SECRET, SECRET: 1}},
+    SECRET,
+    SECRET.encode() + b'{"text": "\\ud800"}',
+    b'{"text": "' + SECRET.encode(),
+]
+PATHS = ["/", "/similar", "/v1/embeddings", "/embed", "/embeddings", "/similarity", "/tokenize"]
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/api/v1/embed", f"/{SECRET}"])
+def test_no_text_reaches_the_log(
+    told: Service, session: HashSession, capfd: pytest.CaptureFixture[str], path: str
+) -> None:
+    """Whatever is sent wherever, and even where the model fails with it in its message."""
+    for body in BODIES:
+        post(told, path, body)
+    session.failure = RuntimeError(f"cannot embed {SECRET}")
+    for body in BODIES:
+        post(told, path, body)
+    captured = capfd.readouterr()
+    assert SECRET not in captured.out
+    assert SECRET not in captured.err
+    assert len(captured.out.splitlines()) == 4 * len(BODIES)
+
+
+def test_an_unexpected_fault_is_told_by_class_and_place(
+    told: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log says where to look; the message, which may quote a text, stays out of it."""
+
+    def broken(*_: object) -> None:
+        raise KeyError(SECRET)
+
+    monkeypatch.setattr(told.model.engine, "answer", broken)
+    response = post(told, "/", {"text": "a"})
+    log, _ = lines(capsys)
+    assert response.status == log["status"] == 500
+    assert log["level"] == "ERROR"
+    assert log["error"] == "internal_error"
+    assert log["fault"]["type"] == "KeyError"
+    assert log["fault"]["trace"][-1].endswith(" broken")
+    assert SECRET not in json.dumps(log)
