@@ -7,7 +7,7 @@ ends in the last hidden state.
 
 from typing import Protocol
 
-from model_compiler.architectures import bert
+from model_compiler.architectures import bert, gemma3
 from model_compiler.config_file import ConfigFile
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.graph import GraphBuilder
@@ -49,7 +49,7 @@ class Architecture(Protocol):
         ...
 
 
-_PARSERS = {"bert": bert.parse}
+_PARSERS = {"bert": bert.parse, "gemma3_text": gemma3.parse}
 
 
 def parse(config: ConfigFile) -> Architecture:

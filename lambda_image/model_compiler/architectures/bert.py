@@ -12,7 +12,7 @@ from onnx import TensorProto
 from model_compiler.config_file import HARMLESS, ConfigFile
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.graph import MICROSOFT, GraphBuilder
-from model_compiler.quantization import Precision, embedding, linear
+from model_compiler.quantization import Precision, embedding, linear, zero_points
 from model_compiler.weights import Weights
 
 __all__ = ["BertConfig", "parse"]
@@ -115,6 +115,7 @@ class _Encoder:
         self._prefix = weights.prefix(("", "bert."), "embeddings.word_embeddings.weight")
 
     def build(self) -> str:
+        self._zeros = zero_points(self._builder, "input_ids", self._precision)
         hidden = self._embeddings()
         # 1 for a token, 0 for padding, as MultiHeadAttention takes it.
         mask = self._builder.node("Cast", ["attention_mask"], to=TensorProto.INT32)
@@ -228,7 +229,14 @@ class _Encoder:
         )
 
     def _linear(self, value: str, weight: Floats, name: str) -> str:
-        return linear(self._builder, value, weight, name=name, precision=self._precision)
+        return linear(
+            self._builder,
+            value,
+            weight,
+            name=name,
+            precision=self._precision,
+            zeros=self._zeros,
+        )
 
     def _take(self, name: str, *shape: int) -> Floats:
         return self._weights.take(self._prefix + name, *shape)
