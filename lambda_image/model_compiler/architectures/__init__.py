@@ -5,6 +5,7 @@ and refuses what it does not know, and that configuration's `build` turns weight
 ends in the last hidden state.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from model_compiler.architectures import bert, gemma3
@@ -49,7 +50,10 @@ class Architecture(Protocol):
         ...
 
 
-_PARSERS = {"bert": bert.parse, "gemma3_text": gemma3.parse}
+_PARSERS: dict[str, Callable[[ConfigFile], Architecture]] = {
+    "bert": bert.parse,
+    "gemma3_text": gemma3.parse,
+}
 
 
 def parse(config: ConfigFile) -> Architecture:
