@@ -1,0 +1,36 @@
+"""Makes `tiny.npz`: the vectors of the small random models as sentence-transformers gives them.
+
+    pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0
+    python tests/model_compiler/goldens/make_tiny.py
+"""
+
+import importlib.metadata
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+from tiny_models import TEXTS, VARIANTS, write_model
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> None:
+    """Embed the texts with each model, one text at a time."""
+    vectors = {}
+    for name, traits in VARIANTS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            model = SentenceTransformer(str(write_model(Path(folder), **traits)), device="cpu")
+            vectors[name] = np.concatenate(
+                [model.encode([text], prompt="", convert_to_numpy=True) for text in TEXTS]
+            ).astype(np.float32)
+    versions = {
+        name: importlib.metadata.version(name)
+        for name in ("torch", "transformers", "sentence-transformers")
+    }
+    np.savez(HERE / "tiny.npz", **vectors, versions=np.array(json.dumps(versions)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+"""Small random models as sentence-transformers folders: every trait of a family, in a few kilobytes.
+
+The weights come from a seeded generator, so that the script that makes golden values and the tests that
+are held to them build the same folders.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import save_file
+
+HIDDEN, LAYERS, HEADS, WIDE, POSITIONS = 32, 2, 4, 64, 40
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+TOKENS = (
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    + [*LETTERS, *"0123456789.,!?", "the", "date", "time", "hello", "world", "parse"]
+    + [f"##{letter}" for letter in LETTERS]
+)
+
+TEXTS = (
+    "a",
+    "hello world",
+    "Parse the date, then the time!",
+    "one two three four five six seven eight nine ten",
+    "x1 y2 z3? \u6771\u4eac \U0001f600",
+    "the time of the date is over the limit of this model and has to be cut somewhere",
+)
+
+MODULES = "sentence_transformers.models."
+NEW_MODULES = {
+    "Transformer": "sentence_transformers.base.modules.transformer.Transformer",
+    "Pooling": "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
+    "Dense": "sentence_transformers.base.modules.dense.Dense",
+    "Normalize": "sentence_transformers.base.modules.normalize.Normalize",
+}
+
+#: What each golden model has that the plain one does not.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "tanh gelu": {"config": {"hidden_act": "gelu_new"}},
+    "relu": {"config": {"hidden_act": "relu"}},
+    "epsilon": {"config": {"layer_norm_eps": 1e-3}},
+    "cls": {"pooling": ["cls"]},
+    "max": {"pooling": ["max"]},
+    "mean_sqrt_len_tokens": {"pooling": ["mean_sqrt_len_tokens"]},
+    "weightedmean": {"pooling": ["weightedmean"]},
+    "lasttoken": {"pooling": ["lasttoken"]},
+    "cls and mean": {"pooling": ["cls", "mean"]},
+    "dense": {"dense": [(48, True, "activation.Tanh"), (24, False, "linear.Identity")]},
+    "dense relu": {"dense": [(16, True, "activation.ReLU")]},
+    "dense gelu": {"dense": [(16, True, "activation.GELU")]},
+    "dense sigmoid": {"dense": [(16, False, "activation.Sigmoid")]},
+    "new files": {"new_files": True, "dense": [(16, True, "activation.Tanh")]},
+}
+
+Tensors = dict[str, npt.NDArray[Any]]
+
+
+def write_model(
+    folder: Path,
+    *,
+    config: Mapping[str, Any] | None = None,
+    pooling: Sequence[str] = ("mean",),
+    dense: Sequence[tuple[int, bool, str]] = (),
+    new_files: bool = False,
+    seed: int = 0,
+) -> Path:
+    """Write a BERT with random weights and return its folder.
+
+    Args:
+        folder: where to; it is made.
+        config: keys of `config.json` that differ.
+        pooling: the ways to pool, concatenated.
+        dense: for each Dense module its width, whether it has a bias, and its activation's class.
+        new_files: whether the files are of sentence-transformers 6, not 2.
+        seed: of the weights.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {**_config(), **(config or {})}
+    _write(folder / "config.json", values)
+    save_file(bert_tensors(values, seed=seed), folder / "model.safetensors")
+    _write_tokenizer(folder, limit=16 if new_files else 512)
+    kinds = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    _write_pooling(folder / "1_Pooling", pooling, new_files=new_files)
+    width = HIDDEN * len(pooling)
+    for number, (outputs, bias, activation) in enumerate(dense, start=2):
+        kinds.append(("Dense", f"{number}_Dense"))
+        _write_dense(folder / f"{number}_Dense", width, outputs, bias, activation, seed + number)
+        width = outputs
+    kinds.append(("Normalize", f"{len(kinds)}_Normalize"))
+    modules = [
+        {
+            "idx": index,
+            "name": str(index),
+            "path": path,
+            "type": NEW_MODULES[kind] if new_files else MODULES + kind,
+        }
+        for index, (kind, path) in enumerate(kinds)
+    ]
+    _write(folder / "modules.json", modules)
+    _write_sentence_files(folder, kinds[-1][1], new_files=new_files)
+    return folder
+
+
+def bert_tensors(config: Mapping[str, Any], *, seed: int) -> Tensors:
+    """Return random weights of a BERT, float32, under the names of transformers' BertModel."""
+    random = np.random.default_rng(seed)
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+
+    def normal(*shape: int, scale: float = 0.1, mean: float = 0.0) -> npt.NDArray[np.float32]:
+        return (mean + scale * random.standard_normal(shape)).astype(np.float32)
+
+    tensors: Tensors = {
+        "embeddings.word_embeddings.weight": normal(config["vocab_size"], hidden, scale=1),
+        "embeddings.position_embeddings.weight": normal(config["max_position_embeddings"], hidden),
+        "embeddings.token_type_embeddings.weight": normal(config["type_vocab_size"], hidden),
+        "embeddings.LayerNorm.weight": normal(hidden, mean=1),
+        "embeddings.LayerNorm.bias": normal(hidden),
+        "pooler.dense.weight": normal(hidden, hidden),
+        "pooler.dense.bias": normal(hidden),
+    }
+    for layer in range(config["num_hidden_layers"]):
+        name = f"encoder.layer.{layer}."
+        for part, outputs, inputs in (
+            ("attention.self.query", hidden, hidden),
+            ("attention.self.key", hidden, hidden),
+            ("attention.self.value", hidden, hidden),
+            ("attention.output.dense", hidden, hidden),
+            ("intermediate.dense", wide, hidden),
+            ("output.dense", hidden, wide),
+        ):
+            tensors[f"{name}{part}.weight"] = normal(outputs, inputs, scale=0.3)
+            tensors[f"{name}{part}.bias"] = normal(outputs)
+        for part in ("attention.output.LayerNorm", "output.LayerNorm"):
+            tensors[f"{name}{part}.weight"] = normal(hidden, mean=1)
+            tensors[f"{name}{part}.bias"] = normal(hidden)
+    return tensors
+
+
+def _config() -> dict[str, Any]:
+    return {
+        "architectures": ["BertModel"],
+        "attention_probs_dropout_prob": 0.1,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.1,
+        "hidden_size": HIDDEN,
+        "initializer_range": 0.02,
+        "intermediate_size": WIDE,
+        "layer_norm_eps": 1e-12,
+        "max_position_embeddings": POSITIONS,
+        "model_type": "bert",
+        "num_attention_heads": HEADS,
+        "num_hidden_layers": LAYERS,
+        "pad_token_id": 0,
+        "type_vocab_size": 2,
+        "vocab_size": len(TOKENS),
+    }
+
+
+def _write_tokenizer(folder: Path, *, limit: int) -> None:
+    special = [
+        {
+            "id": index,
+            "content": token,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for index, token in enumerate(TOKENS[:5])
+    ]
+    around = [{"SpecialToken": {"id": token, "type_id": 0}} for token in ("[CLS]", "[SEP]")]
+    _write(
+        folder / "tokenizer.json",
+        {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": special,
+            "normalizer": {
+                "type": "BertNormalizer",
+                "clean_text": True,
+                "handle_chinese_chars": True,
+                "strip_accents": None,
+                "lowercase": True,
+            },
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": [around[0], {"Sequence": {"id": "A", "type_id": 0}}, around[1]],
+                "pair": [
+                    around[0],
+                    {"Sequence": {"id": "A", "type_id": 0}},
+                    around[1],
+                    {"Sequence": {"id": "B", "type_id": 1}},
+                    around[1],
+                ],
+                "special_tokens": {
+                    token: {"id": token, "ids": [TOKENS.index(token)], "tokens": [token]}
+                    for token in ("[CLS]", "[SEP]")
+                },
+            },
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            "model": {
+                "type": "WordPiece",
+                "unk_token": "[UNK]",
+                "continuing_subword_prefix": "##",
+                "max_input_chars_per_word": 100,
+                "vocab": {token: index for index, token in enumerate(TOKENS)},
+            },
+        },
+    )
+    _write(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_max_length": limit,
+            "pad_token": "[PAD]",
+            "unk_token": "[UNK]",
+            "cls_token": "[CLS]",
+            "sep_token": "[SEP]",
+            "mask_token": "[MASK]",
+        },
+    )
+
+
+def _write_pooling(folder: Path, modes: Sequence[str], *, new_files: bool) -> None:
+    if new_files:
+        mode = modes[0] if len(modes) == 1 else list(modes)
+        values: dict[str, Any] = {
+            "embedding_dimension": HIDDEN,
+            "pooling_mode": mode,
+            "include_prompt": True,
+        }
+    else:
+        keys = {
+            "cls": "cls_token",
+            "max": "max_tokens",
+            "mean": "mean_tokens",
+            "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+            "weightedmean": "weightedmean_tokens",
+            "lasttoken": "lasttoken",
+        }
+        values = {
+            "word_embedding_dimension": HIDDEN,
+            **{f"pooling_mode_{key}": mode in modes for mode, key in keys.items()},
+        }
+    _write(folder / "config.json", values)
+
+
+def _write_dense(
+    folder: Path, inputs: int, outputs: int, bias: bool, activation: str, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    _write(
+        folder / "config.json",
+        {
+            "in_features": inputs,
+            "out_features": outputs,
+            "bias": bias,
+            "activation_function": f"torch.nn.modules.{activation}",
+        },
+    )
+    tensors = {"linear.weight": random.standard_normal((outputs, inputs)).astype(np.float32)}
+    if bias:
+        tensors["linear.bias"] = random.standard_normal(outputs).astype(np.float32)
+    save_file(tensors, folder / "model.safetensors")
+
+
+def _write_sentence_files(folder: Path, normalize: str, *, new_files: bool) -> None:
+    if new_files:
+        _write(
+            folder / "sentence_bert_config.json",
+            {
+                "transformer_task": "feature-extraction",
+                "modality_config": {
+                    "text": {"method": "forward", "method_output_name": "last_hidden_state"}
+                },
+                "module_output_name": "token_embeddings",
+            },
+        )
+        _write(
+            folder / normalize / "config.json",
+            {
+                "module_input_name": "sentence_embedding",
+                "module_output_name": "sentence_embedding",
+            },
+        )
+    else:
+        _write(
+            folder / "sentence_bert_config.json", {"max_seq_length": 16, "do_lower_case": False}
+        )
+    prompts = {"query": "parse: ", "document": ""}
+    _write(
+        folder / "config_sentence_transformers.json",
+        {
+            "__version__": {"sentence_transformers": "6.2.0" if new_files else "2.0.0"},
+            **(
+                {
+                    "prompts": prompts,
+                    "default_prompt_name": None,
+                    "similarity_fn_name": "cosine",
+                    "model_type": "SentenceTransformer",
+                }
+                if new_files
+                else {}
+            ),
+        },
+    )
+
+
+def _write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
