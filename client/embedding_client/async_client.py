@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import Any, Self, Unpack
+from urllib.parse import urlsplit
 
 import anyio
 import httpx
@@ -50,7 +51,7 @@ class AsyncEmbeddingClient:
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
         self._url = check_url(url)
-        self._auth = auth or SigV4Auth()
+        self._auth = auth or SigV4Auth(hosts=[urlsplit(url).hostname or ""])
         self._guard = VectorSpaceGuard(vector_space)
         self._limits = limits or BatchLimits()
         self._retries = retries or RetryPolicy()

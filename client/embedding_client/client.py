@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -77,7 +78,7 @@ class EmbeddingClient:
         http_client: httpx.Client | None = None,
     ) -> None:
         self._url = check_url(url)
-        self._auth = auth or SigV4Auth()
+        self._auth = auth or SigV4Auth(hosts=[urlsplit(url).hostname or ""])
         self._guard = VectorSpaceGuard(vector_space)
         self._limits = limits or BatchLimits()
         self._retries = retries or RetryPolicy()

@@ -12,7 +12,8 @@ and are refreshed by it; the region is read from the URL.
 import hashlib
 import os
 import re
-from collections.abc import AsyncGenerator, Generator
+import threading
+from collections.abc import AsyncGenerator, Collection, Generator
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
@@ -57,7 +58,11 @@ class _Bases(*dict.fromkeys((httpx.Auth, _Httpx2Auth))):  # type: ignore[misc]
 
 
 class SigV4Auth(_Bases):
-    """Signs every request for AWS Lambda.
+    """Signs the requests to Function URLs.
+
+    Requests to Function URLs (`<id>.lambda-url.<region>.on.aws`), to this machine and to `hosts`
+    are signed. Others go out as they are: an SDK may ask its maker's server something through the
+    same client, and a redirect may lead anywhere; neither should get a session token.
 
     An `Authorization` header that is there already (an SDK's API key, say) gives way to the
     signature. Signed are the method, the path, the query, the host, the content type, all `x-amz-`
@@ -67,11 +72,10 @@ class SigV4Auth(_Bases):
         profile: the name of a profile of the AWS configuration files.
         session: a botocore session to take credentials from, instead of a profile.
         credentials: credentials to use as they are, instead of a session's.
-        region: the region to sign for, where the URL does not say it (a custom domain).
+        hosts: more hosts to sign for: your own domains in front of a Function URL.
+        region: the region to sign for, where the host does not say it.
         service: the service to sign for.
     """
-
-    requires_request_body = True
 
     def __init__(
         self,
@@ -79,6 +83,7 @@ class SigV4Auth(_Bases):
         profile: str | None = None,
         session: botocore.session.Session | None = None,
         credentials: Credentials | None = None,
+        hosts: Collection[str] = (),
         region: str | None = None,
         service: str = "lambda",
     ) -> None:
@@ -87,20 +92,25 @@ class SigV4Auth(_Bases):
         self._profile = profile
         self._session = session
         self._credentials = credentials
+        self._hosts = frozenset(hosts)
         self._region = region
         self._service = service
+        self._resolved: Credentials | None = None
+        self._lock = threading.Lock()
 
     def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
         """Signs a request of a sync client."""
-        request.read()
-        self.sign(request)
+        if self._covers(request.url.host):
+            request.read()
+            self.sign(request)
         yield request
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
         """Signs a request of an async client; credentials are read and refreshed in a thread."""
-        await request.aread()
-        credentials = await anyio.to_thread.run_sync(self._frozen, request.url.host)
-        self._sign(request, credentials)
+        if self._covers(request.url.host):
+            await request.aread()
+            credentials = await anyio.to_thread.run_sync(self._frozen, request.url.host)
+            self._sign(request, credentials)
         yield request
 
     def sign(self, request: _Request) -> None:
@@ -111,6 +121,9 @@ class SigV4Auth(_Bases):
             ConfigurationError: no region is known.
         """
         self._sign(request, self._frozen(request.url.host))
+
+    def _covers(self, host: str) -> bool:
+        return host in _LOOPBACK or host in self._hosts or bool(_FUNCTION_URL.search(host))
 
     def _sign(self, request: _Request, credentials: ReadOnlyCredentials) -> None:
         headers = request.headers
@@ -136,24 +149,26 @@ class SigV4Auth(_Bases):
 
     def _frozen(self, host: str) -> ReadOnlyCredentials:
         try:
-            if self._credentials is None:
-                self._credentials = self._find(host)
-            return self._credentials.get_frozen_credentials()
+            # Each time: what has expired is refreshed here.
+            return self._found(host).get_frozen_credentials()
         except BotoCoreError as error:
             raise CredentialsError(f"The AWS credentials cannot be used: {error}") from error
 
-    def _find(self, host: str) -> Credentials:
-        if self._session is None:
-            if host in _LOOPBACK and self._profile is None:
-                return _local_credentials()
-            self._session = botocore.session.Session(profile=self._profile)
-        found = self._session.get_credentials()
-        if found is None:
+    def _found(self, host: str) -> Credentials:
+        if self._credentials is not None:
+            return self._credentials
+        if host in _LOOPBACK and self._profile is None and self._session is None:
+            return _local_credentials()
+        with self._lock:
+            if self._resolved is None:
+                session = self._session or botocore.session.Session(profile=self._profile)
+                self._resolved = session.get_credentials()
+        if self._resolved is None:
             raise CredentialsError(
                 "No AWS credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
                 "choose a profile with AWS_PROFILE, or log in (`aws sso login`)."
             )
-        return found
+        return self._resolved
 
 
 def region_of(host: str, *, session: botocore.session.Session | None = None) -> str:

@@ -1,0 +1,183 @@
+"""Clients of others, as they are, against a real model at a Function URL that checks signatures."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import httpx
+import httpx2
+import huggingface_hub
+import numpy as np
+import openai
+import pytest
+from botocore.auth import SigV4Auth as BotocoreSigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from langchain_openai import OpenAIEmbeddings
+from llama_index.embeddings.openai import OpenAIEmbedding
+
+from embedding_client import SigV4Auth
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = ["hello world", "the kettle is boiling", "Grüße aus Köln ☕"]
+
+
+@pytest.fixture
+def reference(client):
+    """The vectors of TEXTS as the kit's own client gets them."""
+    return client.embed(TEXTS)
+
+
+@pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
+def library(request):
+    """httpx, which the issue of a client is usually written for, and its successor."""
+    return request.param
+
+
+@pytest.fixture
+def openai_client(running, library):
+    with library.Client(auth=SigV4Auth()) as http:
+        yield openai.OpenAI(base_url=running.url + "/v1", api_key="sk-unused", http_client=http)
+
+
+def test_openai_gives_the_same_vectors(openai_client, reference):
+    """The official package, which asks for base64 by itself, gives the endpoint's vectors."""
+    answer = openai_client.embeddings.create(model="all-MiniLM-L6-v2", input=TEXTS)
+    assert np.array_equal(np.array([one.embedding for one in answer.data], np.float32), reference)
+    assert [one.index for one in answer.data] == [0, 1, 2]
+    assert answer.usage.prompt_tokens > len(TEXTS)
+
+
+def test_openai_as_floats(openai_client, reference):
+    """Numbers written out differ from base64 by no more than their last digit."""
+    answer = openai_client.embeddings.create(
+        model="all-MiniLM-L6-v2", input=TEXTS[0], encoding_format="float"
+    )
+    assert np.allclose(answer.data[0].embedding, reference[0], atol=1e-6)
+
+
+def test_openai_with_token_ids(openai_client, running, client):
+    """Token ids may be sent instead of text; they are those that /tokenize tells."""
+    with httpx.Client(auth=SigV4Auth()) as http:
+        body = {"inputs": TEXTS[0], "add_special_tokens": False}
+        (tokens,) = http.post(running.url + "/tokenize", json=body).raise_for_status().json()
+    ids = [token["id"] for token in tokens]
+    answer = openai_client.embeddings.create(model="all-MiniLM-L6-v2", input=[ids])
+    assert np.allclose(answer.data[0].embedding, client.embed_one(TEXTS[0]), atol=1e-6)
+
+
+def test_openai_with_dimensions(openai_client, running):
+    """The full size may be named; a size that the model was not trained for is refused."""
+    made = openai_client.embeddings.create(
+        model="all-MiniLM-L6-v2", input="x", dimensions=running.dimension
+    )
+    assert len(made.data[0].embedding) == running.dimension
+    with pytest.raises(openai.BadRequestError, match="dimensions"):
+        openai_client.embeddings.create(model="all-MiniLM-L6-v2", input="x", dimensions=5)
+
+
+def test_openai_without_a_signature_is_refused(running):
+    """An API key alone gets 403."""
+    plain = openai.OpenAI(base_url=running.url + "/v1", api_key="sk-unused", max_retries=0)
+    with plain, pytest.raises(openai.PermissionDeniedError):
+        plain.embeddings.create(model="all-MiniLM-L6-v2", input="x")
+
+
+def test_openai_async(running, library, reference):
+    """The asynchronous client works the same, many requests at once."""
+
+    async def embed():
+        async with library.AsyncClient(auth=SigV4Auth()) as http:
+            made = openai.AsyncOpenAI(base_url=running.url + "/v1", api_key="-", http_client=http)
+            calls = [made.embeddings.create(model="all-MiniLM-L6-v2", input=one) for one in TEXTS]
+            return [answer.data[0].embedding for answer in await asyncio.gather(*calls)]
+
+    vectors = np.array(asyncio.run(embed()), np.float32)
+    assert np.allclose(vectors, reference, atol=1e-5)
+
+
+def test_langchain_openai(running, reference):
+    """LangChain's OpenAIEmbeddings needs nothing but the URL and a signing client."""
+    with httpx2.Client(auth=SigV4Auth()) as http:
+        embeddings = OpenAIEmbeddings(
+            model="all-MiniLM-L6-v2",
+            base_url=running.url + "/v1",
+            api_key="-",
+            http_client=http,
+            check_embedding_ctx_length=False,
+        )
+        assert np.allclose(embeddings.embed_documents(TEXTS), reference, atol=1e-5)
+        assert np.allclose(embeddings.embed_query(TEXTS[0]), reference[0], atol=1e-5)
+
+
+def test_llama_index_openai(running, reference):
+    """LlamaIndex's OpenAIEmbedding too."""
+    with httpx.Client(auth=SigV4Auth()) as http:
+        embedding = OpenAIEmbedding(
+            model_name="all-MiniLM-L6-v2",
+            api_base=running.url + "/v1",
+            api_key="-",
+            http_client=http,
+        )
+        assert np.allclose(embedding.get_text_embedding_batch(TEXTS), reference, atol=1e-5)
+        assert np.allclose(embedding.get_query_embedding(TEXTS[0]), reference[0], atol=1e-5)
+
+
+def test_huggingface_feature_extraction(running, reference):
+    """The hub's InferenceClient, pointed at /embed, speaks text-embeddings-inference.
+
+    It also asks the hub something through the same client; that request is not signed.
+    """
+    to_hub = []
+
+    def hub(request):
+        to_hub.append(request)
+        return httpx2.Response(503)
+
+    def signing():
+        return httpx2.Client(auth=SigV4Auth(), mounts={"https://": httpx2.MockTransport(hub)})
+
+    huggingface_hub.set_client_factory(signing)
+    try:
+        inference = huggingface_hub.InferenceClient(model=running.url + "/embed")
+        vectors = inference.feature_extraction(TEXTS, normalize=True)
+        assert np.allclose(vectors, reference, atol=1e-5)
+        assert np.allclose(inference.feature_extraction(TEXTS[0])[0], reference[0], atol=1e-5)
+    finally:
+        huggingface_hub.set_client_factory(httpx2.Client)
+        huggingface_hub.close_session()
+    assert not any("x-amz-date" in request.headers for request in to_hub)
+
+
+def test_curl(running, reference):
+    """Curl signs by itself."""
+    command = ["curl", "--silent", "--fail", "--user", "local:local"]
+    command += ["--aws-sigv4", "aws:amz:us-east-1:lambda", "-d", json.dumps({"text": TEXTS[2]})]
+    ran = subprocess.run([*command, running.url + "/"], capture_output=True, check=True)
+    assert np.allclose(json.loads(ran.stdout)["embedding"], reference[2], atol=1e-6)
+
+
+def test_botocore(running, reference):
+    """So does botocore, with any HTTP library behind it."""
+    url, body = running.url + "/", json.dumps({"text": TEXTS[1]}).encode()
+    request = AWSRequest("POST", url, data=body, headers={"content-type": "application/json"})
+    BotocoreSigV4Auth(Credentials("local", "local"), "lambda", "us-east-1").add_auth(request)
+    answer = httpx.post(url, content=body, headers=dict(request.headers.items()))
+    assert np.allclose(answer.json()["embedding"], reference[1], atol=1e-6)
+
+
+def test_javascript(running, reference):
+    """And aws4fetch, from npm, in Node."""
+    node = shutil.which("node")
+    assert node is not None, "Node comes with the environment: run this by scripts/test"
+    assert (ROOT / "node_modules" / "aws4fetch").is_dir(), "run `npm ci`, as scripts/test does"
+    script = Path(__file__).with_name("aws4fetch.mjs")
+    body = json.dumps({"text": TEXTS[2]})
+    command = [node, str(script), running.url + "/", body]
+    ran = subprocess.run(command, capture_output=True, check=True, env={**os.environ})
+    answer = json.loads(ran.stdout)
+    assert answer["status"] == 200
+    assert np.allclose(answer["body"]["embedding"], reference[2], atol=1e-6)
