@@ -1,4 +1,5 @@
-"""The base images that a Dockerfile starts from: pulled where a registry answers, else stood in for.
+"""The base images that a Dockerfile starts from: pulled where a registry answers, else stood in
+for.
 
 A stand-in is Debian with the Python version of the base image's tag, AWS's runtime interface client
 and emulator, tagged with the base image's own name. It is not Amazon Linux: what it proves is our
@@ -27,10 +28,11 @@ __all__ = ["Base", "ensure_bases", "final_base", "named_bases"]
 _DEBIAN_RELEASES = {"3.13": "trixie", "3.11": "bookworm"}
 _PACKAGES = "python3,python3-pip,ca-certificates,libstdc++6,libc-bin,coreutils,dash,bash"
 _FROM = re.compile(
-    r"FROM\s+(?:--platform=(?P<platform>\S+)\s+)?(?P<image>\S+)(?:\s+AS\s+(?P<name>\S+))?", re.I
+    r"FROM\s+(?:--platform=(?P<platform>\S+)\s+)?(?P<image>\S+)(?:\s+AS\s+(?P<name>\S+))?",
+    re.IGNORECASE,
 )
 _USED = re.compile(r"(?:--from=|\bfrom=)([\w-]+)")
-_ARGUMENT = re.compile(r"ARG\s+(\w+)=(\S+)", re.I)
+_ARGUMENT = re.compile(r"ARG\s+(\w+)=(\S+)", re.IGNORECASE)
 _STAND_IN = Path(__file__).parent / "stand_in"
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 

@@ -26,8 +26,14 @@ _LEFTOVERS = (
     (re.compile(r"/(\.cache|pip-cache|\.npm)(/|$)|\.whl$"), "package cache"),
     (re.compile(r"/(test|tests|testing/tests)/|/(test_[^/]*|conftest)\.py$"), "tests"),
     (re.compile(r"^/var/task/(pip|setuptools|wheel|ensurepip)(/|-)"), "installer"),
-    (re.compile(r"/(gcc|g\+\+|cc|clang|ld|make|cmake)$|\.(c|cc|cpp|pyx|pxd|h|hpp|o|a)$"), "compiler or sources"),
-    (re.compile(r"^/var/task/(model_compiler|onnx|safetensors|huggingface_hub|ml_dtypes)(/|-)"), "model compiler"),
+    (
+        re.compile(r"/(gcc|g\+\+|cc|clang|ld|make|cmake)$|\.(c|cc|cpp|pyx|pxd|h|hpp|o|a)$"),
+        "compiler or sources",
+    ),
+    (
+        re.compile(r"^/var/task/(model_compiler|onnx|safetensors|huggingface_hub|ml_dtypes)(/|-)"),
+        "model compiler",
+    ),
     (re.compile(r"^/(tmp|root|build|var/tmp|usr/local/src)/"), "build stage"),
     (re.compile(r"\.safetensors$|(^|/)(pytorch_model\.bin)$"), "model source"),
 )
@@ -57,7 +63,11 @@ def sizes(layers: Sequence[Layer]) -> dict[str, dict[str, int]]:
     found: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for layer in layers:
         for file in layer.files:
-            top = file.path.relative_to(TASK).parts[0] if file.path.is_relative_to(TASK) else str(file.path)
+            top = (
+                file.path.relative_to(TASK).parts[0]
+                if file.path.is_relative_to(TASK)
+                else str(file.path)
+            )
             found[_kind(file.path)][top] += file.size
     return {
         kind: dict(sorted(tops.items(), key=lambda item: -item[1])) for kind, tops in found.items()

@@ -150,7 +150,11 @@ def _daemon(folder: Path) -> Iterator[Docker]:
     log_path = folder / "dockerd.log"
     with log_path.open("wb") as log:
         daemon = subprocess.Popen(
-            command, stdout=log, stderr=log, start_new_session=True, env=os.environ | {"PATH": _PATH}
+            command,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=os.environ | {"PATH": _PATH},
         )
         try:
             _wait_until_up(docker, daemon, log_path)

@@ -80,7 +80,9 @@ def save(docker: Docker, name: str, *, base: str, folder: Path) -> Image:
     """
     archive = folder / "image.tar"
     docker.run("save", "--output", str(archive), name)
-    base_digests = json.loads(docker.run("image", "inspect", "--format", "{{json .RootFS.Layers}}", base))
+    base_digests = json.loads(
+        docker.run("image", "inspect", "--format", "{{json .RootFS.Layers}}", base)
+    )
     with tarfile.open(archive) as outer:
         manifest = json.loads(_read(outer, "manifest.json"))[0]
         config = json.loads(_read(outer, manifest["Config"]))
@@ -111,7 +113,9 @@ def _inner(outer: tarfile.TarFile, name: str) -> tarfile.TarFile:
     # Some daemons save a layer once and link to it.
     member = outer.getmember(name)
     while member.issym():
-        member = outer.getmember(str((PurePosixPath(member.name).parent / member.linkname)).replace("x/../", ""))
+        member = outer.getmember(
+            str(PurePosixPath(member.name).parent / member.linkname).replace("x/../", "")
+        )
     stream = outer.extractfile(member)
     if stream is None:
         raise ValueError(f"the saved image has no layer {name}")

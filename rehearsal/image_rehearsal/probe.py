@@ -30,7 +30,8 @@ def _tokens() -> None:
 def _answers() -> None:
     from embedder.handler import handler  # noqa: PLC0415 - known to be there only now
 
-    # The handler logs on the standard output, as Lambda wants it: its answers must not mix with that.
+    # The handler logs on the standard output, as Lambda wants it: its answers must not mix with
+    # that.
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         print(json.dumps(handler(json.loads(line), None)), file=answers)

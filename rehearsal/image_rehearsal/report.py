@@ -47,7 +47,9 @@ class Report:
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def check(self, subject: str, checked: str, holds: bool, *, by: str, found: object = "") -> bool:
+    def check(
+        self, subject: str, checked: str, holds: bool, *, by: str, found: object = ""
+    ) -> bool:
         """Add a check that was made, and tell at once when it is broken."""
         outcome = Outcome.HOLDS if holds else Outcome.BROKEN
         self.rows.append(

@@ -52,7 +52,9 @@ class Container:
     def invoke(self, events: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Send events to the handler, one after the other, and return its answers."""
         lines = "".join(json.dumps(event) + "\n" for event in events).encode()
-        answers = self.docker.run("exec", "--interactive", self.name, "python", "-c", _POST, stdin=lines)
+        answers = self.docker.run(
+            "exec", "--interactive", self.name, "python", "-c", _POST, stdin=lines
+        )
         return [json.loads(line) for line in answers.splitlines()]
 
     def logs(self) -> str:
@@ -69,7 +71,11 @@ class Container:
 
 @contextmanager
 def running(
-    docker: Docker, image: str, *, environment: Mapping[str, str], mounts: Mapping[Path, str] | None = None
+    docker: Docker,
+    image: str,
+    *,
+    environment: Mapping[str, str],
+    mounts: Mapping[Path, str] | None = None,
 ) -> Iterator[Container]:
     """Run the image under its Runtime Interface Emulator until the block ends."""
     name = f"rehearsal-{uuid.uuid4().hex[:12]}"
@@ -93,15 +99,30 @@ def run_inside(
     """Run the image's own Python with other arguments, confined as its handler is."""
     with tempfile.TemporaryDirectory(prefix="empty-") as empty:
         confined = _confined(Path(empty), environment, {_PROBE: "/probe.py"})
-        command = ["run", "--rm", "--interactive", "--entrypoint", "python", *confined, image, *arguments]
+        command = [
+            "run",
+            "--rm",
+            "--interactive",
+            "--entrypoint",
+            "python",
+            *confined,
+            image,
+            *arguments,
+        ]
         return docker.run(*command, stdin=stdin)
 
 
-def run_here(arguments: Sequence[str], *, environment: Mapping[str, str], stdin: bytes = b"") -> str:
+def run_here(
+    arguments: Sequence[str], *, environment: Mapping[str, str], stdin: bytes = b""
+) -> str:
     """Run this project's Python with the same arguments on this machine's own processor."""
     here = [str(_PROBE) if argument == "/probe.py" else argument for argument in arguments]
     done = subprocess.run(
-        [sys.executable, *here], input=stdin, env={**environment}, stdout=subprocess.PIPE, check=True
+        [sys.executable, *here],
+        input=stdin,
+        env={**environment},
+        stdout=subprocess.PIPE,
+        check=True,
     )
     return done.stdout.decode()
 
@@ -129,7 +150,10 @@ def event(method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
         "routeKey": "$default",
         "rawPath": path,
         "rawQueryString": "",
-        "headers": {"content-type": "application/json", "host": "rehearsal.lambda-url.us-east-1.on.aws"},
+        "headers": {
+            "content-type": "application/json",
+            "host": "rehearsal.lambda-url.us-east-1.on.aws",
+        },
         "requestContext": {
             "accountId": "123456789012",
             "apiId": "rehearsal",

@@ -51,7 +51,9 @@ def verify(root: Path, environment: str, *, require_containers: bool) -> Report:
             else:
                 report.note(str(error))
             report.unproven(
-                "image", "builds, starts and answers on ARM64", instead="the Dockerfile alone was read"
+                "image",
+                "builds, starts and answers on ARM64",
+                instead="the Dockerfile alone was read",
             )
     return report
 
@@ -82,14 +84,21 @@ def _variables(function: dict[str, Any]) -> dict[str, str]:
 
 def _check_asset(report: Report, asset: ImageAsset) -> None:
     by = "the cloud assembly's asset manifest"
-    report.check("build", f"asks for {_PLATFORM}", asset.platform == _PLATFORM, by=by, found=asset.platform)
+    report.check(
+        "build", f"asks for {_PLATFORM}", asset.platform == _PLATFORM, by=by, found=asset.platform
+    )
     last = (asset.context / asset.file).read_text().rpartition("\nFROM ")[2]
     told = "the Dockerfile's last stage only copies, so it needs no emulation"
     report.check("build", told, "\nRUN " not in last, by="the Dockerfile as it is staged")
 
 
 def _check_image(
-    report: Report, docker: Docker, asset: ImageAsset, variables: dict[str, str], folder: Path, root: Path
+    report: Report,
+    docker: Docker,
+    asset: ImageAsset,
+    variables: dict[str, str],
+    folder: Path,
+    root: Path,
 ) -> None:
     with report.step("getting the base images"):
         bases = ensure_bases(docker, asset)
@@ -108,7 +117,9 @@ def _check_image(
 
 def _tell_bases(report: Report, docker: Docker, bases: list[Base]) -> None:
     daemon = "started by hand and stopped after" if docker.own else "this machine's own"
-    report.note(f"Docker: {daemon}. ARM64 is {'emulated by qemu' if emulated() else 'native'} here.")
+    report.note(
+        f"Docker: {daemon}. ARM64 is {'emulated by qemu' if emulated() else 'native'} here."
+    )
     for base in bases:
         told = {
             "pulled": "the real one, pulled",
@@ -119,16 +130,26 @@ def _tell_bases(report: Report, docker: Docker, bases: list[Base]) -> None:
 
 
 def _check_layers(
-    report: Report, docker: Docker, asset: ImageAsset, image: layers.Image, variables: dict[str, str]
+    report: Report,
+    docker: Docker,
+    asset: ImageAsset,
+    image: layers.Image,
+    variables: dict[str, str],
 ) -> None:
     by = "docker save"
-    report.check("image", f"platform {_PLATFORM}", image.platform == _PLATFORM, by=by, found=image.platform)
+    report.check(
+        "image", f"platform {_PLATFORM}", image.platform == _PLATFORM, by=by, found=image.platform
+    )
     media, entries = _manifest(image)
     report.check("image", "one plain manifest, no index", entries == 1, by=by, found=media)
     found = contents.kinds(image.own)
     order = ["dependencies", "model", "code"]
     report.check(
-        "layers", "dependencies, then model, then code", found == order, by=by, found=", ".join(found)
+        "layers",
+        "dependencies, then model, then code",
+        found == order,
+        by=by,
+        found=", ".join(found),
     )
     measured = contents.sizes(image.own)
     beside = sum(sum(tops.values()) for kind, tops in measured.items() if kind != "model")
@@ -141,7 +162,9 @@ def _check_layers(
     )
     for number, layer in enumerate(image.layers):
         what = "base" if number < image.base_layers else found[number - image.base_layers]
-        report.note(f"Layer {number + 1}, {what}: {layer.size / 1e6:.1f} MB, {len(layer.files)} files.")
+        report.note(
+            f"Layer {number + 1}, {what}: {layer.size / 1e6:.1f} MB, {len(layer.files)} files."
+        )
     for kind, tops in measured.items():
         largest = [f"{top} {size / 1e6:.1f}" for top, size in list(tops.items())[:12]]
         report.note(f"In {kind}, MB: {', '.join(largest)}.")
@@ -150,7 +173,9 @@ def _check_layers(
     told = "nothing left of build stages, package cache, tests, compiler, model source"
     report.check("image", told, not left, by=by, found=_some(left))
     closed = [str(path) for path in contents.unreadable(files)]
-    report.check("image", "Lambda's user can read every file", not closed, by=by, found=_some(closed))
+    report.check(
+        "image", "Lambda's user can read every file", not closed, by=by, found=_some(closed)
+    )
     _check_bytecode(report, docker, asset, image, variables)
 
 
@@ -165,15 +190,27 @@ def _manifest(image: layers.Image) -> tuple[str, int]:
 
 
 def _check_bytecode(
-    report: Report, docker: Docker, asset: ImageAsset, image: layers.Image, variables: dict[str, str]
+    report: Report,
+    docker: Docker,
+    asset: ImageAsset,
+    image: layers.Image,
+    variables: dict[str, str],
 ) -> None:
     ask = "import importlib.util, json, sys; print(json.dumps([sys.implementation.cache_tag, "
     ask += "importlib.util.MAGIC_NUMBER.hex(), sys.version.split()[0]]))"
     told = run_inside(docker, asset.tag, ["-c", ask], environment=variables)
     tag, magic, version = json.loads(told)
-    task = {p: c for layer in image.own for p, c in image.read(layer, "/var/task/") if p.suffix in {".py", ".pyc"}}
+    task = {
+        p: c
+        for layer in image.own
+        for p, c in image.read(layer, "/var/task/")
+        if p.suffix in {".py", ".pyc"}
+    }
     task = {p: c for p, c in task.items() if not p.is_relative_to("/var/task/artifact")}
-    faults = [f"{p}: {why}" for p, why in contents.bytecode_faults(task, tag=tag, magic=bytes.fromhex(magic))]
+    faults = [
+        f"{p}: {why}"
+        for p, why in contents.bytecode_faults(task, tag=tag, magic=bytes.fromhex(magic))
+    ]
     modules = sum(path.suffix == ".py" for path in task)
     report.check(
         "byte code",
@@ -197,7 +234,9 @@ def _check_bytecode(
         report.note(f"The base image itself compiles {len(base)} modules at start, {_some(base)}.")
 
 
-def _compiled_imports(docker: Docker, asset: ImageAsset, script: str, variables: dict[str, str]) -> list[str]:
+def _compiled_imports(
+    docker: Docker, asset: ImageAsset, script: str, variables: dict[str, str]
+) -> list[str]:
     # Python tells on the standard error, which the wrapper below turns into the output.
     wrapper = (
         "import subprocess, sys; done = subprocess.run([sys.executable, '-v', '-c', sys.argv[1]], "
@@ -220,7 +259,9 @@ def _check_code_change(
     told = docker.run("image", "inspect", "--format", "{{json .RootFS.Layers}}", changed.tag)
     before, after = [layer.digest for layer in image.layers], json.loads(told)
     docker.run("image", "rm", changed.tag)
-    differ = [n + 1 for n, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]]
+    differ = [
+        n + 1 for n, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]
+    ]
     report.check(
         "layers",
         "a change of code changes the last layer alone, on a machine that has no build cache too",
@@ -245,26 +286,59 @@ def _check_answers(
     here = {**variables, "LAMBDA_TASK_ROOT": str(task), "PATH": "/usr/bin:/bin"}
     texts = json.dumps(TEXTS).encode()
     with report.step("tokenizing in the container and here"):
-        inside = json.loads(run_inside(docker, asset.tag, ["/probe.py", "tokens"], environment=variables, stdin=texts))
+        inside = json.loads(
+            run_inside(
+                docker, asset.tag, ["/probe.py", "tokens"], environment=variables, stdin=texts
+            )
+        )
         outside = json.loads(run_here(["/probe.py", "tokens"], environment=here, stdin=texts))
     told = f"token ids of {len(TEXTS)} texts equal this machine's"
-    report.check("tokenizer", told, inside == outside and all(inside), by="the image's tokenizer in both places")
+    report.check(
+        "tokenizer",
+        told,
+        inside == outside and all(inside),
+        by="the image's tokenizer in both places",
+    )
     precision = json.loads((task / "artifact" / "manifest.json").read_text())["precision"]
     with report.step("starting the image under its emulator and asking it"):
         _check_service(report, docker, asset, variables, here, precision)
     other = "fp32" if precision == "int8" else "int8"
     with report.step(f"compiling the same model in {other} and asking the image with that"):
         artifact = folder / other
-        command = [sys.executable, "-m", "model_compiler", asset.arguments["MODEL"], "--precision", other]
+        command = [
+            sys.executable,
+            "-m",
+            "model_compiler",
+            asset.arguments["MODEL"],
+            "--precision",
+            other,
+        ]
         subprocess.run([*command, "--output", str(artifact)], cwd=root, check=True)
-        _compare(report, docker, asset, {**variables, "EMBEDDING_ARTIFACT": "/compiled"}, {**here, "EMBEDDING_ARTIFACT": str(artifact)}, other, {artifact: "/compiled"})
+        _compare(
+            report,
+            docker,
+            asset,
+            {**variables, "EMBEDDING_ARTIFACT": "/compiled"},
+            {**here, "EMBEDDING_ARTIFACT": str(artifact)},
+            other,
+            {artifact: "/compiled"},
+        )
 
 
 def _check_service(
-    report: Report, docker: Docker, asset: ImageAsset, variables: dict[str, str], here: dict[str, str], precision: str
+    report: Report,
+    docker: Docker,
+    asset: ImageAsset,
+    variables: dict[str, str],
+    here: dict[str, str],
+    precision: str,
 ) -> None:
     by = "the emulator in the container"
-    asked = [event("GET", "/health"), event("POST", "/", b'{"text": ""}'), event("POST", "/similar", b'{"text": "a"}')]
+    asked = [
+        event("GET", "/health"),
+        event("POST", "/", b'{"text": ""}'),
+        event("POST", "/similar", b'{"text": "a"}'),
+    ]
     with running(docker, asset.tag, environment=variables) as container:
         try:
             health, empty, similar = container.invoke(asked)
@@ -273,19 +347,49 @@ def _check_service(
             print(container.logs(), file=sys.stderr)
             raise
         logs = container.logs()
-    report.check("handler", "GET /health answers 200", health["statusCode"] == 200, by=by, found=health["statusCode"])
+    report.check(
+        "handler",
+        "GET /health answers 200",
+        health["statusCode"] == 200,
+        by=by,
+        found=health["statusCode"],
+    )
     told = body_of(empty)
-    report.check("handler", "an empty text is refused, and the answer says why", empty["statusCode"] in {400, 422} and bool(told), by=by, found=empty["statusCode"])
+    report.check(
+        "handler",
+        "an empty text is refused, and the answer says why",
+        empty["statusCode"] in {400, 422} and bool(told),
+        by=by,
+        found=empty["statusCode"],
+    )
     carried = "TEXTS" in asset.arguments and bool(asset.arguments["TEXTS"])
     expected = 200 if carried else 404
-    report.check("handler", f"POST /similar answers {expected}", similar["statusCode"] == expected, by=by, found=similar["statusCode"])
+    report.check(
+        "handler",
+        f"POST /similar answers {expected}",
+        similar["statusCode"] == expected,
+        by=by,
+        found=similar["statusCode"],
+    )
     leaked = [text for text in TEXTS if len(text) > 8 and text[:30] in logs]
-    report.check("handler", "no text of a request stands in the log", not leaked, by="docker logs", found=_some(leaked))
+    report.check(
+        "handler",
+        "no text of a request stands in the log",
+        not leaked,
+        by="docker logs",
+        found=_some(leaked),
+    )
     _report_cosine(report, answers, here, precision, "the image's own artifact")
 
 
 def _compare(
-    report: Report, docker: Docker, asset: ImageAsset, variables: dict[str, str], here: dict[str, str], precision: str, mounts: dict[Path, str]
+    report: Report,
+    docker: Docker,
+    asset: ImageAsset,
+    variables: dict[str, str],
+    here: dict[str, str],
+    precision: str,
+    mounts: dict[Path, str],
 ) -> None:
     with running(docker, asset.tag, environment=variables, mounts=mounts) as container:
         answers = container.invoke(_embed_events())
@@ -300,7 +404,10 @@ def _report_cosine(
     report: Report, answers: list[Any], here: dict[str, str], precision: str, artifact: str
 ) -> None:
     lines = "".join(json.dumps(asked) + "\n" for asked in _embed_events()).encode()
-    own = [json.loads(line) for line in run_here(["/probe.py", "answers"], environment=here, stdin=lines).splitlines()]
+    own = [
+        json.loads(line)
+        for line in run_here(["/probe.py", "answers"], environment=here, stdin=lines).splitlines()
+    ]
     cosine = least_cosine(vectors_of(answers), vectors_of(own))
     report.check(
         "vectors",
@@ -310,7 +417,13 @@ def _report_cosine(
         found=f"{cosine:.8f}",
     )
     spaces = {body_of(answer).get("vector_space") for answer in [*answers, *own]}
-    report.check("vectors", f"{precision}: both name the same vector space", len(spaces) == 1 and None not in spaces, by="the answers", found=_some(sorted(map(str, spaces))))
+    report.check(
+        "vectors",
+        f"{precision}: both name the same vector space",
+        len(spaces) == 1 and None not in spaces,
+        by="the answers",
+        found=_some(sorted(map(str, spaces))),
+    )
 
 
 def _unpack(image: layers.Image, task: Path) -> None:

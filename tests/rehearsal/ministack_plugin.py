@@ -18,6 +18,7 @@ check can read what would have been asked of AWS, and the rehearsal's report say
 import copy
 import json
 import os
+import pathlib
 import time
 import uuid
 from collections.abc import Callable
@@ -48,9 +49,18 @@ PRIVATE_NAMES = (
 RECORDED = {
     "AWS::ApplicationAutoScaling::ScalableTarget": (None, ""),
     "AWS::ApplicationAutoScaling::ScalingPolicy": (None, ""),
-    "AWS::CodeDeploy::Application": ("ApplicationName", "codedeploy:{region}:{account}:application:{name}"),
-    "AWS::CodeDeploy::DeploymentConfig": ("DeploymentConfigName", "codedeploy:{region}:{account}:deploymentconfig:{name}"),
-    "AWS::CodeDeploy::DeploymentGroup": ("DeploymentGroupName", "codedeploy:{region}:{account}:deploymentgroup:{name}"),
+    "AWS::CodeDeploy::Application": (
+        "ApplicationName",
+        "codedeploy:{region}:{account}:application:{name}",
+    ),
+    "AWS::CodeDeploy::DeploymentConfig": (
+        "DeploymentConfigName",
+        "codedeploy:{region}:{account}:deploymentconfig:{name}",
+    ),
+    "AWS::CodeDeploy::DeploymentGroup": (
+        "DeploymentGroupName",
+        "codedeploy:{region}:{account}:deploymentgroup:{name}",
+    ),
     "AWS::Logs::QueryDefinition": (None, ""),
 }
 
@@ -74,9 +84,9 @@ def install() -> None:
         "true" if key.lower() == "aws:securetransport" else condition_key(key, context)
     )
     resource = iam_actions.extract_resource_arn
-    iam_actions.extract_resource_arn = lambda service, *request: _named_repository(
-        service, request
-    ) or resource(service, *request)
+    iam_actions.extract_resource_arn = lambda service, *request: (
+        _named_repository(service, request) or resource(service, *request)
+    )
     if proxy := os.environ.get("REHEARSAL_FUNCTION_PROXY"):
         lambda_svc._proxy_url_for = lambda config: proxy
     app.SERVICE_HANDLERS["application-autoscaling"] = _application_autoscaling
@@ -97,7 +107,9 @@ def _add(
         message = f"MiniStack now makes {kind} itself: take it out of the plugin"
         raise ValueError(message)
 
-    def update(physical: str, old: Properties, new: Properties, stack: str, logical: str) -> Created:
+    def update(
+        physical: str, old: Properties, new: Properties, stack: str, logical: str
+    ) -> Created:
         delete(physical, old)
         return create(logical, new, stack)
 
@@ -138,6 +150,7 @@ def _recorder(kind: str) -> Callable[[str, Properties, str], Created]:
             "logical_id": logical,
             "properties": copy.deepcopy(properties),
         }
+        _keep()
         place = {"region": responses.get_region(), "account": responses.get_account_id()}
         return physical, {"Arn": "arn:aws:" + arn.format(name=physical, **place)} if arn else {}
 
@@ -147,7 +160,9 @@ def _recorder(kind: str) -> Callable[[str, Properties, str], Created]:
 def _physical_id(kind: str, properties: Properties, fallback: str) -> str:
     """What `Ref` gives on AWS, where something refers to it; the documented form of each type."""
     if kind == "AWS::ApplicationAutoScaling::ScalableTarget":
-        return "|".join(properties[key] for key in ("ResourceId", "ScalableDimension", "ServiceNamespace"))
+        return "|".join(
+            properties[key] for key in ("ResourceId", "ScalableDimension", "ServiceNamespace")
+        )
     if kind == "AWS::ApplicationAutoScaling::ScalingPolicy":
         place = f"{responses.get_region()}:{responses.get_account_id()}"
         return f"arn:aws:autoscaling:{place}:scalingPolicy:{uuid.uuid4()}:policyName/{properties['PolicyName']}"
@@ -156,6 +171,13 @@ def _physical_id(kind: str, properties: Properties, fallback: str) -> str:
 
 def _forget(physical: str, properties: Properties) -> None:
     records.pop(physical, None)
+    _keep()
+
+
+def _keep() -> None:
+    """Writes the records where the rehearsal reads them."""
+    if path := os.environ.get("REHEARSAL_RECORDS"):
+        pathlib.Path(path).write_text(json.dumps(records, default=str))
 
 
 def _composite_alarm(logical: str, properties: Properties, stack: str) -> Created:
@@ -208,7 +230,12 @@ async def _application_autoscaling(
         return responses.json_response({"ScalingPolicies": _policies(asked)})
     if operation == "DescribeScheduledActions":
         actions = [
-            {**_key(record), **action, "ScheduledActionARN": "arn:aws:autoscaling:recorded", "CreationTime": 0}
+            {
+                **_key(record),
+                **action,
+                "ScheduledActionARN": "arn:aws:autoscaling:recorded",
+                "CreationTime": 0,
+            }
             for record in _targets(asked)
             for action in record["properties"].get("ScheduledActions", [])
         ]
@@ -216,15 +243,24 @@ async def _application_autoscaling(
     if operation == "DeregisterScalableTarget":
         found = list(_targets(asked))
         for record in found:
-            _forget("|".join(_key(record)[k] for k in ("ResourceId", "ScalableDimension", "ServiceNamespace")), {})
+            _forget(
+                "|".join(
+                    _key(record)[k] for k in ("ResourceId", "ScalableDimension", "ServiceNamespace")
+                ),
+                {},
+            )
         if found:
             return responses.json_response({})
-        return responses.error_response_json("ObjectNotFoundException", "No scalable target found", 400)
+        return responses.error_response_json(
+            "ObjectNotFoundException", "No scalable target found", 400
+        )
     return responses.error_response_json("ValidationException", f"not emulated: {operation}", 400)
 
 
 def _targets(asked: Properties) -> list[dict[str, Any]]:
-    wanted = set(asked.get("ResourceIds") or ([asked["ResourceId"]] if asked.get("ResourceId") else []))
+    wanted = set(
+        asked.get("ResourceIds") or ([asked["ResourceId"]] if asked.get("ResourceId") else [])
+    )
     return [
         record
         for record in records.values()
@@ -247,7 +283,9 @@ def _policies(asked: Properties) -> list[dict[str, Any]]:
 
 
 def _key(record: dict[str, Any]) -> dict[str, str]:
-    return {k: record["properties"][k] for k in ("ServiceNamespace", "ResourceId", "ScalableDimension")}
+    return {
+        k: record["properties"][k] for k in ("ServiceNamespace", "ResourceId", "ScalableDimension")
+    }
 
 
 def _target(record: dict[str, Any]) -> dict[str, Any]:

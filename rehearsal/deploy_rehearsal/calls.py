@@ -1,0 +1,67 @@
+"""Signed requests to the deployed Function URL, as one role or another."""
+
+import http.client
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials as BotocoreCredentials
+
+from deploy_rehearsal.emulator import Credentials, Emulator
+
+__all__ = ["Answer", "ask"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    body: bytes
+
+    def json(self) -> Any:
+        """Read the body."""
+        return json.loads(self.body)
+
+
+def ask(
+    aws: Emulator,
+    url: str,
+    body: dict[str, Any],
+    *,
+    who: Credentials | None,
+    tampered: bool = False,
+    path: str = "/",
+    method: str = "POST",
+) -> Answer:
+    """Send a request to a Function URL of the emulated AWS.
+
+    Args:
+        aws: The emulated AWS, which answers in the place of the URL's host.
+        url: The deployed Function URL.
+        body: What is sent as JSON.
+        who: Whose signature; none if None.
+        tampered: Whether the body is changed after it was signed.
+        path: The path below the URL.
+        method: The HTTP method.
+    """
+    host = urlsplit(url).netloc
+    payload = json.dumps(body).encode() if method == "POST" else b""
+    request = AWSRequest(
+        method, f"https://{host}{path}", data=payload, headers={"Content-Type": "application/json"}
+    )
+    if who is not None:
+        keys = BotocoreCredentials(who.key, who.secret, who.token)
+        SigV4Auth(keys, "lambda", aws.region).add_auth(request)
+    headers = {**dict(request.headers), "Host": host}
+    connection = http.client.HTTPConnection("127.0.0.1", aws.port, timeout=120)
+    try:
+        sent = payload.replace(b"e", b"a") if tampered else payload
+        connection.request(method, path, sent, headers)
+        response = connection.getresponse()
+        return Answer(status=response.status, body=response.read())
+    finally:
+        connection.close()

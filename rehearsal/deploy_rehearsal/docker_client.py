@@ -1,0 +1,116 @@
+"""What the CDK CLI calls as `docker`: the real client, led to the emulated AWS's registry.
+
+The CLI builds, tags and pushes by the program that `CDK_DOCKER` names. This one writes down what it
+is asked, puts the registry on this machine in the place of ECR's address, and passes the rest on.
+Where containers cannot run it builds nothing and pushes an empty image under the same tag, so that
+the deploy goes on; the rehearsal's report says so.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+__all__ = ["main", "push_empty", "write_client"]
+
+_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+_CONFIG = "application/vnd.docker.container.image.v1+json"
+
+
+def write_client(
+    folder: Path, *, registry: str, local: str, docker: list[str] | None, variables: dict[str, str]
+) -> Path:
+    """Write the program that `CDK_DOCKER` shall name.
+
+    Args:
+        folder: Where it, its settings and its record go.
+        registry: ECR's address, which the CLI uses.
+        local: The address of the registry in its place.
+        docker: The real client with the options for a build; None where containers cannot run.
+        variables: What leads the real client to its daemon.
+    """
+    settings = folder / "docker.json"
+    record = folder / "docker.jsonl"
+    settings.write_text(
+        json.dumps(
+            {
+                "registry": registry,
+                "local": local,
+                "docker": docker,
+                "variables": variables,
+                "record": str(record),
+                "built": str(folder / "built.json"),
+            }
+        )
+    )
+    client = folder / "docker"
+    client.write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" -m deploy_rehearsal.docker_client "{settings}" "$@"\n'
+    )
+    client.chmod(0o755)
+    return client
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the CLI asks."""
+    settings = json.loads(Path(arguments[0]).read_text())
+    asked = arguments[1:]
+    with Path(settings["record"]).open("a") as record:
+        record.write(json.dumps({"arguments": asked, "folder": str(Path.cwd())}) + "\n")
+    if asked[0] == "login":
+        # The emulated registry knows no passwords.
+        sys.stdin.read()
+        return 0
+    words = [word.replace(settings["registry"], settings["local"]) for word in asked]
+    if settings["docker"] is None:
+        return _without_containers(words, settings)
+    client, *extra = settings["docker"]
+    if words[0] == "build":
+        words[1:1] = extra
+    return subprocess.run(
+        [client, *words], env=os.environ | settings["variables"], check=False
+    ).returncode
+
+
+def _without_containers(words: list[str], settings: dict[str, str]) -> int:
+    built = Path(settings["built"])
+    names: dict[str, bool] = json.loads(built.read_text()) if built.is_file() else {}
+    match words[0]:
+        case "build":
+            names[words[words.index("--tag") + 1]] = True
+        case "inspect":
+            return 0 if words[-1] in names else 1
+        case "tag":
+            names[words[-1]] = names[words[1]]
+        case "push":
+            push_empty(words[-1])
+    built.write_text(json.dumps(names))
+    return 0
+
+
+def push_empty(reference: str) -> None:
+    """Push an image of no layers to `host:port/name:tag`, by the registry's own protocol."""
+    place, _, tag = reference.rpartition(":")
+    host, _, name = place.partition("/")
+    base = f"http://{host}/v2/{name}"
+    config = json.dumps(
+        {"architecture": "arm64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}}
+    ).encode()
+    digest = f"sha256:{hashlib.sha256(config).hexdigest()}"
+    _send("POST", f"{base}/blobs/uploads/?digest={digest}", config, "application/octet-stream")
+    described = {"mediaType": _CONFIG, "size": len(config), "digest": digest}
+    manifest = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": described, "layers": []}
+    _send("PUT", f"{base}/manifests/{tag}", json.dumps(manifest).encode(), _MANIFEST)
+
+
+def _send(method: str, url: str, body: bytes, media_type: str) -> None:
+    request = urllib.request.Request(url, body, {"Content-Type": media_type}, method=method)
+    with urllib.request.urlopen(request, timeout=30):
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,229 @@
+"""An AWS on this machine: MiniStack with our plugin, signatures and policies checked.
+
+It answers on one port: every AWS API, the image registry, and the Function URLs. It is told to
+check who calls (`AUTH`), so that a deploy passes only with the policies that the stacks and the
+bootstrap grant. A key that is an account's number is that account's unchecked root.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+
+__all__ = [
+    "ACCOUNT",
+    "Credentials",
+    "Emulator",
+    "emulator",
+    "environment_of_ministack",
+    "free_port",
+]
+
+ACCOUNT = "123456789012"
+_ROOT = Path(__file__).parents[2]
+_PINS = _ROOT / "rehearsal" / "ministack.txt"
+_PLUGIN = _ROOT / "tests" / "rehearsal" / "ministack_plugin.py"
+_START_SECONDS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credentials:
+    """A key pair, with a token where it is a role's."""
+
+    key: str
+    secret: str
+    token: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emulator:
+    """An emulated AWS that answers.
+
+    Attributes:
+        port: Where, on 127.0.0.1.
+        account: The account.
+        region: The region.
+        records: The file in which the plugin keeps what MiniStack cannot make.
+        log: What it writes.
+    """
+
+    port: int
+    account: str
+    region: str
+    records: Path
+    log: Path
+
+    @property
+    def url(self) -> str:
+        """The endpoint of every API."""
+        return f"http://localhost:{self.port}"
+
+    @property
+    def root(self) -> Credentials:
+        """The account's root, which nothing is checked for."""
+        return Credentials(key=self.account, secret="test")
+
+    def client(self, service: str, credentials: Credentials | None = None) -> Any:
+        """Make a client of a service, as the root where no other credentials are given."""
+        who = credentials or self.root
+        return botocore.session.get_session().create_client(
+            service,
+            region_name=self.region,
+            endpoint_url=self.url,
+            aws_access_key_id=who.key,
+            aws_secret_access_key=who.secret,
+            aws_session_token=who.token,
+        )
+
+    def assume(self, role_arn: str) -> Credentials:
+        """Take on a role."""
+        answer = self.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="rehearsal")
+        given = answer["Credentials"]
+        return Credentials(
+            key=given["AccessKeyId"], secret=given["SecretAccessKey"], token=given["SessionToken"]
+        )
+
+    def recorded(self, kind: str) -> list[dict[str, Any]]:
+        """Read the recorded resources of a type, properties as CloudFormation resolved them."""
+        records = json.loads(self.records.read_text()) if self.records.is_file() else {}
+        return [record for record in records.values() if record["type"] == kind]
+
+    def variables(self) -> dict[str, str]:
+        """The environment of a program that shall find this AWS and no other."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        return {
+            **kept,
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL_S3": self.url,
+            "AWS_ACCESS_KEY_ID": self.root.key,
+            "AWS_SECRET_ACCESS_KEY": self.root.secret,
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            # Nobody's real account is found, whatever this shell's user has configured.
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "CDK_DISABLE_CLI_TELEMETRY": "1",
+            "NO_COLOR": "1",
+            "CI": "1",
+        }
+
+
+@contextmanager
+def emulator(
+    folder: Path,
+    *,
+    region: str = "us-east-1",
+    account: str = ACCOUNT,
+    function_url: str | None = None,
+) -> Iterator[Emulator]:
+    """Run an emulated AWS until the block ends.
+
+    Args:
+        folder: An empty folder for what it writes.
+        region: Its region.
+        account: Its account.
+        function_url: Where a function's events go; nowhere, and every invocation fails, if None.
+    """
+    python = environment_of_ministack()
+    port = free_port()
+    variables = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "DOCKER_", "PYTHON"))},
+        "GATEWAY_PORT": str(port),
+        "BIND_HOST": "127.0.0.1",
+        "STATE_DIR": str(folder / "state"),
+        "S3_DATA_DIR": str(folder / "s3"),
+        "TMPDIR": str(folder),
+        "MINISTACK_ACCOUNT_ID": account,
+        "MINISTACK_REGION": region,
+        "AUTH": "true",
+        "REHEARSAL_RECORDS": str(folder / "records.json"),
+        **({"REHEARSAL_FUNCTION_PROXY": function_url} if function_url else {}),
+    }
+    running = Emulator(
+        port=port,
+        account=account,
+        region=region,
+        records=folder / "records.json",
+        log=folder / "ministack.log",
+    )
+    with running.log.open("wb") as log:
+        process = subprocess.Popen(
+            [str(python), str(_PLUGIN)],
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            start_new_session=True,
+        )
+        try:
+            _wait(running, process)
+            yield running
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def environment_of_ministack() -> Path:
+    """Return the Python of MiniStack's own environment, made once for each set of pins."""
+    folder = _ROOT / ".cache" / "ministack"
+    stamp = folder / "stamp"
+    wanted = f"{_PINS.read_text()}{sys.version}"
+    python = folder / "bin" / "python"
+    if not stamp.is_file() or stamp.read_text() != wanted:
+        uv = Path(sys.executable).with_name("uv")
+        environment = os.environ | {"UV_SYSTEM_CERTS": "1"}
+        quiet = ["--quiet", "--no-config"]
+        for command in (
+            [str(uv), "venv", *quiet, "--clear", "--python", sys.executable, str(folder)],
+            [
+                str(uv),
+                "pip",
+                "install",
+                *quiet,
+                "--python",
+                str(python),
+                "--requirement",
+                str(_PINS),
+            ],
+        ):
+            subprocess.run(command, check=True, env=environment)
+        stamp.write_text(wanted)
+    return python
+
+
+def free_port() -> int:
+    """Find a port of 127.0.0.1 that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _wait(running: Emulator, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{running.url}/_ministack/health", timeout=2):
+                return
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            time.sleep(0.1)
+    log = running.log.read_text(errors="replace")[-3000:]
+    raise RuntimeError(f"the emulated AWS did not start:\n{log}")

@@ -1,0 +1,111 @@
+"""What was asked for and what stands: the synthesized templates beside the deployed stacks."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy_rehearsal.emulator import Emulator
+
+__all__ = ["Resource", "Standing", "literals", "read_standing"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """A resource of a template and what CloudFormation says of it.
+
+    Attributes:
+        stack: The stack's name.
+        path: The construct's path below the stack.
+        logical_id: Its logical id.
+        type: Such as `AWS::Lambda::Alias`.
+        properties: As the template has them, with its intrinsic functions.
+        physical_id: What stands; None where nothing does.
+        status: CloudFormation's status of it.
+    """
+
+    stack: str
+    path: str
+    logical_id: str
+    type: str
+    properties: dict[str, Any]
+    physical_id: str | None
+    status: str
+
+    @property
+    def name(self) -> str:
+        """The type's last word and the construct's path, for a table."""
+        return f"{self.type.removeprefix('AWS::')} {self.path}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """All resources of an environment's stacks, and the stacks' outputs."""
+
+    resources: tuple[Resource, ...]
+    outputs: dict[str, str]
+
+    def of(self, *types: str) -> Iterator[Resource]:
+        """Give the resources of some types."""
+        return (resource for resource in self.resources if resource.type in types)
+
+    def one(self, type: str, ending: str = "") -> Resource:
+        """Give the one resource of a type whose construct path ends so.
+
+        Raises:
+            ValueError: There is none, or more than one.
+        """
+        found = [r for r in self.of(type) if r.path.removesuffix("/Resource").endswith(ending)]
+        if len(found) != 1:
+            raise ValueError(
+                f"{len(found)} resources of {type} end in {ending!r}, one was expected"
+            )
+        return found[0]
+
+
+def read_standing(assembly: Path, aws: Emulator) -> Standing:
+    """Read every template of a cloud assembly and what CloudFormation says of its resources."""
+    cloudformation = aws.client("cloudformation")
+    resources: list[Resource] = []
+    outputs: dict[str, str] = {}
+    manifest = json.loads((assembly / "manifest.json").read_text())["artifacts"]
+    for artifact, entry in manifest.items():
+        if entry["type"] != "aws:cloudformation:stack":
+            continue
+        name = entry.get("properties", {}).get("stackName", artifact)
+        template = json.loads((assembly / entry["properties"]["templateFile"]).read_text())
+        stood = {
+            item["LogicalResourceId"]: item
+            for item in cloudformation.describe_stack_resources(StackName=name)["StackResources"]
+        }
+        for stack in cloudformation.describe_stacks(StackName=name)["Stacks"]:
+            outputs |= {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])}
+        for logical_id, resource in template["Resources"].items():
+            path = resource.get("Metadata", {}).get("aws:cdk:path", logical_id)
+            item = stood.get(logical_id, {})
+            resources.append(
+                Resource(
+                    stack=name,
+                    path=path.partition("/")[2].removesuffix("/Resource"),
+                    logical_id=logical_id,
+                    type=resource["Type"],
+                    properties=resource.get("Properties", {}),
+                    physical_id=item.get("PhysicalResourceId"),
+                    status=item.get("ResourceStatus", "missing"),
+                )
+            )
+    return Standing(resources=tuple(resources), outputs=outputs)
+
+
+def literals(asked: Any) -> Any:
+    """Keep what a template says in plain values; an intrinsic function becomes None."""
+    if isinstance(asked, dict):
+        if (len(asked) == 1 and next(iter(asked)) in {"Ref"}) or any(
+            k.startswith("Fn::") for k in asked
+        ):
+            return None
+        return {key: literals(value) for key, value in asked.items()}
+    if isinstance(asked, list):
+        return [literals(item) for item in asked]
+    return asked
