@@ -1,5 +1,4 @@
-"""The image as the stacks ask for it: read from the synthesized cloud assembly, built as the CDK
-does.
+"""The image as the stacks ask for it: read from the cloud assembly, built as the CDK does.
 
 `cdk deploy` builds the folder, file, arguments and platform that stand in the assembly's asset
 manifest. The same are read here, so that what is rehearsed is what is deployed.
@@ -17,8 +16,8 @@ from image_rehearsal.docker import Docker
 
 __all__ = ["BUILD_ENVIRONMENT", "ImageAsset", "build", "image_assets", "synthesize"]
 
-#: What the CDK's asset builder sets: without it a newer builder makes an index, which Lambda
-refuses.BUILD_ENVIRONMENT = {"BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
+#: What the CDK's asset builder sets: without it a newer builder makes an index, refused by Lambda.
+BUILD_ENVIRONMENT = {"BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,4 @@
-"""The base images that a Dockerfile starts from: pulled where a registry answers, else stood in
-for.
+"""The base images that a Dockerfile starts from: pulled, or stood in for where none answers.
 
 A stand-in is Debian with the Python version of the base image's tag, AWS's runtime interface client
 and emulator, tagged with the base image's own name. It is not Amazon Linux: what it proves is our

@@ -1,4 +1,4 @@
-"""Makes `minilm.json` and `minilm.npy`: all-MiniLM-L6-v2's vectors as sentence-transformers gives them.
+"""Makes `minilm.json` and `minilm.npy`: MiniLM's vectors as sentence-transformers gives them.
 
 Run it in an environment of its own, with the model's folder:
 

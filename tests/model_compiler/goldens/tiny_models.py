@@ -1,7 +1,7 @@
-"""Small random models as sentence-transformers folders: every trait of a family, in a few kilobytes.
+"""Small random models as sentence-transformers folders: every trait, in a few kilobytes.
 
-The weights come from a seeded generator, so that the script that makes golden values and the tests that
-are held to them build the same folders.
+The weights come from a seeded generator, so that the script that makes golden values and the tests
+that are held to them build the same folders.
 """
 
 import json
@@ -292,9 +292,7 @@ def _write_sentence_files(folder: Path, normalize: str, *, new_files: bool) -> N
             },
         )
     else:
-        _write(
-            folder / "sentence_bert_config.json", {"max_seq_length": 16, "do_lower_case": False}
-        )
+        _write(folder / "sentence_bert_config.json", {"max_seq_length": 16, "do_lower_case": False})
     prompts = {"query": "parse: ", "document": ""}
     _write(
         folder / "config_sentence_transformers.json",
