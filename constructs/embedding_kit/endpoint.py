@@ -181,7 +181,9 @@ class EmbeddingEndpoint(Construct):
         return url
 
     def _published(self, id: str, version: int) -> lambda_.IVersion:
-        return lambda_.Version.from_version_arn(self, id, f"{self.function.function_arn}:{version}")
+        return lambda_.Version.from_version_attributes(
+            self, id, lambda_=self.function, version=str(version)
+        )
 
 
 def _url(alias: lambda_.Alias) -> lambda_.FunctionUrl:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +20,76 @@ from aws_cdk.assertions import Template
 from embedding_kit import EmbeddingEndpoint, Model
 
 ROOT = Path(__file__).resolve().parents[2]
-MODEL = Model(name="sentence-transformers/all-MiniLM-L6-v2")
 
 
-def synthesize(build: Callable[[Stack], object]) -> dict[str, Any]:
-    """Build in an empty stack and return its template."""
+@pytest.fixture(scope="session")
+def model() -> Model:
+    """A small model under a free licence."""
+    return Model(name="sentence-transformers/all-MiniLM-L6-v2")
+
+
+@pytest.fixture(scope="session")
+def synthesize() -> Callable[[Callable[[Stack], object]], Template]:
+    """Build in an empty stack of an app of its own, and return its template."""
+    return _synthesize
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """May `principal` do `action` on `resource`, which stands in `account`?"""
+
+    principal: str
+    action: str
+    resource: str
+    account: str = "123456789012"
+    context: dict[str, str] = field(default_factory=dict)
+    identity: list[dict[str, Any]] = field(default_factory=list)
+    resource_policy: dict[str, Any] | None = None
+
+
+@pytest.fixture(scope="session")
+def question() -> type[Question]:
+    """The form of a question to `may`."""
+    return Question
+
+
+@pytest.fixture(scope="session")
+def may() -> Callable[..., list[bool]]:
+    """Answer questions by an evaluator of IAM policies that is not ours."""
+
+    def ask(*questions: Question) -> list[bool]:
+        done = subprocess.run(
+            [os.environ["JSII_NODE"], str(Path(__file__).with_name("evaluate_policies.mjs"))],
+            input=json.dumps([vars(question) for question in questions]),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        answers: list[bool] = json.loads(done.stdout)
+        return answers
+
+    return ask
+
+
+def _synthesize(build: Callable[[Stack], object]) -> Template:
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = App(context=context, analytics_reporting=False)
     stack = Stack(app, "Stack")
     build(stack)
-    template: dict[str, Any] = app.synth().get_stack_by_name("Stack").template
-    return template
+    return Template.from_json(app.synth().get_stack_by_name("Stack").template)
 
 
 @pytest.fixture(scope="session")
-def endpoint_template() -> Callable[..., Template]:
+def endpoint_template(model: Model) -> Callable[..., Template]:
     """Return the template of an endpoint with these properties; each is synthesized once."""
     made: dict[str, Template] = {}
 
     def make(**properties: Any) -> Template:
         key = repr(properties)
         if key not in made:
-            made[key] = Template.from_json(
-                synthesize(
-                    lambda stack: EmbeddingEndpoint(stack, "Endpoint", model=MODEL, **properties)
-                )
+            made[key] = _synthesize(
+                lambda stack: EmbeddingEndpoint(stack, "Endpoint", model=model, **properties)
             )
         return made[key]
 

@@ -121,7 +121,7 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
 )
 def test_what_does_not_go_together_is_refused(function, cold_start, release, experiment, message):
     """What a deploy would fail on, or bill for nothing, says its rule at synth."""
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
         check_together(
             function=function, cold_start=cold_start, release=release, experiment=experiment
         )

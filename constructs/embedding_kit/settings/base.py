@@ -34,7 +34,7 @@ def refuse(rule: str, *, found: object, allowed: str) -> PydanticCustomError:
     return PydanticCustomError("rule", "{rule}; found: {found}; allowed: {allowed}", context)
 
 
-class allowed:
+class allowed:  # noqa: N801 - an annotation, written as one
     """Say in words which values a field allows, for errors and the table, where its type cannot."""
 
     def __init__(self, words: str) -> None:

@@ -1,0 +1,23 @@
+// Reads a JSON list of IAM questions from stdin and answers each: allowed or not, by an evaluator of
+// IAM policies that is not ours.
+import { text } from 'node:stream/consumers'
+import { runSimulation } from '@cloud-copilot/iam-simulate'
+
+const answers = []
+for (const question of JSON.parse(await text(process.stdin))) {
+  const result = await runSimulation({
+    request: {
+      principal: question.principal,
+      action: question.action,
+      resource: { resource: question.resource, accountId: question.account },
+      contextVariables: question.context
+    },
+    identityPolicies: question.identity.map((policy, index) => ({ name: `policy-${index}`, policy })),
+    serviceControlPolicies: [],
+    resourceControlPolicies: [],
+    resourcePolicy: question.resource_policy ?? undefined
+  }, {})
+  if (result.resultType === 'error') throw new Error(JSON.stringify(result))
+  answers.push(result.overallResult === 'Allowed')
+}
+process.stdout.write(JSON.stringify(answers))

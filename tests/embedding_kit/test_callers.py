@@ -1,0 +1,144 @@
+"""Who may call: the synthesized statements, judged by a policy evaluator."""
+
+from typing import Any
+
+import pytest
+
+from embedding_kit import Callers
+
+HOME = "123456789012"
+FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder"
+LIVE = f"{FUNCTION}:live"
+ROLE = "arn:aws:iam::111122223333:role/search"
+OTHER_ROLE_THERE = "arn:aws:iam::111122223333:role/other"
+ROLE_AT_HOME = f"arn:aws:iam::{HOME}:role/search"
+ELSEWHERE = "arn:aws:iam::999988887777:role/search"
+#: What a caller's own account must let it do, where that is another one than the endpoint's.
+IDENTITY = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Action": "lambda:*", "Resource": "*"}],
+}
+
+
+@pytest.fixture
+def may_call(endpoint_template, question, may):
+    """Say whether a principal may call a URL: whether both of its permissions are given."""
+
+    def ask(callers: Callers, principal: str, *, resource: str = LIVE, **context: str) -> bool:
+        policy = _resource_policy(endpoint_template(callers=callers))
+        asked = [
+            question(
+                principal=principal,
+                action=action,
+                resource=resource,
+                context=found | context,
+                identity=[IDENTITY] if HOME not in principal else [],
+                resource_policy=policy,
+            )
+            for action, found in (
+                ("lambda:InvokeFunctionUrl", {"lambda:FunctionUrlAuthType": "AWS_IAM"}),
+                ("lambda:InvokeFunction", {"lambda:InvokedViaFunctionUrl": "true"}),
+            )
+        ]
+        return all(may(*asked))
+
+    return ask
+
+
+def _resource_policy(template: Any) -> dict[str, Any]:
+    """Write the permissions as Lambda does: one resource policy on the alias."""
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            _statement(permission["Properties"])
+            for permission in template.find_resources("AWS::Lambda::Permission").values()
+        ],
+    }
+
+
+def _statement(permission: dict[str, Any]) -> dict[str, Any]:
+    principal = permission["Principal"]
+    if principal.isdecimal():
+        principal = f"arn:aws:iam::{principal}:root"
+    conditions: dict[str, dict[str, str]] = {}
+    if "PrincipalOrgID" in permission:
+        conditions["StringEquals"] = {"aws:PrincipalOrgID": permission["PrincipalOrgID"]}
+    if "FunctionUrlAuthType" in permission:
+        conditions.setdefault("StringEquals", {})["lambda:FunctionUrlAuthType"] = permission[
+            "FunctionUrlAuthType"
+        ]
+    if permission.get("InvokedViaFunctionUrl"):
+        conditions["Bool"] = {"lambda:InvokedViaFunctionUrl": "true"}
+    return {
+        "Effect": "Allow",
+        "Principal": {"AWS": principal},
+        "Action": permission["Action"],
+        "Resource": LIVE,
+        "Condition": conditions,
+    }
+
+
+@pytest.mark.parametrize(
+    ("callers", "principal"),
+    [
+        (Callers(roles=(ROLE,)), ROLE),
+        (Callers(roles=(ROLE_AT_HOME,)), ROLE_AT_HOME),
+        (Callers(accounts=("111122223333",)), ROLE),
+        (Callers(accounts=("111122223333",)), OTHER_ROLE_THERE),
+    ],
+    ids=["a role", "a role of this account", "a role of an account", "another of that account"],
+)
+def test_a_listed_caller_may(may_call, callers, principal):
+    """Whoever is named may call, and needs no more than that."""
+    assert may_call(callers, principal)
+
+
+def test_a_role_of_the_organisation_may(may_call):
+    """All accounts of the organisation are callers."""
+    callers = Callers(organisation="o-a1b2c3d4e5")
+    assert may_call(callers, ELSEWHERE, **{"aws:PrincipalOrgID": "o-a1b2c3d4e5"})
+
+
+@pytest.mark.parametrize(
+    ("callers", "principal"),
+    [
+        (Callers(roles=(ROLE,)), OTHER_ROLE_THERE),
+        (Callers(roles=(ROLE,)), ELSEWHERE),
+        (Callers(roles=(ROLE,)), ROLE_AT_HOME),
+        (Callers(accounts=("111122223333",)), ELSEWHERE),
+    ],
+    ids=["another role", "another account", "the same name at home", "an account not listed"],
+)
+def test_nobody_else_may(may_call, callers, principal):
+    """A caller that is not named may not, whatever its own account lets it do."""
+    assert not may_call(callers, principal)
+
+
+def test_a_role_of_another_organisation_may_not(may_call):
+    """The wildcard principal of an organisation's permission opens to that organisation only."""
+    callers = Callers(organisation="o-a1b2c3d4e5")
+    assert not may_call(callers, ELSEWHERE, **{"aws:PrincipalOrgID": "o-zzzzzzzzzz"})
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [FUNCTION, f"{FUNCTION}:candidate", f"{FUNCTION}:7"],
+    ids=["function", "alias", "version"],
+)
+def test_the_caller_may_reach_the_alias_only(may_call, resource):
+    """The function without a qualifier, another alias and a version stay closed."""
+    assert not may_call(Callers(roles=(ROLE,)), ROLE, resource=resource)
+
+
+def test_the_caller_may_not_invoke_past_the_url(endpoint_template, question, may):
+    """A plain Invoke, which no signature of a URL request covers, stays closed."""
+    policy = _resource_policy(endpoint_template(callers=Callers(roles=(ROLE,))))
+    plain = question(
+        principal=ROLE,
+        action="lambda:InvokeFunction",
+        resource=LIVE,
+        context={"lambda:InvokedViaFunctionUrl": "false"},
+        identity=[IDENTITY],
+        resource_policy=policy,
+    )
+    assert may(plain) == [False]

@@ -1,0 +1,246 @@
+"""The endpoint: what must never change silently."""
+
+import subprocess
+import sys
+import textwrap
+from datetime import timedelta
+
+import pytest
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Match, Template
+
+from embedder.settings import Settings
+from embedding_kit import (
+    AliasExperiment,
+    Callers,
+    Canary,
+    EmbeddingEndpoint,
+    FunctionSettings,
+    Provisioned,
+    SnapStart,
+    WeightedExperiment,
+)
+
+ROLE = "arn:aws:iam::111122223333:role/search"
+
+
+@pytest.fixture
+def template(endpoint_template) -> Template:
+    return endpoint_template()
+
+
+def test_the_function_runs_the_image_on_arm64(template):
+    """Graviton is what the artifact is compiled for and what the prices are of."""
+    template.has_resource_properties(
+        "AWS::Lambda::Function",
+        {
+            "PackageType": "Image",
+            "Architectures": ["arm64"],
+            "MemorySize": 2048,
+            "Timeout": 30,
+            "EphemeralStorage": {"Size": 512},
+            "TracingConfig": {"Mode": "Active"},
+            "ImageConfig": Match.absent(),
+        },
+    )
+
+
+def test_logs_are_json_and_the_platforms_at_info(template):
+    """At WARN the platform drops the records that cold starts are measured by."""
+    template.has_resource_properties(
+        "AWS::Lambda::Function",
+        {
+            "MemorySize": 2048,
+            "LoggingConfig": {
+                "LogFormat": "JSON",
+                "SystemLogLevel": "INFO",
+                "ApplicationLogLevel": "INFO",
+                "LogGroup": Match.any_value(),
+            },
+        },
+    )
+
+
+def test_the_url_wants_a_signature_and_stands_on_the_alias(template):
+    """An unsigned URL is open to all; one on the function bypasses alias and release."""
+    template.resource_count_is("AWS::Lambda::Url", 1)
+    template.has_resource_properties(
+        "AWS::Lambda::Url",
+        {"AuthType": "AWS_IAM", "Qualifier": "live", "InvokeMode": "BUFFERED"},
+    )
+    template.has_resource_properties("AWS::Lambda::Alias", {"Name": "live"})
+
+
+def test_nobody_may_call_by_default(template):
+    """An endpoint that nobody was granted has no permission at all but the check's."""
+    template.resource_count_is("AWS::Lambda::Permission", 0)
+
+
+@pytest.mark.parametrize(
+    ("callers", "principal"),
+    [
+        (Callers(roles=(ROLE,)), {"Principal": ROLE, "PrincipalOrgID": Match.absent()}),
+        (
+            Callers(accounts=("444455556666",)),
+            {"Principal": "444455556666", "PrincipalOrgID": Match.absent()},
+        ),
+        (
+            Callers(organisation="o-a1b2c3d4e5"),
+            {"Principal": "*", "PrincipalOrgID": "o-a1b2c3d4e5"},
+        ),
+    ],
+    ids=["role", "account", "organisation"],
+)
+def test_a_caller_gets_both_permissions_on_the_alias(endpoint_template, callers, principal):
+    """A URL asks for two permissions; the second one only opens the way through the URL."""
+    template = endpoint_template(callers=callers)
+    template.resource_count_is("AWS::Lambda::Permission", 2)
+    on_alias = {"FunctionName": {"Ref": Match.string_like_regexp("^EndpointLive")}} | principal
+    template.has_resource_properties(
+        "AWS::Lambda::Permission",
+        {
+            "Action": "lambda:InvokeFunctionUrl",
+            "FunctionUrlAuthType": "AWS_IAM",
+            "InvokedViaFunctionUrl": Match.absent(),
+            **on_alias,
+        },
+    )
+    template.has_resource_properties(
+        "AWS::Lambda::Permission",
+        {"Action": "lambda:InvokeFunction", "InvokedViaFunctionUrl": True, **on_alias},
+    )
+
+
+def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
+    """Infrastructure and embedder agree on every variable, its name and its form."""
+    settings = FunctionSettings(
+        truncate="left",
+        max_characters=9000,
+        cache_entries=0,
+        threads=2,
+        timeout=timedelta(seconds=20),
+    )
+    template = endpoint_template(function=settings, name="staging")
+    functions = template.find_resources("AWS::Lambda::Function", {"Properties": {"Timeout": 20}})
+    (function,) = functions.values()
+    parsed = Settings.from_env(function["Properties"]["Environment"]["Variables"])
+    assert parsed.truncate == "left"
+    assert parsed.max_characters == 9000
+    assert parsed.cache_entries == 0
+    assert parsed.threads == 2
+    assert parsed.environment == "staging"
+    assert parsed.metrics_namespace == "EmbeddingKit/staging"
+
+
+def test_what_is_not_set_is_left_to_the_embedder(template):
+    """A default stands in one place, the embedder."""
+    (function,) = template.find_resources(
+        "AWS::Lambda::Function", {"Properties": {"Timeout": 30}}
+    ).values()
+    assert sorted(function["Properties"]["Environment"]["Variables"]) == [
+        "EMBEDDING_ENVIRONMENT",
+        "EMBEDDING_METRICS_NAMESPACE",
+        "EMBEDDING_TRUNCATE",
+    ]
+
+
+def test_old_versions_are_kept(template):
+    """A version costs nothing, and a rollback or a comparison needs it."""
+    template.has_resource("AWS::Lambda::Version", {"DeletionPolicy": "Retain"})
+
+
+def test_old_snapshots_are_not_kept(endpoint_template):
+    """With SnapStart every version is billed as long as it is there."""
+    template = endpoint_template(cold_start=SnapStart(), release=Canary())
+    template.has_resource("AWS::Lambda::Version", {"DeletionPolicy": "Delete"})
+    template.has_resource_properties(
+        "AWS::Lambda::Function", {"SnapStart": {"ApplyOn": "PublishedVersions"}}
+    )
+
+
+def test_reserved_concurrency_is_the_backpressure(endpoint_template):
+    """What goes over it gets 429 from Lambda, not a queue of ours."""
+    template = endpoint_template(function=FunctionSettings(reserved_concurrency=20))
+    template.has_resource_properties(
+        "AWS::Lambda::Function", {"ReservedConcurrentExecutions": 20, "MemorySize": 2048}
+    )
+
+
+def test_weights_divide_the_traffic_of_one_url(endpoint_template):
+    """Two versions of one vector space may share an alias."""
+    template = endpoint_template(experiment=WeightedExperiment(version=12, percent=10.0))
+    template.has_resource_properties(
+        "AWS::Lambda::Alias",
+        {
+            "Name": "live",
+            "RoutingConfig": {
+                "AdditionalVersionWeights": [{"FunctionVersion": "12", "FunctionWeight": 0.1}]
+            },
+        },
+    )
+    template.resource_count_is("AWS::CodeDeploy::DeploymentGroup", 0)
+
+
+def test_two_aliases_have_a_url_each_and_the_same_callers(endpoint_template):
+    """Where weights are impossible the callers divide the traffic themselves."""
+    template = endpoint_template(
+        cold_start=Provisioned(),
+        experiment=AliasExperiment(version=12),
+        callers=Callers(roles=(ROLE,)),
+    )
+    template.has_resource_properties(
+        "AWS::Lambda::Alias", {"Name": "candidate", "FunctionVersion": "12"}
+    )
+    template.has_resource_properties(
+        "AWS::Lambda::Url", {"AuthType": "AWS_IAM", "Qualifier": "candidate"}
+    )
+    template.resource_count_is("AWS::Lambda::Url", 2)
+    template.resource_count_is("AWS::Lambda::Permission", 4)
+
+
+def test_a_role_of_the_same_app_can_be_granted(synthesize, model):
+    """`grant_invoke` takes any grantee, and gives it nothing but the URL."""
+
+    def build(stack):
+        role = iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
+        EmbeddingEndpoint(stack, "Endpoint", model=model).grant_invoke(role)
+
+    policies = synthesize(build).find_resources(
+        "AWS::IAM::Policy", {"Properties": {"Roles": [{"Ref": Match.string_like_regexp("Caller")}]}}
+    )
+    (policy,) = policies.values()
+    assert [
+        (statement["Action"], statement["Condition"])
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+    ] == [
+        (
+            "lambda:InvokeFunctionUrl",
+            {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}},
+        ),
+        ("lambda:InvokeFunction", {"Bool": {"lambda:InvokedViaFunctionUrl": True}}),
+    ]
+
+
+def test_settings_that_do_not_go_together_are_refused_by_the_construct(synthesize, model):
+    """Another app gets the same refusals as an environment's file."""
+    with pytest.raises(ValueError, match="takes no weights, as a stepwise release would"):
+        synthesize(
+            lambda stack: EmbeddingEndpoint(
+                stack, "Endpoint", model=model, cold_start=Provisioned(), release=Canary()
+            )
+        )
+
+
+def test_the_constructs_work_in_somebody_elses_app(tmp_path):
+    """Five lines and nothing but `embedding_kit` synthesize an endpoint, from any folder."""
+    app = """
+        from aws_cdk import App, Stack
+        from embedding_kit import EmbeddingEndpoint, Model
+        app = App(outdir="out")
+        EmbeddingEndpoint(Stack(app, "Search"), "E", model=Model(name="BAAI/bge-small-en-v1.5"))
+        app.synth()
+    """
+    (tmp_path / "foreign.py").write_text(textwrap.dedent(app))
+    subprocess.run([sys.executable, "foreign.py"], cwd=tmp_path, check=True)
+    template = Template.from_string((tmp_path / "out" / "Search.template.json").read_text())
+    template.resource_count_is("AWS::Lambda::Url", 1)

@@ -1,0 +1,84 @@
+"""Environments kept ready."""
+
+import pytest
+from aws_cdk.assertions import Match, Template
+
+from embedding_kit import Provisioned, ScheduledCapacity
+
+
+@pytest.fixture
+def template(endpoint_template) -> Template:
+    workday = ScheduledCapacity(
+        name="workday",
+        at="cron(0 8 ? * MON-FRI *)",
+        time_zone="Europe/Berlin",
+        minimum=5,
+        maximum=20,
+    )
+    evening = ScheduledCapacity(name="evening", at="cron(0 19 ? * MON-FRI *)", minimum=1)
+    return endpoint_template(
+        cold_start=Provisioned(
+            target_utilization=0.6, minimum=2, maximum=10, schedule=(workday, evening)
+        )
+    )
+
+
+def test_use_is_tracked_between_floor_and_ceiling(template):
+    """As many environments are ready as their use asks for."""
+    template.has_resource_properties(
+        "AWS::ApplicationAutoScaling::ScalableTarget",
+        {
+            "MinCapacity": 2,
+            "MaxCapacity": 10,
+            "ScalableDimension": "lambda:function:ProvisionedConcurrency",
+        },
+    )
+    template.has_resource_properties(
+        "AWS::ApplicationAutoScaling::ScalingPolicy",
+        {
+            "PolicyType": "TargetTrackingScaling",
+            "TargetTrackingScalingPolicyConfiguration": {
+                "TargetValue": 0.6,
+                "PredefinedMetricSpecification": {
+                    "PredefinedMetricType": "LambdaProvisionedConcurrencyUtilization"
+                },
+            },
+        },
+    )
+
+
+def test_bounds_follow_the_clock_of_a_time_zone(template):
+    """Any number of times of day, each with a floor, a ceiling or both."""
+    template.has_resource_properties(
+        "AWS::ApplicationAutoScaling::ScalableTarget",
+        {
+            "ScheduledActions": [
+                {
+                    "ScheduledActionName": "workday",
+                    "Schedule": "cron(0 8 ? * MON-FRI *)",
+                    "Timezone": "Europe/Berlin",
+                    "ScalableTargetAction": {"MinCapacity": 5, "MaxCapacity": 20},
+                },
+                {
+                    "ScheduledActionName": "evening",
+                    "Schedule": "cron(0 19 ? * MON-FRI *)",
+                    "Timezone": "Etc/UTC",
+                    "ScalableTargetAction": {"MinCapacity": 1},
+                },
+            ]
+        },
+    )
+
+
+def test_no_static_count_stands_beside_autoscaling(template):
+    """Two hands on one number would undo each other's work at every deploy."""
+    template.has_resource_properties(
+        "AWS::Lambda::Alias",
+        {"Name": "live", "ProvisionedConcurrencyConfig": Match.absent()},
+    )
+
+
+def test_nothing_is_kept_ready_by_default(endpoint_template):
+    """Nobody pays for environments that they did not ask for."""
+    template = endpoint_template()
+    template.resource_count_is("AWS::ApplicationAutoScaling::ScalableTarget", 0)
