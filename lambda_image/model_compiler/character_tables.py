@@ -55,6 +55,7 @@ def character_sections(
     )
     words = _as_words(normal)
     marks = _marks(normal, clean_text=clean_text) if strips else {}
+    compounds = _compounds(marks, normal) if strips else ()
     stay = {character for character, mark in marks.items() if mark.stays}
     if any(ord(character) in words for character in stay):
         raise NotCoveredError("the fast tokenizers do not cover a combining mark that is no letter")
@@ -70,6 +71,7 @@ def character_sections(
         "marks": array(
             "I", [number for mark, about in marks.items() for number in (ord(mark), *about)]
         ).tobytes(),
+        "compounds": "".join(compounds).encode(),
         "odd_spaces": "".join(
             character for character in _PYTHON_SPACES if words.get(ord(character), character) != " "
         ).encode(),
@@ -163,7 +165,6 @@ def _marks(normal: Mapping[int, str], *, clean_text: bool) -> dict[str, _Mark]:
     fixed = []
     for page in _pages():
         marks = [character for character in page if cleaned.get(ord(character)) != ""]
-        # Of more than one mark only U+0344 and three Tibetan vowels consist; all are stripped.
         both = "".join(_HIGHEST + character for character in marks)
         if decomposer.normalize_str(both) != both:
             moved += [
@@ -191,6 +192,17 @@ def _marks(normal: Mapping[int, str], *, clean_text: bool) -> dict[str, _Mark]:
             for mark, place in sorted(places.items())
         },
     }
+
+
+def _compounds(marks: Mapping[str, _Mark], normal: Mapping[int, str]) -> Iterator[str]:
+    """Give each character that is two stripped marks, followed by the two."""
+    decompose = normalizers.NFD().normalize_str
+    for page in _pages():
+        # In all of Unicode these are U+0344 and three vowels of Tibetan.
+        for character in (character for character in page if normal.get(ord(character)) == ""):
+            decomposed = decompose(character)
+            if len(decomposed) == 2 and all(mark in marks for mark in decomposed):
+                yield character + decomposed
 
 
 def _places(marks: Sequence[str]) -> dict[str, int]:

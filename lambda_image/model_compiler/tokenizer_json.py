@@ -122,8 +122,6 @@ _BPE_OPTIONS: Mapping[str, tuple[object, ...]] = {
 
 
 def _check_vocabulary(vocabulary: Mapping[str, int]) -> None:
-    if len(set(vocabulary.values())) != len(vocabulary):
-        _refuse("a vocabulary in which two tokens have", "one id")
     if "" in vocabulary:
         _refuse("a vocabulary with", "an empty token")
 

@@ -1,7 +1,7 @@
 """Texts that try a tokenizer: every plane of Unicode, its own tokens, spaces, controls, long runs.
 
 The compiler compares a few thousand before it trusts its tables; the tests and
-`python -m model_compiler.tokenizer_fuzz` compare any number. The same seed gives the same texts.
+`python -m tests.tokenizer_fuzz` compare any number. The same seed gives the same texts.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -7,7 +7,7 @@ differs, the library itself serves, and the artifact says why.
 
 import tempfile
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -104,53 +104,65 @@ def _check_ids(library: tokenizers.Tokenizer, rows: int | None) -> None:
 def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict[str, bytes]]:
     check_parts(document)
     model = type(library.model).__name__
-    before, after = _special_tokens(library)
-    options = document["model"]
-    size = 1 + max(library.get_vocab(with_added_tokens=True).values())
-    added = library.get_added_tokens_decoder()
-    shared = {
-        **text_sections([library.id_to_token(token_id) or "" for token_id in range(size)]),
-        **added_token_sections("added", {i: t for i, t in added.items() if not t.normalized}),
-    }
     if model == "WordPiece":
         check_wordpiece(document)
-        prefix = options["continuing_subword_prefix"]
-        normalizer = document["normalizer"]
-        return "wordpiece", {
-            "parameters": _numbers(
-                before,
-                after,
-                size,
-                options["vocab"][options["unk_token"]],
-                options["max_input_chars_per_word"],
-            ),
-            **shared,
-            "token_slots": id_slots(options["vocab"]),
-            "prefixes": prefix_bits(options["vocab"]),
-            "continuation": prefix.encode(),
-            **character_sections(
-                clean_text=normalizer["clean_text"],
-                handle_chinese_chars=normalizer["handle_chinese_chars"],
-                strip_accents=normalizer["strip_accents"],
-                lowercase=normalizer["lowercase"],
-            ),
-        }
+        _check_spelling(library, document)
+        return "wordpiece", {**_shared_sections(library), **_wordpiece_sections(document)}
     if model == "BPE":
         check_byte_pair_encoding(document)
+        _check_spelling(library, document)
+        options = document["model"]
         return "bpe", {
-            "parameters": _numbers(before, after, size, 0, 0),
-            **shared,
-            **added_token_sections(
-                "normal", {i: t for i, t in added.items() if t.normalized}, space="▁"
-            ),
+            **_shared_sections(library),
             **byte_pair_sections(library.model, options["vocab"], options["merges"]),
         }
     raise NotCoveredError(f"the fast tokenizers do not cover models of type {model}")
 
 
-def _numbers(before: Iterable[int], after: Iterable[int], *rest: int) -> bytes:
-    before, after = tuple(before), tuple(after)
-    return array("I", [len(before), len(after), *before, *after, *rest]).tobytes()
+def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:
+    before, after = _special_tokens(library)
+    size = 1 + max(library.get_vocab(with_added_tokens=True).values())
+    added = library.get_added_tokens_decoder()
+    return {
+        "parameters": array("I", [len(before), len(after), *before, *after, size]).tobytes(),
+        **text_sections([library.id_to_token(token_id) or "" for token_id in range(size)]),
+        **added_token_sections("added", {i: t for i, t in added.items() if not t.normalized}),
+        **added_token_sections(
+            "normal", {i: t for i, t in added.items() if t.normalized}, space="▁"
+        ),
+    }
+
+
+def _wordpiece_sections(document: Json) -> dict[str, bytes]:
+    model, normalizer = document["model"], document["normalizer"]
+    vocabulary = model["vocab"]
+    limits = [vocabulary[model["unk_token"]], model["max_input_chars_per_word"]]
+    return {
+        "words": array("I", limits).tobytes(),
+        "token_slots": id_slots(vocabulary),
+        "prefixes": prefix_bits(vocabulary),
+        "continuation": model["continuing_subword_prefix"].encode(),
+        **character_sections(
+            clean_text=normalizer["clean_text"],
+            handle_chinese_chars=normalizer["handle_chinese_chars"],
+            strip_accents=normalizer["strip_accents"],
+            lowercase=normalizer["lowercase"],
+        ),
+    }
+
+
+def _check_spelling(library: tokenizers.Tokenizer, document: Json) -> None:
+    """Check that the library gave each token the id that the file gives it, and no two the same.
+
+    Raises:
+        NotCoveredError: if it did not; it numbers added tokens of its own accord.
+    """
+    added = {token["content"]: token["id"] for token in document.get("added_tokens") or []}
+    expected = {**document["model"]["vocab"], **added}
+    if library.get_vocab(with_added_tokens=True) != expected:
+        raise NotCoveredError("the fast tokenizers do not cover ids that are not the file's own")
+    if len(set(expected.values())) != len(expected):
+        raise NotCoveredError("the fast tokenizers do not cover two tokens of one id")
 
 
 def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -5,16 +5,28 @@ so that the order hardly ever shows; but some marks stay (spacing ones, and thos
 library's tables), and only around those does this module's slow way run.
 
 Sections:
-    marks  u32 triples: character, its place in the order (0: it is never moved), 1 if it stays.
-           Marks that are neither here nor stay are gone before the sorting.
+    marks      u32 triples: character, its place in the order (0: it is never moved), 1 if it stays.
+               Marks that are neither here nor stay are gone before the sorting.
+    compounds  UTF-8 triples: a character that is two marks, and the two
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from embedder.tokenizers.characters import REORDERED, Aligned
 from embedder.tokenizers.table_file import TableFile
 
 __all__ = ["Reordering"]
+
+
+class _Mark(NamedTuple):
+    """A mark of a run, before it is sorted."""
+
+    text: str
+    #: Where the character is that it comes from.
+    place: int
+    #: Whether it is the first that the character was decomposed to.
+    first: bool
 
 
 class Reordering:
@@ -28,32 +40,37 @@ class Reordering:
         self._stripped = {
             mark for mark, stays in zip(marks, numbers[2::3], strict=True) if not stays
         }
+        self._expansions = {mark: mark for mark in self._stripped}
+        compounds = file.section("compounds").checked().tobytes().decode()
+        for start in range(0, len(compounds), 3):
+            self._expansions[compounds[start]] = compounds[start + 1 : start + 3]
 
     def align(self, text: str) -> Iterator[Aligned]:
-        """Do what `str.translate` with the characters would, but sort marks as Unicode says.
-
-        The library counts places before it sorts: the first mark of a run is told to come from
-        where the first one stood.
-        """
-        order = self._order
-        run: list[Aligned] = []
+        """Do what `str.translate` with the characters would, but sort marks as Unicode says."""
+        run: list[_Mark] = []
+        last = 0  # where the character before the run stands
         for place, source in enumerate(text):
             normal = self._characters[ord(source)].removeprefix(REORDERED)
-            if not normal and source in order:
-                normal = source
-            for mark in normal:
-                if order.get(mark, 0):
-                    run.append((mark, place))
+            for at, mark in enumerate(normal or self._expansions.get(source, "")):
+                if self._order.get(mark, 0):
+                    run.append(_Mark(mark, place, first=at == 0))
                 else:
-                    yield from self._sorted(run)
+                    yield from self._sorted(run, last)
                     run = []
+                    last = place
                     if mark not in self._stripped:
                         yield mark, place
-        yield from self._sorted(run)
+        yield from self._sorted(run, last)
 
-    def _sorted(self, run: list[Aligned]) -> Iterator[Aligned]:
+    def _sorted(self, run: list[_Mark], last: int) -> Iterator[Aligned]:
+        """Give the marks of a run that stay, in order, with the places that the library tells.
+
+        It counts places after it has sorted: the first mark that begins a character is told to come
+        from where the first such one stood, and one that does not from where the one before it did.
+        """
+        places = iter([mark.place for mark in run if mark.first])
         # Python's sort is stable, as the standard asks.
-        marks = sorted((mark for mark, _ in run), key=self._order.__getitem__)
-        for mark, (_, place) in zip(marks, run, strict=True):
-            if mark not in self._stripped:
-                yield mark, place
+        for mark in sorted(run, key=lambda mark: self._order[mark.text]):
+            last = next(places) if mark.first else last
+            if mark.text not in self._stripped:
+                yield mark.text, last

@@ -1,7 +1,8 @@
 """The texts of the tokens and what surrounds a text: the tables that every fast tokenizer has.
 
 Sections:
-    parameters    u32: what `Parameters` lists
+    parameters    u32: how many special tokens come before a text, how many after it, their ids,
+                  and one past the largest id
     token_offsets u32: where each id's text begins in `token_text`, and one more
     token_text    UTF-8; an id with an empty text does not exist
 
@@ -22,24 +23,18 @@ _ID = (1 << 20) - 1
 
 
 class Parameters(NamedTuple):
-    """The numbers that a tokenizer is made of, in the order of their section."""
+    """What every fast tokenizer tells the engine."""
 
     prefix: tuple[int, ...]
     suffix: tuple[int, ...]
     vocabulary_size: int
-    #: WordPiece's: the unknown token, and how long a word may be, in characters.
-    unknown: int
-    longest_word: int
 
 
 def read_parameters(file: TableFile) -> Parameters:
     """Read the section `parameters`."""
     numbers = file.section("parameters").numbers("I").tolist()
-    before, after = numbers[0], numbers[1]
-    ends = 2 + before, 2 + before + after
-    return Parameters(
-        tuple(numbers[2 : ends[0]]), tuple(numbers[ends[0] : ends[1]]), *numbers[ends[1] :]
-    )
+    middle = 2 + numbers[0]
+    return Parameters(tuple(numbers[2:middle]), tuple(numbers[middle:-1]), numbers[-1])
 
 
 class TokenTexts:

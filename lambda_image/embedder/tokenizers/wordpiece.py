@@ -6,6 +6,7 @@ https://arxiv.org/abs/1609.08144). Both steps remember their results, so that a 
 one look-up.
 
 Sections besides those of `vocabulary`, `characters`, `reordering` and `added_tokens`:
+    words        u32: the unknown token, and how long a word may be, in characters
     token_slots  look-up of all tokens
     prefixes     bits, a power of two: set at the CRC-32 of all that a token begins with
     continuation UTF-8: what tokens inside a word begin with, `##`
@@ -47,8 +48,8 @@ class WordPiece:
         self.prefix = parameters.prefix
         self.suffix = parameters.suffix
         self.vocabulary_size = parameters.vocabulary_size
-        self._unknown = (parameters.unknown,)
-        self._longest_word = parameters.longest_word
+        unknown, self._longest_word = file.section("words").numbers("I")
+        self._unknown = (unknown,)
         self._texts = TokenTexts(file)
         self._ids = TokenIds(file, "token_slots", self._texts)
         self._prefixes = file.section("prefixes").checked()

@@ -1,0 +1,154 @@
+"""Byte pair encoding gives the library's ids and spans, for Gemma's kind of tokenizer."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from model_compiler.tokenizer_sample import sample_texts
+
+from .conftest import ALL_CHARACTERS, Both, both
+
+BITS_OF_TEXT = (
+    "a",
+    "e",
+    "in",
+    " ",
+    "  ",
+    "▁",
+    "\n",
+    "\n\n",
+    "\t",
+    "<",
+    "<b>",
+    "</",
+    "é",
+    "東",
+    "😀",
+)
+
+
+def test_ids_and_spans_are_the_librarys_on_a_seeded_sample(gemma: Both) -> None:
+    """Thousands of texts of every kind: all planes, runs, controls, added tokens inside."""
+    assert gemma.differing(sample_texts(gemma.library, count=8000, seed=21)) == []
+
+
+def test_merges_in_the_order_they_were_learned_are_the_librarys(trained: Both) -> None:
+    """Ranks that do not follow the ids, as the library's own trainer leaves them, are kept."""
+    assert trained.differing(sample_texts(trained.library, count=4000, seed=22)) == []
+
+
+@given(st.text())
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+def test_ids_and_spans_are_the_librarys_on_any_text(gemma: Both, text: str) -> None:
+    """What hypothesis finds to be a text is tokenized as the library does."""
+    assert gemma.agree(text)
+
+
+@given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+def test_spaces_and_added_tokens_meet_as_in_the_library(gemma: Both, text: str) -> None:
+    """Runs of spaces and newlines, tags cut short, bytes: wherever they touch."""
+    assert gemma.agree(text)
+
+
+def test_every_character_is_the_librarys(gemma: Both) -> None:
+    """No code point gets another id or other bytes, between letters or alone."""
+    characters = list(ALL_CHARACTERS)
+    texts = ["a".join(characters[start : start + 512]) for start in range(0, len(characters), 512)]
+    expected = gemma.library.encode_batch_fast(texts, add_special_tokens=False)
+    assert [gemma.fast.encode(text) for text in texts] == [encoding.ids for encoding in expected]
+
+
+def test_long_runs_take_the_librarys_merges(gemma: Both) -> None:
+    """Short words and long ones, which are merged in different ways, agree with the library."""
+    texts = [
+        piece * times
+        for piece in ("a", "in", "the", " ", "ab ", "\n", "<", "<b", "▁", "東", "é", "e\u0301")
+        for times in (23, 24, 25, 47, 48, 49, 333, 4001)
+    ]
+    assert gemma.differing(texts) == []
+
+
+def test_a_space_and_its_sign_are_the_same(gemma: Both) -> None:
+    """`▁` in a text is what a space becomes; a run of them is an added token, one of spaces not."""
+    assert gemma.fast.encode("in the") == gemma.fast.encode("in▁the")
+    assert gemma.fast.encode("▁▁") == gemma.ids("▁▁")
+
+
+def test_a_character_that_is_no_token_becomes_its_bytes(gemma: Both) -> None:
+    """Four bytes, four tokens, each with the span of the character."""
+    assert [gemma.fast.token(token_id) for token_id in gemma.fast.encode("\U0001fbf0")] == [
+        "<0xF0>",
+        "<0x9F>",
+        "<0xAF>",
+        "<0xB0>",
+    ]
+    assert {span[1:] for span in gemma.fast.spans("\U0001fbf0")} == {(0, 1)}
+
+
+def test_the_spelling_of_a_byte_in_a_text_is_no_byte(gemma: Both) -> None:
+    """`<0x41>` is six characters that a user wrote."""
+    assert gemma.fast.encode("<0x41>") == gemma.ids("<0x41>")
+    assert len(gemma.fast.encode("<0x41>")) > 1
+
+
+def test_special_tokens_around_a_text_are_told_and_not_added(gemma: Both) -> None:
+    """The engine puts `<bos>` and `<eos>` around a text."""
+    assert (gemma.fast.prefix, gemma.fast.suffix) == ((2,), (1,))
+    assert gemma.fast.encode("") == []
+
+
+def test_no_string_is_an_error(gemma: Both) -> None:
+    """A lone surrogate, which no valid text has, becomes a question mark's byte."""
+    assert gemma.fast.encode("\ud800") == [gemma.fast.encode("\x00")[0] + ord("?")]
+
+
+def test_added_tokens_that_are_normalised_are_found_after_it(
+    gemma_document: dict[str, Any], tmp_path: Path
+) -> None:
+    """What a fine-tune adds is matched where spaces were replaced, after the other added tokens."""
+    document = copy.deepcopy(gemma_document)
+    size = 1 + max(token["id"] for token in document["added_tokens"])
+    for number, content in enumerate(("two words", "▁qx", " qy", "qz", "<b>c")):
+        document["added_tokens"].append(
+            {
+                "id": size + number,
+                "content": content,
+                "single_word": False,
+                "lstrip": number == 3,
+                "rstrip": False,
+                "normalized": True,
+                "special": False,
+            }
+        )
+    variant = both(document, tmp_path)
+    texts = ["two words", "two▁words qx", "a  qy qz", "<b>c <b> c", "▁qx qx", " qy▁qy", "q qqz"]
+    assert variant.differing(texts) == []
+    assert variant.differing(sample_texts(variant.library, count=2000, seed=23)) == []
+
+
+@pytest.mark.parametrize("glue", ["a", "."])
+def test_merges_across_a_space_are_the_librarys(
+    gemma_document: dict[str, Any], tmp_path: Path, glue: str
+) -> None:
+    """Where a token reaches over a space, words are not cut there."""
+    document = copy.deepcopy(gemma_document)
+    document["added_tokens"].pop()  # the one past the vocabulary, whose id is needed here
+    model = document["model"]
+    size = len(model["vocab"])
+    model["vocab"] |= {f"{glue}▁": size, f"{glue}▁b": size + 1}
+    model["merges"] = [[glue, "▁"], *model["merges"], [f"{glue}▁", "b"]]
+    variant = both(document, tmp_path)
+    texts = [
+        f"x{glue} bar",
+        f"{glue} {glue} b",
+        f"{glue}  b",
+        f" {glue} ",
+        "in the house of a bee.",
+    ]
+    assert variant.differing(texts) == []
+    assert variant.differing(sample_texts(variant.library, count=2000, seed=24)) == []

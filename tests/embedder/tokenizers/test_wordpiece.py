@@ -1,0 +1,115 @@
+"""WordPiece gives the library's ids and spans, whatever the text and the normalizer's options."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from model_compiler.tokenizer_sample import sample_texts
+
+from .conftest import ALL_CHARACTERS, Both, both
+
+OPTIONS = [
+    pytest.param({"lowercase": False, "strip_accents": None}, id="cased"),
+    pytest.param({"lowercase": True, "strip_accents": False}, id="accents-kept"),
+    pytest.param({"lowercase": False, "strip_accents": True, "clean_text": False}, id="uncleaned"),
+    pytest.param({"handle_chinese_chars": False, "clean_text": False}, id="chinese-words"),
+]
+
+
+def test_ids_and_spans_are_the_librarys_on_a_seeded_sample(minilm: Both) -> None:
+    """Thousands of texts of every kind: all planes, runs, controls, special tokens inside."""
+    assert minilm.differing(sample_texts(minilm.library, count=5000, seed=11)) == []
+
+
+@given(st.text())
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+def test_ids_and_spans_are_the_librarys_on_any_text(minilm: Both, text: str) -> None:
+    """What hypothesis finds to be a text is tokenized as the library does."""
+    assert minilm.agree(text)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_every_option_of_the_normalizer_is_the_librarys(
+    minilm_document: dict[str, Any], tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """Cased models, models that keep accents and models that do not clean are covered."""
+    document = copy.deepcopy(minilm_document)
+    document["normalizer"] |= options
+    variant = both(document, tmp_path)
+    assert variant.differing(sample_texts(variant.library, count=2500, seed=12)) == []
+
+
+def test_every_character_is_the_librarys(minilm: Both) -> None:
+    """No code point is normalised, split or looked up in another way, between letters or alone."""
+    characters = list(ALL_CHARACTERS)
+    texts = [
+        "a" + " b".join(characters[start : start + 512]) + "c"
+        for start in range(0, len(characters), 512)
+    ]
+    expected = minilm.library.encode_batch_fast(texts, add_special_tokens=False)
+    assert [minilm.fast.encode(text) for text in texts] == [encoding.ids for encoding in expected]
+
+
+def test_marks_that_stay_are_sorted_as_unicode_says(minilm: Both) -> None:
+    """Spacing marks and stripped ones, in all orders, become what the library's sorting makes."""
+    marks = "\u0301\u0316\u302e\u302f\u1b44\u093c\u0345\u0334\u0903\U0001d165\U0001d16d"
+    marks += "\u0344\u0f73é\U0001d15e"
+    texts = [f"{base}{a}{b}{c}x" for base in ("q", "") for a in marks for b in marks for c in marks]
+    assert minilm.differing(texts) == []
+
+
+def test_special_tokens_in_a_text_are_themselves(minilm: Both) -> None:
+    """`[SEP]` in a text is the separator, as the library has it; `[sep]` is three words."""
+    assert minilm.fast.encode("a [SEP]b[MASK]") == [1037, 102, 1038, 103]
+    assert minilm.fast.encode("[sep]") == minilm.ids("[sep]")
+    assert len(minilm.fast.encode("[sep]")) > 1
+
+
+def test_special_tokens_around_a_text_are_told_and_not_added(minilm: Both) -> None:
+    """The engine puts `[CLS]` and `[SEP]` around a text: the tokenizer only says which."""
+    assert (minilm.fast.prefix, minilm.fast.suffix) == ((101,), (102,))
+    assert minilm.fast.vocabulary_size == 30522
+    assert minilm.fast.encode("") == []
+
+
+def test_a_word_over_the_limit_is_unknown(minilm: Both) -> None:
+    """A word of 100 characters is taken apart, one of 101 is `[UNK]`."""
+    assert len(minilm.fast.encode("a" * 100)) > 1
+    assert minilm.fast.encode("a" * 101) == [100]
+
+
+def test_a_token_is_spelled_as_in_the_vocabulary(minilm: Both) -> None:
+    """Ids become their tokens' texts, and an id that no token has is an error."""
+    assert [minilm.fast.token(token_id) for token_id in (0, 101, 1996, 2015)] == [
+        "[PAD]",
+        "[CLS]",
+        "the",
+        "##s",
+    ]
+    with pytest.raises(ValueError, match="No token has the id 30522"):
+        minilm.fast.token(30522)
+    with pytest.raises(ValueError, match="No token has the id -1"):
+        minilm.fast.token(-1)
+
+
+def test_no_string_is_an_error(minilm: Both) -> None:
+    """A lone surrogate, which no valid text has, is treated like U+FFFD."""
+    assert minilm.fast.encode("a\ud800b \udfff") == minilm.fast.encode("a\ufffdb \ufffd")
+
+
+def test_a_token_that_strips_takes_white_space_along(
+    minilm_document: dict[str, Any], tmp_path: Path
+) -> None:
+    """`lstrip` and `rstrip` reach as far as the library's, and not into another token."""
+    document = copy.deepcopy(minilm_document)
+    for token in document["added_tokens"]:
+        token["lstrip"] = token["content"] in {"[MASK]", "[SEP]"}
+        token["rstrip"] = token["content"] in {"[MASK]", "[CLS]"}
+    variant = both(document, tmp_path)
+    texts = ["a [MASK] b", "[CLS] \u3000[MASK]", "[MASK]\x1c[SEP]", " [MASK][MASK] \u2003 [SEP] "]
+    assert variant.differing(texts) == []
+    assert variant.differing(sample_texts(variant.library, count=1000, seed=13)) == []

@@ -1,0 +1,103 @@
+"""Compares the fast tokenizers with `tokenizers` on any number of texts; ids and spans.
+
+`python -m tests.tokenizer_fuzz` takes MiniLM's WordPiece and a stand-in for Gemma's BPE of full
+size, 200,000 made-up texts for each, and every file of the standard library. The tests run the same
+texts in small numbers. The exit status is 1 if one text differs; each is shown, escaped, with the
+seed that makes it again.
+"""
+
+import argparse
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import tokenizers
+from tqdm import tqdm
+
+from benchmarks.gemma_tokenizer import gemma_tokenizer
+from embedder.tokenizers import Tokenizer, load
+from model_compiler.source import find_source
+from model_compiler.tokenizer_sample import sample_texts
+from model_compiler.tokenizer_tables import build
+
+SHOWN = 300
+
+
+def main() -> int:
+    """Run the comparison that the arguments ask for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("tokenizer", nargs="*", type=Path, help="tokenizer.json files")
+    parser.add_argument("--texts", type=int, default=200_000, help="made-up texts for each")
+    parser.add_argument("--seed", type=int, default=1, help="of the made-up texts")
+    parser.add_argument("--no-library", action="store_true", help="leave out the standard library")
+    parser.add_argument("--no-spans", action="store_true", help="compare ids only: twice as fast")
+    arguments = parser.parse_args()
+    wrong = 0
+    for name, data in _sources(arguments.tokenizer):
+        with tempfile.TemporaryDirectory() as folder:
+            tables = build(data)
+            if tables.reason:
+                print(f"{name}: {tables.reason}; there is nothing to compare")
+                continue
+            (Path(folder) / tables.file).write_bytes(tables.data)
+            fast = load(tables, Path(folder))
+            library = tokenizers.Tokenizer.from_buffer(data)
+            library.no_truncation()
+            library.no_padding()
+            kinds = {
+                f"made-up texts of seed {arguments.seed}": (
+                    sample_texts(library, count=arguments.texts, seed=arguments.seed),
+                    arguments.texts,
+                )
+            }
+            if not arguments.no_library:
+                files = _library_files()
+                kinds["files of the standard library"] = (map(_read, files), len(files))
+            for kind, (texts, count) in kinds.items():
+                started = time.process_time()
+                bar = tqdm(texts, desc=f"{name}, {kind}", total=count, mininterval=1)
+                differ = sum(
+                    not _agree(library, fast, text, spans=not arguments.no_spans) for text in bar
+                )
+                seconds = time.process_time() - started
+                print(f"{name}: {differ} of {count} {kind} differ ({seconds:.0f} s of CPU)")
+                wrong += differ
+    return int(wrong > 0)
+
+
+def _sources(files: list[Path]) -> Iterator[tuple[str, bytes]]:
+    for path in files:
+        yield str(path), path.read_bytes()
+    if not files:
+        folder = find_source("all-MiniLM-L6-v2").folder
+        yield "all-MiniLM-L6-v2", (folder / "tokenizer.json").read_bytes()
+        yield "Gemma's kind, full size", gemma_tokenizer()
+
+
+def _agree(library: tokenizers.Tokenizer, fast: Tokenizer, text: str, *, spans: bool) -> bool:
+    expected = library.encode(text, add_special_tokens=False)
+    agree = fast.encode(text) == expected.ids
+    if agree and spans:
+        found = [(span.id, (span.start, span.stop)) for span in fast.spans(text)]
+        agree = found == list(zip(expected.ids, expected.offsets, strict=True))
+    if not agree:
+        tqdm.write(f"differs: {text[:SHOWN]!a}")
+    return agree
+
+
+def _library_files() -> list[Path]:
+    folder = Path(sysconfig.get_paths()["stdlib"])
+    return sorted(path for path in folder.rglob("*.py") if "site-packages" not in path.parts)
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
