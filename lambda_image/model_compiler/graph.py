@@ -35,12 +35,22 @@ class GraphBuilder:
         name: the graph's name.
         weights: where large weights are written, from its current position on.
         weights_file: that file's name, relative to the folder that the graph will stand in.
+        rows: where tables go of which a run reads a few rows; with the other weights unless given.
+        rows_file: that file's name.
     """
 
-    def __init__(self, *, name: str, weights: BinaryIO, weights_file: str) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        weights: BinaryIO,
+        weights_file: str,
+        rows: BinaryIO | None = None,
+        rows_file: str | None = None,
+    ) -> None:
         self._graph = GraphProto(name=name)
-        self._weights = weights
-        self._weights_file = weights_file
+        self._weights = (weights, weights_file)
+        self._rows = (rows or weights, rows_file or weights_file)
         self._counts: dict[str, int] = {}
         self._weight_names: set[str] = set()
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
@@ -66,12 +76,21 @@ class GraphBuilder:
         """Declare the value `name` to be an output of the graph."""
         self._graph.output.append(_value_info(name, dtype, shape))
 
-    def weight(self, name: str, array: npt.NDArray[Any]) -> str:
-        """Add a weight under a name of its own and return that name."""
+    def weight(self, name: str, array: npt.NDArray[Any], *, by_row: bool = False) -> str:
+        """Add a weight under a name of its own and return that name.
+
+        Args:
+            name: its name.
+            array: its values.
+            by_row: whether a run reads a few of its rows. Such tables have a file of their own, so
+                that the rest can be read ahead when a session starts.
+        """
         if name in self._weight_names:
             raise ValueError(f"the graph already has a weight named {name}")
         self._weight_names.add(name)
-        self._graph.initializer.append(self._tensor(name, np.asarray(array, order="C")))
+        file, file_name = self._rows if by_row else self._weights
+        tensor = self._tensor(name, np.asarray(array, order="C"), file, file_name)
+        self._graph.initializer.append(tensor)
         return name
 
     def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike) -> str:
@@ -148,20 +167,22 @@ class GraphBuilder:
         self._counts[operator] = self._counts.get(operator, 0) + 1
         return f"{operator}_{self._counts[operator]}"
 
-    def _tensor(self, name: str, array: npt.NDArray[Any]) -> TensorProto:
+    def _tensor(
+        self, name: str, array: npt.NDArray[Any], file: BinaryIO, file_name: str
+    ) -> TensorProto:
         tensor = TensorProto(
             name=name, data_type=helper.np_dtype_to_tensor_dtype(array.dtype), dims=array.shape
         )
         if array.nbytes < INLINE_BYTES:
             tensor.raw_data = array.tobytes()
             return tensor
-        self._weights.write(b"\0" * (-self._weights.tell() % ALIGNMENT))
+        file.write(b"\0" * (-file.tell() % ALIGNMENT))
         location = {
-            "location": self._weights_file,
-            "offset": str(self._weights.tell()),
+            "location": file_name,
+            "offset": str(file.tell()),
             "length": str(array.nbytes),
         }
-        self._weights.write(array.data)
+        file.write(array.data)
         self._digests[name] = hashlib.sha256(array.data).digest()
         tensor.data_location = TensorProto.EXTERNAL
         for key, value in location.items():

@@ -15,10 +15,12 @@ from model_compiler.quantization import Precision
 from model_compiler.sentence_modules import normalize
 from model_compiler.weights import Weights
 
-__all__ = ["GRAPH_FILE", "INPUTS", "OUTPUT", "WEIGHTS_FILE", "Graph", "write_graph"]
+__all__ = ["GRAPH_FILE", "INPUTS", "OUTPUT", "ROWS_FILE", "WEIGHTS_FILE", "Graph", "write_graph"]
 
 GRAPH_FILE = "model.onnx"
 WEIGHTS_FILE = "model.onnx.data"
+#: The embedding table, of which a run reads a row a token.
+ROWS_FILE = "model.onnx.rows"
 INPUTS = ("input_ids", "attention_mask")
 OUTPUT = "sentence_embedding"
 
@@ -40,7 +42,7 @@ class Graph:
 def write_graph(
     model: ModelFolder, folder: Path, precision: Precision, *, progress: bool = False
 ) -> Graph:
-    """Write `model.onnx` and `model.onnx.data` into a folder.
+    """Write `model.onnx`, `model.onnx.data` and `model.onnx.rows` into a folder.
 
     Raises:
         SourceError: if the weights are missing, damaged, or not what the configuration says.
@@ -49,13 +51,18 @@ def write_graph(
     """
     with (
         (folder / WEIGHTS_FILE).open("wb") as file,
+        (folder / ROWS_FILE).open("wb") as rows,
         tqdm(desc=str(precision), unit="B", unit_scale=True, disable=not progress) as bar,
     ):
         encoder = Weights(model.encoder_folder, progress=bar.update)
         dense = [Weights(module.folder, progress=bar.update) for module in model.dense]
         bar.reset(sum(weights.total_bytes for weights in (encoder, *dense)))
         builder = GraphBuilder(
-            name=model.architecture.name, weights=file, weights_file=WEIGHTS_FILE
+            name=model.architecture.name,
+            weights=file,
+            weights_file=WEIGHTS_FILE,
+            rows=rows,
+            rows_file=ROWS_FILE,
         )
         for name in INPUTS:
             builder.input(name, dtype=np.int64, shape=["batch", "tokens"])

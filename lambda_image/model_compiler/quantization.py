@@ -168,10 +168,10 @@ def embedding(
     """
     factor = np.float32(scale)
     if precision is Precision.FP32:
-        return builder.node("Gather", [builder.weight(name, table * factor), ids])
+        return builder.node("Gather", [builder.weight(name, table * factor, by_row=True), ids])
     quantized, scales = _by_row(table)
-    rows = builder.node("Gather", [builder.weight(name, quantized), ids])
-    factors = builder.weight(f"{name}.scale", (scales * factor)[:, None])
+    rows = builder.node("Gather", [builder.weight(name, quantized, by_row=True), ids])
+    factors = builder.weight(f"{name}.scale", (scales * factor)[:, None], by_row=True)
     return builder.node(
         "Mul",
         [
