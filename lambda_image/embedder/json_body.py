@@ -61,8 +61,8 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedBodyError:
     )
 
 
-def found(value: object) -> str:  # noqa: PLR0911 - one return for each kind of JSON value
-    """Say what was found, without telling anybody's text."""
+def found(value: object) -> str:
+    """Say what was found, without telling anybody's text: of a string, how long it is."""
     match value:
         case None:
             return "null"
@@ -71,8 +71,6 @@ def found(value: object) -> str:  # noqa: PLR0911 - one return for each kind of 
         case int() | float():
             return f"the number {value!r}"
         case str():
-            if _NAME.match(value):
-                return f'"{value}"'
             return f"a string of {len(value)} characters"
         case list():
             return f"a list of {len(value)} items"
@@ -81,5 +79,5 @@ def found(value: object) -> str:  # noqa: PLR0911 - one return for each kind of 
 
 
 def quotable(name: str) -> str:
-    """Quote a name, if it may be quoted."""
-    return f'"{name}"' if _NAME.match(name) else f"a name of {len(name)} characters"
+    """Quote what stands in the place of a name, if it looks like one."""
+    return f'"{name}"' if _NAME.match(name) else f"a string of {len(name)} characters"

@@ -152,6 +152,11 @@ class Choice(JsonType):
                         return candidate
         raise self.refuse(value, name)
 
+    def refuse(self, value: object, name: str) -> InvalidFieldError:
+        """See `JsonType`; what stands where a name is wanted is told, if it could be a name."""
+        told = quotable(value) if isinstance(value, str) else found(value)
+        return InvalidFieldError(f'"{name}" must be {self.allowed}; found {told}.', field=name)
+
 
 class String(JsonType):
     """A string of at most so many characters."""

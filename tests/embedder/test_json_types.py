@@ -85,6 +85,12 @@ def test_the_schema_is_one(kind: JsonType) -> None:
         ),
         (Nothing("the model has no prompts"), "q", "null or absent .the model has no prompts."),
         (OneOf((Boolean(), Integer(0, 1))), "z", "true or false, or a whole number from 0 to 1"),
+        (
+            OneOf((Boolean(), Choice(("left",)))),
+            "text",
+            'or "left"; found a string of 4',
+        ),
+        (InputsType(TextType(9), single=False), "word", "found a string of 4 characters"),
         (TextType(9), 5, "a string with at most 9 characters, not all of them blank; found the"),
         (InputsType(TextType(9)), 5, "a string, or a list of strings that is not empty; found"),
         (InputsType(TextType(9), vocabulary_size=50), [1, 50], r'"x\[1\]" must be a token id'),
@@ -143,7 +149,7 @@ def test_an_unknown_field_is_refused_with_all_that_are_known() -> None:
         InvalidFieldError, match=r'unknown: "dimension"\. Allowed: "text", "size"\.'
     ):
         kind.check({"text": "a", "dimension": 3})
-    with pytest.raises(InvalidFieldError, match="unknown: a name of 14 characters"):
+    with pytest.raises(InvalidFieldError, match="unknown: a string of 14 characters"):
         kind.check({"text": "a", "something else": 3})
 
 

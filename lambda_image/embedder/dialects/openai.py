@@ -19,7 +19,7 @@ from embedder.dialects.options import (
 from embedder.dialects.schemas import USAGE, vector_schema
 from embedder.errors import AnswerableError, InvalidFieldError, statuses_of
 from embedder.http import Response
-from embedder.json_body import found
+from embedder.json_body import quotable
 from embedder.json_types import Field, Object, String
 from embedder.rendering import check_batch, encode
 from embedder.requests import Embeddings, EmbedRequest, InputsType, Limits, TextType
@@ -188,6 +188,6 @@ def alias_prompt(model: str | None, limits: Limits) -> str | None:
     allowed = ", ".join(f'"…:{name}"' for name in limits.prompts)
     raise InvalidFieldError(
         f'"model" must be a name, or a name with a prompt after a colon ({allowed or "none: the "}'
-        f"{'' if allowed else 'model has no prompts'}); found {found(suffix)} after the colon.",
+        f"{'' if allowed else 'model has no prompts'}); found {quotable(suffix)} after the colon.",
         field="model",
     )

@@ -49,8 +49,10 @@ class Tokenize(Operation):
         prefix = [self._special(token) for token in tokenizer.prefix]
         suffix = [self._special(token) for token in tokenizer.suffix]
         answer = []
-        for position, text in enumerate(values["inputs"].texts):
-            engine.encoder.check_characters(text, f"inputs[{position}]")
+        inputs = values["inputs"]
+        for position, text in enumerate(inputs.texts):
+            name = f"inputs[{position}]" if inputs.is_list else "inputs"
+            engine.encoder.check_characters(text, name)
             tokens = self._tokens(prompt + text)
             answer.append([*prefix, *tokens, *suffix] if values["add_special_tokens"] else tokens)
         return json_response(answer)

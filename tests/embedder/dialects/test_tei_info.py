@@ -1,0 +1,47 @@
+"""TEI's `/info`, with our limits."""
+
+from collections.abc import Callable
+
+from embedder import __version__
+from embedder.rendering import largest_batch
+from embedder.service import Service
+from tests.embedder.calls import get, post, read
+from tests.embedder.small_model import PROMPTS
+
+
+def test_info_has_teis_fields(service: Service) -> None:
+    """All of its `Info`, with what is true here."""
+    info = read(get(service, "/info"))
+    assert info["model_id"] == info["served_model_name"] == "example/small-model"
+    assert info["model_sha"] == "abc123"
+    assert info["model_dtype"] == "fp32"
+    assert set(info["model_type"]) == {"embedding"}
+    assert info["max_concurrent_requests"] == 1
+    assert info["max_input_length"] == 16
+    assert info["max_batch_requests"] is None
+    assert info["auto_truncate"] is False
+    assert info["version"] == __version__
+
+
+def test_info_tells_our_limits(make_service: Callable[..., Service]) -> None:
+    """Space, sizes, prompts, and the largest batch of each kind, as it is enforced."""
+    service = make_service(prompts=PROMPTS, default_prompt="query", index=["a", "b"])
+    info = read(get(service, "/info"))
+    assert info["vector_space"] == "small-model@abc123/fp32/0123456789ab/32"
+    assert info["dimensions"] == [32, 16, 8]
+    assert info["prompts"] == list(PROMPTS)
+    assert info["default_prompt"] == "query"
+    assert info["max_characters"] == 4000
+    assert info["max_request_bytes"] == 6 * 1024 * 1024
+    assert info["index_entries"] == 2
+    assert info["max_batch_sizes"]["16"]["int8"]["base64"] == largest_batch(16, "int8", "base64")
+    assert info["max_client_batch_size"] == info["max_batch_sizes"]["32"]["float"]["float"]
+
+
+def test_the_largest_batch_that_is_told_is_taken(make_service: Callable[..., Service]) -> None:
+    """One more is refused."""
+    service = make_service(dimensions=(1024,))
+    size = read(get(service, "/info"))["max_client_batch_size"]
+    texts = [f"w{number % 50}" for number in range(size)]
+    assert len(read(post(service, "/embed", {"inputs": texts}))) == size
+    read(post(service, "/embed", {"inputs": [*texts, "a"]}), 422)

@@ -1,0 +1,148 @@
+"""The OpenAPI document, and that the service does what it says."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+from embedder import __version__
+from embedder.dialects.operation import Model
+from embedder.engine import Engine
+from embedder.http import Request
+from embedder.search import SearchIndex
+from embedder.service import ROUTES, Service
+from tests.embedder.calls import get, read
+from tests.embedder.from_schema import any_body, matching
+from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, manifest_of
+
+#: For each of the eight operations that take a body: over 5,000 in all.
+CASES = 650
+
+
+def make_service(prompts: dict[str, str]) -> Service:
+    """Make a service with an index, of a model with these prompts."""
+    engine = Engine(manifest_of(prompts=prompts), WordTokenizer(), HashSession(), cache_entries=100)
+    embeddings = engine.embed(["a", "b"])
+    index = SearchIndex(["a", "b"], embeddings.vectors, embeddings.vector_space)
+    return Service(Model(engine, index))
+
+
+SERVICES = {"with prompts": make_service(PROMPTS), "without": make_service({})}
+DOCUMENTS = {name: read(get(service, "/openapi.json")) for name, service in SERVICES.items()}
+OPERATIONS = [
+    (path, method) for path, methods in DOCUMENTS["without"]["paths"].items() for method in methods
+]
+POSTS = [path for path, method in OPERATIONS if method == "post"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_document_is_valid(name: str) -> None:
+    """By OpenAPI 3.1's own schema, and every schema in it by JSON Schema's."""
+    document = DOCUMENTS[name]
+    assert document["openapi"].startswith("3.1")
+    validate(document)
+
+
+def test_the_document_has_every_operation() -> None:
+    """All of the table, each under a name of its own."""
+    assert set(OPERATIONS) == {
+        (path, method.lower()) for path, methods in ROUTES.items() for method in methods
+    }
+    names = [
+        DOCUMENTS["without"]["paths"][path][method]["operationId"] for path, method in OPERATIONS
+    ]
+    assert max(Counter(names).values()) == 1
+
+
+def test_the_document_names_the_model_and_its_version() -> None:
+    """Who reads it knows which vectors are meant."""
+    info = DOCUMENTS["without"]["info"]
+    assert info["version"] == __version__
+    assert "small-model@abc123/fp32/0123456789ab" in info["summary"]
+
+
+def test_the_document_knows_the_models_limits() -> None:
+    """Sizes and prompts are those of the model that is served."""
+    schema = body_schema("with prompts", "/")
+    assert schema["properties"]["size"]["anyOf"][0]["enum"] == [32, 16, 8]
+    assert schema["properties"]["prompt_name"]["anyOf"][0]["enum"] == list(PROMPTS)
+    assert body_schema("without", "/")["properties"]["prompt_name"]["type"] == "null"
+
+
+def body_schema(name: str, path: str) -> dict[str, Any]:
+    """Return the schema of a request's body."""
+    post = DOCUMENTS[name]["paths"][path]["post"]
+    schema: dict[str, Any] = post["requestBody"]["content"]["application/json"]["schema"]
+    return schema
+
+
+def answer_validator(name: str, path: str, method: str, status: int) -> Draft202012Validator:
+    """Return what checks an answer's body; a status that is not in the document fails."""
+    document = DOCUMENTS[name]
+    content = document["paths"][path][method]["responses"][str(status)]["content"]
+    schema = content["application/json"]["schema"]
+    # References point into the document's components.
+    return Draft202012Validator({**schema, "components": document["components"]})
+
+
+VALIDATORS: dict[tuple[str, str, str, int], Draft202012Validator] = {}
+
+
+def check(name: str, path: str, method: str, body: Any) -> int:
+    """Send a body and check the answer against the document; return its status."""
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    response = SERVICES[name].answer(Request(method.upper(), path, body=raw))
+    assert response.status != 500, response.body
+    key = (name, path, method, response.status)
+    if key not in VALIDATORS:
+        VALIDATORS[key] = answer_validator(*key)
+    VALIDATORS[key].validate(orjson.loads(response.body))
+    return response.status
+
+
+@pytest.mark.parametrize("path", POSTS)
+@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_every_answer_is_as_the_document_says(path: str, data: st.DataObject) -> None:
+    """No 500, no status and no body that is not in it, and no bad request gets through."""
+    name = data.draw(st.sampled_from(sorted(SERVICES)))
+    schema = body_schema(name, path)
+    body = data.draw(any_body(schema))
+    status = check(name, path, "post", body)
+    if isinstance(body, bytes) or not Draft202012Validator(schema).is_valid(body):
+        assert 400 <= status < 500
+
+
+@pytest.mark.parametrize(("path", "method"), [entry for entry in OPERATIONS if entry[1] == "get"])
+def test_every_get_is_as_the_document_says(path: str, method: str) -> None:
+    """Those without a body, too."""
+    assert check("with prompts", path, method, b"") == 200
+
+
+#: What a schema cannot say: how texts become tokens, and which fields exclude each other.
+BEYOND_A_SCHEMA = (
+    " tokens, special tokens and prompt included",
+    "the tokenizer found no token in it",
+    '"title" is allowed with a prompt that has a place for it',
+    "The prompt may be chosen once",
+    "A prompt cannot be put in front of token ids",
+    '"model" must be a name, or a name with a prompt after a colon',
+)
+
+
+@pytest.mark.parametrize("path", POSTS)
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_the_document_allows_is_answered(path: str, data: st.DataObject) -> None:
+    """What is refused all the same is refused for what a schema cannot say."""
+    name = data.draw(st.sampled_from(sorted(SERVICES)))
+    body = data.draw(matching(body_schema(name, path)))
+    response = SERVICES[name].answer(Request("POST", path, body=json.dumps(body).encode()))
+    told = response.body.decode().replace('\\"', '"')
+    assert response.status == 200 or any(reason in told for reason in BEYOND_A_SCHEMA), told
