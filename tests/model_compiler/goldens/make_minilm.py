@@ -1,4 +1,4 @@
-"""Makes `minilm.json` and `minilm.npy`: MiniLM's vectors as sentence-transformers gives them.
+"""Makes `minilm.json` and `minilm.npy`: MiniLM's vectors by sentence-transformers.
 
 Run it in an environment of its own, with the model's folder:
 

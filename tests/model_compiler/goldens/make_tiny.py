@@ -1,7 +1,7 @@
 """Makes `tiny.npz`: the vectors of the small random models as sentence-transformers gives them.
 
-    pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0
-    python tests/model_compiler/goldens/make_tiny.py
+pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0
+python tests/model_compiler/goldens/make_tiny.py
 """
 
 import importlib.metadata

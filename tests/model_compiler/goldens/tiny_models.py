@@ -1,4 +1,4 @@
-"""Small random models as sentence-transformers folders: every trait, in a few kilobytes.
+"""Small random models as sentence-transformers folders: a family's traits in a few kilobytes.
 
 The weights come from a seeded generator, so that the script that makes golden values and the tests
 that are held to them build the same folders.
@@ -87,10 +87,10 @@ def write_model(
     kinds = [("Transformer", ""), ("Pooling", "1_Pooling")]
     _write_pooling(folder / "1_Pooling", pooling, new_files=new_files)
     width = HIDDEN * len(pooling)
-    for number, (outputs, bias, activation) in enumerate(dense, start=2):
+    for number, traits in enumerate(dense, start=2):
         kinds.append(("Dense", f"{number}_Dense"))
-        _write_dense(folder / f"{number}_Dense", width, outputs, bias, activation, seed + number)
-        width = outputs
+        _write_dense(folder / f"{number}_Dense", width, traits, seed=seed + number)
+        width = traits[0]
     kinds.append(("Normalize", f"{len(kinds)}_Normalize"))
     modules = [
         {
@@ -253,9 +253,8 @@ def _write_pooling(folder: Path, modes: Sequence[str], *, new_files: bool) -> No
     _write(folder / "config.json", values)
 
 
-def _write_dense(
-    folder: Path, inputs: int, outputs: int, bias: bool, activation: str, seed: int
-) -> None:
+def _write_dense(folder: Path, inputs: int, traits: tuple[int, bool, str], *, seed: int) -> None:
+    outputs, bias, activation = traits
     random = np.random.default_rng(seed)
     _write(
         folder / "config.json",

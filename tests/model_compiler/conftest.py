@@ -1,0 +1,66 @@
+"""Small random models to compile, and how to run what was compiled."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from embedder.artifact import Artifact, load_artifact
+from model_compiler.compile import Options, compile_model
+from model_compiler.quantization import Precision
+from model_compiler.source import find_source
+from tests.model_compiler.goldens.tiny_models import write_model
+
+Edit = Callable[[Path, Callable[[Any], Any]], None]
+
+
+@pytest.fixture
+def tiny_folder(tmp_path: Path) -> Path:
+    """A small random BERT as a sentence-transformers folder, for the test to change."""
+    return write_model(tmp_path / "tiny")
+
+
+@pytest.fixture
+def edit_json() -> Edit:
+    """Change a JSON file: the second argument takes the value and returns the new one."""
+
+    def edit(path: Path, change: Callable[[Any], Any]) -> None:
+        value = change(json.loads(path.read_text("utf-8")))
+        path.write_text(json.dumps(value), encoding="utf-8")
+
+    return edit
+
+
+@pytest.fixture
+def compile_tiny(tmp_path: Path) -> Callable[..., Artifact]:
+    """Compile a folder without measuring it: random weights have no meaning to be faithful to."""
+
+    def compile_(folder: Path, precision: Precision = Precision.FP32, **options: Any) -> Artifact:
+        output = tmp_path / f"{folder.name}-{precision}-{len(list(tmp_path.iterdir()))}"
+        chosen = Options(precision=precision, thresholds=None, progress=False, **options)
+        compile_model(find_source(str(folder)), output, chosen)
+        return load_artifact(output)
+
+    return compile_
+
+
+def padded(
+    sequences: Sequence[Sequence[int]],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return ids and mask [batch, longest] of sequences of token ids."""
+    longest = max(map(len, sequences))
+    ids = np.zeros((len(sequences), longest), np.int64)
+    mask = np.zeros_like(ids)
+    for row, sequence in enumerate(sequences):
+        ids[row, : len(sequence)] = sequence
+        mask[row, : len(sequence)] = 1
+    return ids, mask
+
+
+def merged(value: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return an object with some keys changed."""
+    return {**value, **changes}
