@@ -25,7 +25,9 @@ def check_left_over(report: Report, aws: Emulator, environment: Environment) -> 
             found = [str(error)]
         told = "as the environment says, they stay" if kind in stays else "none is left"
         holds = bool(found) if kind in stays else not found
-        report.check(f"destroyed {kind}", told, holds, by="the service's API", found=", ".join(found))
+        report.check(
+            f"destroyed {kind}", told, holds, by="the service's API", found=", ".join(found)
+        )
 
 
 def _stacks(aws: Emulator) -> list[str]:
@@ -38,7 +40,9 @@ def _functions(aws: Emulator) -> list[str]:
 
 
 def _capacity(aws: Emulator) -> list[str]:
-    targets = aws.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="lambda")
+    targets = aws.client("application-autoscaling").describe_scalable_targets(
+        ServiceNamespace="lambda"
+    )
     return [target["ResourceId"] for target in targets["ScalableTargets"]]
 
 

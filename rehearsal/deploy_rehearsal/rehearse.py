@@ -1,10 +1,10 @@
 """The rehearsal of a deploy, from bootstrap to destroy, in the order in which a user would do it."""
 
-import shutil
+import json
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy_rehearsal.callers import CALLER, STRANGER, check_answers, check_publishing, make_role
@@ -17,11 +17,13 @@ from deploy_rehearsal.function import FunctionServer, function_server
 from deploy_rehearsal.left_over import check_left_over
 from deploy_rehearsal.resources import check_resources
 from deploy_rehearsal.standing import Standing, read_standing
-from embedding_kit.environment import load_environment
+from embedding_kit.environment import Environment, load_environment
 from image_rehearsal.asset import ImageAsset, certificates, image_assets, synthesize
 from image_rehearsal.base_image import ensure_bases
 from image_rehearsal.docker import ContainersUnavailableError, Docker, containers
 from image_rehearsal.report import Report
+from local_function_url.models import artifact_of
+from local_function_url.runtime import Function, start
 
 __all__ = ["rehearse"]
 
@@ -52,7 +54,8 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
         _tell(report, checkout, docker)
         client = _client(aws, docker, asset, folder)
         cdk = Cdk(checkout=checkout, aws=aws, docker=client)
-        _run(report, cdk, assembly, function, folder, really_built=docker is not None)
+        record = folder / "docker.jsonl" if docker else None
+        _run(report, cdk, assembly, function, record=record)
     return report
 
 
@@ -101,77 +104,145 @@ def _run(
     cdk: Cdk,
     assembly: Path,
     function: FunctionServer,
-    folder: Path,
     *,
-    really_built: bool,
+    record: Path | None,
 ) -> None:
     with report.step("cdk bootstrap"):
         _ended(report, "cdk bootstrap", cdk.bootstrap())
     with report.step("scripts/deploy, the first time"):
         if not _ended(report, "scripts/deploy", cdk.deploy()):
             return
-    if really_built:
-        _check_build(report, folder)
+    if record is not None:
+        _check_build(report, assembly, record)
     standing = read_standing(assembly, cdk.aws)
     environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
     with report.step("reading back what stands"):
         check_environment(report, cdk.aws, standing, environment)
         check_resources(report, cdk.aws, standing)
         check_publishing(report, cdk.aws, str(standing.one("AWS::ECR::Repository").physical_id))
-    with report.step("calling the endpoint"), _handler(report, cdk, standing, function, folder):
-        caller = cdk.aws.assume(f"arn:aws:iam::{cdk.aws.account}:role/{CALLER}")
-        stranger = cdk.aws.assume(f"arn:aws:iam::{cdk.aws.account}:role/{STRANGER}")
-        check_answers(report, cdk.aws, standing, caller=caller, stranger=stranger)
+    with report.step("calling the endpoint"):
+        _call(report, cdk, environment, standing, function)
     with report.step("cdk diff, with nothing changed"):
         same = cdk.diff()
         told = "finds nothing to change after a deploy"
         report.check("cdk diff", told, same.status == 0, by="the CLI", found=_tail(same))
-    _change(report, cdk, standing, assembly)
+    _change(report, cdk, standing)
     with report.step("scripts/destroy"):
-        _ended(report, "scripts/destroy", cdk.destroy())
-    check_left_over(report, cdk.aws, standing, environment)
+        if _ended(report, "scripts/destroy", cdk.destroy()):
+            check_left_over(report, cdk.aws, environment)
 
 
-def _change(report: Report, cdk: Cdk, before: Standing, assembly: Path) -> None:
+def _check_build(report: Report, assembly: Path, record: Path) -> None:
+    """Compare what the CLI asked of docker with what `scripts/verify-image` builds by."""
+    asked = [json.loads(line)["arguments"] for line in record.read_text().splitlines()]
+    by = "what the CLI asked of docker"
+    built = [words for words in asked if words[0] == "build"]
+    ours = [asset.command for asset in image_assets(assembly)]
+    report.check(
+        "image",
+        "the CLI builds it by the words that scripts/verify-image builds by",
+        sorted(built) == sorted(ours),
+        by=by,
+        found=" ".join(built[0]) if built else "no build",
+    )
+    pushed = [words[-1].rpartition("/")[2] for words in asked if words[0] == "push"]
+    report.check("image", "the CLI pushes it", bool(pushed), by=by, found=", ".join(pushed))
+
+
+def _call(
+    report: Report,
+    cdk: Cdk,
+    environment: Environment,
+    standing: Standing,
+    function: FunctionServer,
+) -> None:
+    alias = standing.outputs["AliasArn"]
+    deployed = cdk.aws.client("lambda").get_function_configuration(FunctionName=alias)
+    artifact = artifact_of(environment.model.name)
+    variables = deployed["Environment"]["Variables"]
+    runtime = start(
+        Function(
+            handler="embedder.handler.handler",
+            source_root=cdk.checkout.root / "lambda_image",
+            environment={**variables, "EMBEDDING_ARTIFACT": str(artifact)},
+            memory=deployed["MemorySize"],
+            timeout=deployed["Timeout"],
+        )
+    )
+    report.note(
+        f"Behind the deployed URL ran the handler in {runtime.description} on this machine, with "
+        "the variables, memory and timeout that the deployed function has; the image itself is run "
+        "by scripts/verify-image."
+    )
+    function.serve(runtime)
+    try:
+        caller, stranger = (
+            cdk.aws.assume(f"arn:aws:iam::{cdk.aws.account}:role/{name}")
+            for name in (CALLER, STRANGER)
+        )
+        check_answers(report, cdk.aws, standing, caller=caller, stranger=stranger)
+    finally:
+        runtime.close()
+    report.check(
+        "endpoint",
+        "refused requests never reach the function",
+        function.events == 1,
+        by="the process behind the URL",
+        found=f"{function.events} events",
+    )
+
+
+def _change(report: Report, cdk: Cdk, before: Standing) -> None:
+    ran = _read_running(cdk.aws, before)
     cdk.checkout.change_code()
     with report.step("cdk diff, with the code changed"):
         changed = cdk.diff()
-        told = "finds the change of code, and no resource that goes"
-        holds = changed.status == 1 and changed.count(r"(?m)^\[-\] AWS::(?!Lambda::Version)") == 0
+        gone = changed.count(r"(?m)^\[-\] AWS::(?!Lambda::Version)")
+        holds = changed.status == 1 and not gone
+        told = "finds the change of code, and no resource that goes but the old version's"
         report.check("cdk diff", told, holds, by="the CLI", found="" if holds else _tail(changed))
     with report.step("scripts/deploy, with the code changed"):
         if not _ended(report, "scripts/deploy again", cdk.deploy()):
             return
-    shutil.rmtree(assembly)
-    synthesize(cdk.checkout.root, cdk.checkout.environment, assembly)
-    after = read_standing(assembly, cdk.aws)
-    by = "the services' APIs, before and after"
+    runs, by = _read_running(cdk.aws, before), "the services' APIs, before and after"
+    report.check("second deploy", "the URL is the same", ran.url == runs.url, by=by, found=runs.url)
     report.check(
         "second deploy",
-        "the URL is the same",
-        before.outputs["Url"] == after.outputs["Url"],
+        "a new version runs another image, and the alias points to it",
+        runs.version > ran.version and runs.image != ran.image,
         by=by,
-        found=after.outputs["Url"],
-    )
-    images = [_image(cdk.aws, standing) for standing in (before, after)]
-    report.check(
-        "second deploy", "the function runs another image", images[0][0] != images[1][0], by=by
+        found=f"version {ran.version} to {runs.version}",
     )
     report.check(
         "second deploy",
-        "a new version is published, and the alias points to it",
-        int(images[1][1]) > int(images[0][1]),
+        "the old version is still there to go back to",
+        ran.version in runs.versions,
         by=by,
-        found=f"{images[0][1]} → {images[1][1]}",
+        found=f"versions {sorted(runs.versions)}",
     )
-    check_resources(Report(title="again"), cdk.aws, after)
 
 
-_images: dict[int, tuple[str, str]] = {}
+@dataclass(frozen=True, kw_only=True)
+class _Running:
+    """What the alias runs: its version, that version's image, its URL, and all versions."""
+
+    version: int
+    image: str
+    url: str
+    versions: frozenset[int]
 
 
-def _image(aws: Emulator, standing: Standing) -> tuple[str, str]:
-    return _images[id(standing)]
+def _read_running(aws: Emulator, standing: Standing) -> _Running:
+    client = aws.client("lambda")
+    function, _, alias = standing.outputs["AliasArn"].rpartition(":")
+    version = client.get_alias(FunctionName=function, Name=alias)["FunctionVersion"]
+    listed = client.list_versions_by_function(FunctionName=function)["Versions"]
+    return _Running(
+        version=int(version),
+        image=client.get_function(FunctionName=function, Qualifier=version)["Code"]["ImageUri"],
+        url=client.get_function_url_config(FunctionName=function, Qualifier=alias)["FunctionUrl"],
+        versions=frozenset(int(v["Version"]) for v in listed if v["Version"] != "$LATEST"),
+    )
 
 
 def _tail(done: Finished, lines: int = 12) -> str:
@@ -183,10 +254,3 @@ def _ended(report: Report, command: str, done: Finished) -> bool:
         print(done.output[-8000:], file=sys.stderr)
     found = f"{done.seconds:.0f} s" if done.status == 0 else f"status {done.status}"
     return report.check(command, "succeeds", done.status == 0, by="the pinned CDK CLI", found=found)
-
-
-@contextmanager
-def _handler(
-    report: Report, cdk: Cdk, standing: Standing, function: FunctionServer, folder: Path
-) -> Iterator[None]:
-    raise NotImplementedError
