@@ -9,6 +9,7 @@ import importlib
 import inspect
 import sys
 import sysconfig
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,7 +75,10 @@ def _from_interpreter() -> Iterator[tuple[str, str]]:
     for module_name in sys.builtin_module_names:
         if module_name.startswith("_"):
             continue
-        module = importlib.import_module(module_name)
+        with warnings.catch_warnings():
+            # Some say on import that a later Python will not have them.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            module = importlib.import_module(module_name)
         for name, value in sorted(vars(module).items()):
             if name.startswith("_") or not (inspect.isbuiltin(value) or inspect.isclass(value)):
                 continue
