@@ -6,6 +6,7 @@ check can read what would have been asked of AWS, and the rehearsal's report say
 
 - ECR: `DescribeImages` of a missing tag is an error, as on AWS; MiniStack answers an empty list,
   and the CDK CLI would believe that the image is published and push nothing.
+- Alarms on metric math, which MiniStack refuses, stand with all but the mathematics.
 - Resource types that MiniStack refuses: `RECORDED` ones are kept; composite alarms and budgets go
   to MiniStack's own services, which have them, only not for CloudFormation.
 - Application Auto Scaling: the calls that read and remove what the stacks recorded.
@@ -38,6 +39,7 @@ PRIVATE_NAMES = (
     (ecr, "_repositories"),
     (lambda_svc, "_proxy_url_for"),
     (cloudwatch, "_composite_alarms"),
+    (cloudwatch, "_put_metric_alarm"),
     (cloudwatch, "_put_composite_alarm"),
     (budgets, "_budgets"),
     (budgets, "_create_budget"),
@@ -88,11 +90,12 @@ def install() -> None:
         _named_repository(service, request) or resource(service, *request)
     )
     if proxy := os.environ.get("REHEARSAL_FUNCTION_PROXY"):
-        lambda_svc._proxy_url_for = lambda config: proxy
+        lambda_svc._proxy_url_for = lambda _config: proxy
     app.SERVICE_HANDLERS["application-autoscaling"] = _application_autoscaling
     handlers = provisioners._RESOURCE_HANDLERS
     for kind in RECORDED:
         _add(handlers, kind, _recorder(kind), _forget)
+    _keep_metric_math(handlers["AWS::CloudWatch::Alarm"])
     _add(handlers, "AWS::CloudWatch::CompositeAlarm", _composite_alarm, _remove_composite_alarm)
     _add(handlers, "AWS::Budgets::Budget", _budget, _remove_budget)
 
@@ -144,17 +147,21 @@ def _recorder(kind: str) -> Callable[[str, Properties, str], Created]:
     def create(logical: str, properties: Properties, stack: str) -> Created:
         name = properties.get(name_property) if name_property else None
         physical = name or _physical_id(kind, properties, f"{stack}-{logical}")
-        records[physical] = {
-            "type": kind,
-            "stack": stack,
-            "logical_id": logical,
-            "properties": copy.deepcopy(properties),
-        }
-        _keep()
+        _record(physical, kind, stack, logical, properties)
         place = {"region": responses.get_region(), "account": responses.get_account_id()}
         return physical, {"Arn": "arn:aws:" + arn.format(name=physical, **place)} if arn else {}
 
     return create
+
+
+def _record(physical: str, kind: str, stack: str, logical: str, properties: Properties) -> None:
+    records[physical] = {
+        "type": kind,
+        "stack": stack,
+        "logical_id": logical,
+        "properties": copy.deepcopy(properties),
+    }
+    _keep()
 
 
 def _physical_id(kind: str, properties: Properties, fallback: str) -> str:
@@ -178,6 +185,35 @@ def _keep() -> None:
     """Writes the records where the rehearsal reads them."""
     if path := os.environ.get("REHEARSAL_RECORDS"):
         pathlib.Path(path).write_text(json.dumps(records, default=str))
+
+
+def _keep_metric_math(handler: dict[str, Any]) -> None:
+    """Lets an alarm on metric math stand, its mathematics kept and never computed."""
+    kind = "AWS::CloudWatch::Alarm"
+    create, update, delete = handler["create"], handler["update"], handler["delete"]
+
+    def created(logical: str, properties: Properties, stack: str) -> Created:
+        if "Metrics" not in properties:
+            return create(logical, properties, stack)
+        name = properties.get("AlarmName") or f"{stack}-{logical}"
+        plain = {key: value for key, value in properties.items() if key != "Metrics"}
+        _refuse(cloudwatch._put_metric_alarm({}, {**plain, "AlarmName": name}, False, True))
+        _record(name, kind, stack, logical, properties)
+        place = f"{responses.get_region()}:{responses.get_account_id()}"
+        return name, {"Arn": f"arn:aws:cloudwatch:{place}:alarm:{name}"}
+
+    def updated(
+        physical: str, old: Properties, new: Properties, stack: str, logical: str
+    ) -> Created:
+        if "Metrics" in new:
+            return created(logical, new, stack)
+        return update(physical, old, new, stack, logical)
+
+    def deleted(physical: str, properties: Properties) -> None:
+        _forget(physical, properties)
+        delete(physical, properties)
+
+    handler.update(create=created, update=updated, delete=deleted)
 
 
 def _composite_alarm(logical: str, properties: Properties, stack: str) -> Created:
