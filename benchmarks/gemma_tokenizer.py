@@ -80,13 +80,18 @@ def gemma_tokenizer(*, tokens: int = FULL_SIZE, files: int = 400) -> bytes:
     control = list(_control_tokens())
     characters = [_SPACE, *map(chr, chain.from_iterable(_SCRIPTS))]
     room = tokens - len(control) - 256
-    # The real one's single characters are about an eighth.
     characters = characters[: room // 4]
-    learned = list(_learned(room - len(characters), characters, files))
-    spare = (f"<unused{number}>" for number in range(99, 99 + room))
-    filled = [next(spare) for _ in range(room - len(characters) - len(learned))]
-    listed = [*control, *(f"<0x{byte:02X}>" for byte in range(256)), *learned, *characters, *filled]
-    vocabulary = {token: number for number, token in enumerate(listed)}
+    reserved = tokens // 43  # the real one has about 6,200
+    bytes_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    known = {*control, *bytes_tokens}
+    learned = [
+        token
+        for token in _learned(room - len(characters) - reserved, characters, files)
+        if token not in known
+    ]
+    first = [*control, *bytes_tokens, *learned, *characters]
+    filled = [f"<unused{number}>" for number in range(99, 99 + tokens - len(first))]
+    vocabulary = {token: number for number, token in enumerate([*first, *filled])}
     added = [*control, *filled]
     return json.dumps(
         {
@@ -151,9 +156,9 @@ def _learned(count: int, characters: list[str], files: int) -> Iterator[str]:
             for start in range(len(word)):
                 for stop in range(start + 2, min(start + _LONGEST, len(word)) + 1):
                     substrings[word[start:stop]] += times
-    # Half of the tokens: each has several merges, and a pair of Chinese characters has one.
+    # Not all of the tokens: each has several merges, and a pair of Chinese characters has one.
     common = sorted(substrings, key=lambda token: (-substrings[token], len(token), token))
-    common = common[: min(count, max(count // 2, 1000))]
+    common = common[: min(count, max(count * 5 // 16, 1000))]
     yield from common
     chinese = [character for character in characters if "\u4e00" <= character < "\u9fff"]
     pairs = map("".join, product(chinese[:600], repeat=2))

@@ -41,12 +41,15 @@ def check_parts(document: Json) -> None:
     post = document.get("post_processor")
     if post is not None and post.get("type") not in _POST_PROCESSORS:
         _refuse("post_processor", post.get("type"))
-    for token in document.get("added_tokens") or []:
+    added = document.get("added_tokens") or []
+    for token in added:
         _only_keys(token, _ADDED_TOKEN, "an added token")
         if token.get("single_word"):
             _refuse("an added token with", "single_word")
-        if (token.get("lstrip") or token.get("rstrip")) and token["content"][:1].isspace():
-            _refuse("an added token that strips white space and begins with", "white space")
+    # What was stripped after a token would be matched once more, as another one.
+    strips = any(token.get("rstrip") for token in added)
+    if strips and any(token["content"][:1].isspace() for token in added):
+        _refuse("an added token with rstrip beside one that", "begins with white space")
 
 
 def check_wordpiece(document: Json) -> None:

@@ -145,7 +145,7 @@ def _wordpiece_sections(document: Json) -> dict[str, bytes]:
         **character_sections(
             clean_text=normalizer["clean_text"],
             handle_chinese_chars=normalizer["handle_chinese_chars"],
-            strip_accents=normalizer["strip_accents"],
+            strip_accents=normalizer.get("strip_accents"),
             lowercase=normalizer["lowercase"],
         ),
     }

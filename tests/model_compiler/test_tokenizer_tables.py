@@ -127,6 +127,15 @@ NOT_COVERED_BY_WORDPIECE = {
         set_option("added_tokens", 4, "normalized", to=True),
         "added token with normalized",
     ),
+    "stripped white space that is a token": (
+        lambda document: (
+            document["added_tokens"][3].update(rstrip=True),
+            document["added_tokens"].append(
+                dict(document["added_tokens"][4], content="\n", id=len(document["model"]["vocab"]))
+            ),
+        ),
+        "rstrip beside one that begins with white space",
+    ),
     "unknown option": (set_option("model", "max_words", to=1), "unknown max_words"),
     "token unknown to the vocabulary": (
         set_option("model", "unk_token", to="<unk>"),

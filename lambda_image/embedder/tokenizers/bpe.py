@@ -18,7 +18,6 @@ Sections besides those of `vocabulary` and `added_tokens` (`added` are matched i
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from pathlib import Path
 from zlib import crc32
@@ -37,12 +36,13 @@ _WORDS = 1 << 14
 _PAIRS = 1 << 15
 _CHARACTERS = 1 << 15
 #: Up to this many tokens, looking for the best merge each time is faster than keeping a heap.
-_SHORT = 24
+_SHORT = 40
 #: Characters; Gemma's longest has 16 but for runs of one character, which have 31.
 _LONGEST_TOKEN = 32
 _NO_MERGE = 1 << 60
 _MERGED = (1 << 20) - 1
 _VALUE = (1 << 40) - 1
+_PLACE = (1 << 32) - 1
 _U32_SHIFT = BLOCK_SHIFT - 2
 _U64_SHIFT = BLOCK_SHIFT - 3
 
@@ -224,18 +224,22 @@ def _merge_few(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
 
 def _merge_many(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
     """Merge a long list in n log n steps: a heap of merges, and links over what is merged away."""
+    # Imported here: most texts have no such list, and no cold start should wait for it.
+    from heapq import heapify, heappop, heappush  # noqa: PLC0415
+
     size = len(ids)
     after = list(range(1, size + 1))
     before = list(range(-1, size - 1))
-    # Rank first, then the place; what was pushed before its tokens changed is told by its merge.
+    # Rank first, then place, in one number; the merge tells what has changed since it was pushed.
     heap = []
-    for at in range(size - 1):
-        merge = pairs[ids[at] << 20 | ids[at + 1]]
+    for at, pair in enumerate(pairwise(ids)):
+        merge = pairs[pair[0] << 20 | pair[1]]
         if merge != _NO_MERGE:
-            heap.append((merge, at))
+            heap.append(merge << 32 | at)
     heapify(heap)
     while heap:
-        merge, at = heappop(heap)
+        entry = heappop(heap)
+        merge, at = entry >> 32, entry & _PLACE
         right = after[at]
         if ids[at] < 0 or right == size or pairs[ids[at] << 20 | ids[right]] != merge:
             continue
@@ -246,10 +250,10 @@ def _merge_many(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
             before[following] = at
             new = pairs[merged << 20 | ids[following]]
             if new != _NO_MERGE:
-                heappush(heap, (new, at))
+                heappush(heap, new << 32 | at)
         previous = before[at]
         if previous >= 0:
             new = pairs[ids[previous] << 20 | merged]
             if new != _NO_MERGE:
-                heappush(heap, (new, previous))
+                heappush(heap, new << 32 | previous)
     return tuple(token_id for token_id in ids if token_id >= 0)

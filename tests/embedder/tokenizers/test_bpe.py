@@ -68,7 +68,7 @@ def test_long_runs_take_the_librarys_merges(gemma: Both) -> None:
     texts = [
         piece * times
         for piece in ("a", "in", "the", " ", "ab ", "\n", "<", "<b", "▁", "東", "é", "e\u0301")
-        for times in (23, 24, 25, 47, 48, 49, 333, 4001)
+        for times in (7, 39, 40, 41, 47, 48, 49, 333, 4001)
     ]
     assert gemma.differing(texts) == []
 

@@ -1,0 +1,178 @@
+"""The fast tokenizers against `tokenizers`: loading, first texts, warm texts, hard texts.
+
+`python -m benchmarks.tokenizer_speed` takes MiniLM's WordPiece and a stand-in for Gemma's BPE of
+full size. Times are of the CPU, the smallest of several rounds in which both take turns. Loading is
+measured in fresh processes, which have imported what the embedder has anyway (numpy, ONNX Runtime).
+"""
+
+import argparse
+import base64
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import tokenizers
+
+from benchmarks.gemma_tokenizer import gemma_tokenizer
+from embedder.tokenizers import Tokenizer, load
+from model_compiler.source import find_source
+from model_compiler.tokenizer_tables import build
+
+__all__ = ["main"]
+
+ROUNDS = 7
+ENGLISH = (
+    "the quick brown fox jumps over the lazy dog and runs through the forest at night while "
+    "embedding models serve requests quickly"
+)
+CHINESE = "人工智能是计算机科学的一个分支，它企图了解智能的实质，并生产出一种新的智能机器。"
+#: In a process of its own: kind, folder and file of a tokenizer, and a text, to numbers.
+LOAD = """
+import sys, time
+import numpy, onnxruntime, orjson, embedder.artifact
+from pathlib import Path
+from types import SimpleNamespace
+
+def memory():
+    lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return [int(lines[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile")]
+
+before, started = memory(), time.process_time()
+from embedder.tokenizers import load
+tokenizer = load(SimpleNamespace(kind=sys.argv[1], file=sys.argv[3]), Path(sys.argv[2]))
+loaded, after = time.process_time(), memory()
+tokenizer.encode(sys.argv[4])
+encoded, last = time.process_time(), memory()
+print(1e3 * (loaded - started), after[0] - before[0], 1e3 * (encoded - loaded), last[1] - before[1])
+"""
+
+
+class Speed(NamedTuple):
+    """Microseconds of CPU for one text."""
+
+    text: str
+    characters: int
+    tokens: int
+    #: Words known from texts before.
+    warm: float
+    #: Every word for the first time.
+    cold: float
+    library: float
+
+
+def main() -> None:
+    """Measure, print, and write JSON where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="a file to write the numbers to")
+    arguments = parser.parse_args()
+    results = {}
+    for name, data in _tokenizers():
+        with tempfile.TemporaryDirectory() as folder:
+            tables = build(data)
+            (Path(folder) / tables.file).write_bytes(tables.data)
+            (Path(folder) / "tokenizer.json").write_bytes(data)
+            print(f"\n{name}: {tables.kind}, {len(tables.data) / 1e6:.1f} MB")
+            loads = {kind: _load(kind, folder) for kind in (tables.kind, "tokenizers")}
+            speeds = list(_speeds(load(tables, Path(folder)), Path(folder) / "tokenizer.json"))
+        for kind, numbers in loads.items():
+            print(
+                f"  {kind:<11} load {numbers[0]:8.1f} ms, {numbers[1]:6.1f} MB of its own, "
+                f"first text {numbers[2]:5.1f} ms, {numbers[3]:5.1f} MB of the file mapped"
+            )
+        print(
+            f"  {'text':<18}{'characters':>10}{'tokens':>8}{'warm µs':>11}{'cold µs':>11}", end=""
+        )
+        print(f"{'library µs':>12}{'warm':>8}{'cold':>8}")
+        for speed in speeds:
+            print(
+                f"  {speed.text:<18}{speed.characters:>10}{speed.tokens:>8}{speed.warm:>11.1f}"
+                f"{speed.cold:>11.1f}{speed.library:>12.1f}{speed.warm / speed.library:>7.2f}×"
+                f"{speed.cold / speed.library:>7.2f}×"
+            )
+        results[name] = {"load": loads, "speed": [speed._asdict() for speed in speeds]}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def _tokenizers() -> Iterator[tuple[str, bytes]]:
+    folder = find_source("all-MiniLM-L6-v2").folder
+    yield "all-MiniLM-L6-v2", (folder / "tokenizer.json").read_bytes()
+    yield "Gemma's kind, 262,144 tokens", gemma_tokenizer()
+
+
+def _load(kind: str, folder: str) -> list[float]:
+    file = "tokenizer.json" if kind == "tokenizers" else "tokenizer.bin"
+    runs = [
+        subprocess.run(  # noqa: S603 -- this Python and a program of ours
+            [sys.executable, "-c", LOAD, kind, folder, file, ENGLISH],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for _ in range(3)
+    ]
+    columns = zip(*(map(float, run.split()) for run in runs), strict=True)
+    return [statistics.median(column) for column in columns]
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    generator = random.Random(0)  # noqa: S311 -- not a secret
+    code = Path(json.__file__).read_text(encoding="utf-8")
+    yield "8 words", " ".join(ENGLISH.split()[:8])
+    yield "English", ENGLISH
+    yield "English ×16", ". ".join([ENGLISH] * 16)
+    yield "code", code[:8000]
+    yield "Chinese", CHINESE
+    yield "accents and emoji", "Ünïcödé naïve café — “quotes” 東京 😀 Москва. " * 4
+    yield "base64, no space", base64.b64encode(generator.randbytes(15_000)).decode()
+    yield "one letter", "a" * 20_000
+    yield "spaces", " " * 20_000
+    yield "angle brackets", "<" * 20_000
+
+
+def _speeds(fast: Tokenizer, file: Path) -> Iterator[Speed]:
+    library = tokenizers.Tokenizer.from_file(str(file))
+    library.no_truncation()
+    library.no_padding()
+    memos = [memo for memo in vars(fast).values() if type(memo).__name__.endswith("Memo")]
+
+    def forget() -> None:
+        for memo in memos:
+            memo.clear()
+
+    for name, text in _texts():
+        tokens = len(fast.encode(text))
+        warm, cold, slow = [], [], []
+        for _ in range(ROUNDS):
+            warm.append(_microseconds(lambda: fast.encode(text), len(text)))  # noqa: B023
+            slow.append(
+                _microseconds(
+                    lambda: library.encode(text, add_special_tokens=False).ids,  # noqa: B023
+                    len(text),
+                )
+            )
+            forget()
+            started = time.process_time_ns()
+            fast.encode(text)
+            cold.append((time.process_time_ns() - started) / 1e3)
+            fast.encode(text)
+        yield Speed(name, len(text), tokens, min(warm), min(cold), min(slow))
+
+
+def _microseconds(call: Callable[[], object], size: int) -> float:
+    times = max(1, 20_000 // size)
+    started = time.process_time_ns()
+    for _ in range(times):
+        call()
+    return (time.process_time_ns() - started) / times / 1e3
+
+
+if __name__ == "__main__":
+    main()
