@@ -3,7 +3,6 @@
 import time
 from array import array
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +21,9 @@ from embedder.session import Session
 from embedder.tokenizers import Tokenizer, load
 
 __all__ = ["Engine", "Runs", "truncate_vectors"]
+
+#: Bytes of a token id while it waits to be run.
+_ID_BYTES = array("i").itemsize
 
 
 class Runs(Protocol):
@@ -137,28 +139,24 @@ class Engine:
         started = time.perf_counter()
         sequences, characters = self.encoder.encode(request)
         tokenized = time.perf_counter()
-        keys = [_key(ids) for ids in sequences]
-        vectors: dict[bytes, npt.NDArray[np.float32]] = {}
-        missing: dict[bytes, Sequence[int]] = {}
-        for key, ids in dict(zip(keys, sequences, strict=True)).items():
-            kept = self.cache.get(key)
-            if kept is None:
-                missing[key] = ids
-            else:
-                vectors[key] = kept
-        hits = len(vectors)
-        runs, computed = self._run(missing, vectors, request.deadline)
-        used = sum(map(len, missing.values()))
-        stacked = np.stack([vectors[key] for key in keys])
+        # Each input's ids as bytes, int32; equal ones share a place among the distinct.
+        packed = [array("i", ids).tobytes() for ids in sequences]
+        places: dict[bytes, int] = {}
+        order = [places.setdefault(ids, len(places)) for ids in packed]
+        whole, missing = self._recall(list(places))
+        runs, computed = self._run(whole, missing, request.deadline)
+        used = sum(map(len, missing.values())) // _ID_BYTES
+        if len(places) < len(order):
+            whole = whole[order]
         dimension = request.dimension or self.limits.dimension
         return Embeddings(
-            vectors=truncate_vectors(stacked, dimension, normalize=request.normalize),
+            vectors=truncate_vectors(whole, dimension, normalize=request.normalize),
             tokens=[len(ids) for ids in sequences],
             vector_space=self.vector_space(dimension, normalize=request.normalize),
             timings=Timings(tokenized - started, time.perf_counter() - tokenized),
             characters=characters,
-            cache_hits=hits,
-            repeats=len(keys) - len(set(keys)),
+            cache_hits=len(places) - len(missing),
+            repeats=len(order) - len(places),
             runs=runs,
             padding_tokens=computed - used,
             computed_tokens=computed,
@@ -176,29 +174,49 @@ class Engine:
         self.embed(["warm"], truncate="right")
         self.cache.clear()
 
+    def _recall(self, distinct: list[bytes]) -> tuple[npt.NDArray[np.float32], dict[int, bytes]]:
+        """Make room for the distinct inputs' vectors, and fill in those that the cache has.
+
+        Returns:
+            Float32 [distinct inputs, full dimension], and the ids of the rows that are to be filled.
+        """
+        whole = np.empty((len(distinct), self.limits.dimension), dtype=np.float32)
+        missing = {}
+        for place, ids in enumerate(distinct):
+            kept = self.cache.get(ids)
+            if kept is None:
+                missing[place] = ids
+            else:
+                whole[place] = kept
+        return whole, missing
+
     def _run(
         self,
-        missing: dict[bytes, Sequence[int]],
-        vectors: dict[bytes, npt.NDArray[np.float32]],
+        whole: npt.NDArray[np.float32],
+        missing: dict[int, bytes],
         deadline: float | None,
     ) -> tuple[list[int], int]:
-        """Embed what is missing into `vectors`; return each run's size and all computed tokens."""
-        keys = list(missing)
-        sequences = list(missing.values())
-        runs = plan([len(ids) for ids in sequences])
+        """Embed what is missing into `whole`; return each run's size and all computed tokens."""
+        places = np.array(list(missing), dtype=np.int64)
+        inputs = list(missing.values())
+        lengths = [len(ids) // _ID_BYTES for ids in inputs]
+        runs = plan(lengths, limit=self.limits.max_tokens)
         computed = 0
         for run in runs:
-            longest = len(sequences[run[0]])
-            size = len(run) * longest
+            size = len(run.positions) * run.tokens
             computed += size
             self._check_time(size, deadline)
             began = time.monotonic()
-            rows = self._infer([sequences[position] for position in run], longest)
+            rows = self._infer(
+                b"".join([inputs[position] for position in run.positions]),
+                [lengths[position] for position in run.positions],
+                run.tokens,
+            )
             self._pace = (time.monotonic() - began) / size
-            for position, row in zip(run, rows, strict=True):
-                vectors[keys[position]] = row
-                self.cache.put(keys[position], row)
-        return [len(run) for run in runs], computed
+            whole[places[run.positions]] = rows
+            for position, row in zip(run.positions, rows, strict=True):
+                self.cache.put(inputs[position], row)
+        return [len(run.positions) for run in runs], computed
 
     def _check_time(self, tokens: int, deadline: float | None) -> None:
         if deadline is None:
@@ -210,14 +228,13 @@ class Engine:
                 "function's timeout; send fewer or shorter texts in one request."
             )
 
-    def _infer(self, sequences: list[Sequence[int]], longest: int) -> npt.NDArray[np.float32]:
-        input_ids = np.zeros((len(sequences), longest), dtype=np.int64)
-        attention_mask = np.zeros((len(sequences), longest), dtype=np.int64)
-        for row, ids in enumerate(sequences):
-            input_ids[row, : len(ids)] = ids
-            attention_mask[row, : len(ids)] = 1
+    def _infer(self, ids: bytes, lengths: list[int], tokens: int) -> npt.NDArray[np.float32]:
+        """Run inputs whose ids stand one after the other, padded to `tokens`."""
+        filled = np.arange(tokens) < np.array(lengths)[:, None]
+        input_ids = np.zeros(filled.shape, dtype=np.int64)
+        input_ids[filled] = np.frombuffer(ids, dtype=np.int32)
         try:
-            vectors = self._session.run(input_ids, attention_mask)
+            vectors = self._session.run(input_ids, filled.astype(np.int64))
         except Exception as error:  # ONNX Runtime's classes have no common base.
             raise InferenceError from error
         if not np.isfinite(vectors).all():
@@ -248,7 +265,3 @@ def truncate_vectors(
         # A row of zeros has no direction to keep.
         cut /= np.maximum(lengths, np.finfo(np.float32).tiny)
     return cut
-
-
-def _key(ids: Sequence[int]) -> bytes:
-    return blake2b(array("i", ids).tobytes(), digest_size=16).digest()

@@ -11,15 +11,17 @@ import ctypes
 
 __all__ = ["back_heap_with_large_pages"]
 
+_PAGE = 2 << 20
 # Of glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
 #: The largest that glibc allows on every version; each weight of a layer is smaller.
 _FROM_HEAP = 32 << 20
+#: mallopt takes an int.
+_LARGEST = (1 << 31) - _PAGE
 #: Of Linux's mman.h.
 _MADV_HUGEPAGE = 14
-_PAGE = 2 << 20
 
 
 def back_heap_with_large_pages(size: int) -> bool:
@@ -43,6 +45,7 @@ def back_heap_with_large_pages(size: int) -> bool:
     malloc.argtypes, free.argtypes = [ctypes.c_size_t], [ctypes.c_void_p]
     sbrk.argtypes = [ctypes.c_ssize_t]
     madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    size = min(size, _LARGEST)
     for name, value in (
         (_M_MMAP_THRESHOLD, _FROM_HEAP),
         (_M_TRIM_THRESHOLD, size),  # or it would give the new space back at once
@@ -51,8 +54,10 @@ def back_heap_with_large_pages(size: int) -> bool:
         if not mallopt(name, value):
             return False
     start = malloc(_PAGE)  # the heap grows by this and the padding
+    if start is None:
+        return False
     free(start)
     mallopt(_M_TOP_PAD, _PAGE)
     end = sbrk(0)
     start = -(-start // _PAGE) * _PAGE
-    return end > start and madvise(start, end - start, _MADV_HUGEPAGE) == 0
+    return bool(end > start and madvise(start, end - start, _MADV_HUGEPAGE) == 0)

@@ -1,11 +1,15 @@
 """The artifact's graph, loaded into ONNX Runtime and run: token ids in, embeddings out."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
 from embedder.artifact import Artifact
 from embedder.errors import ArtifactError
+from embedder.large_pages import back_heap_with_large_pages
 
 __all__ = ["Session"]
 
@@ -33,10 +37,14 @@ class Session:
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        # Planning which tensors may share memory takes time that grows faster than the graph: 440
+        # of 530 ms for 1,400 nodes. The arena shares as much at run time, at no cost.
+        options.enable_mem_reuse = False
         # Errors only: a warning per cold start would fill the log with what nobody can act on.
         options.log_severity_level = 3
         # A spinning thread steals from what shares its core: four times slower when busy.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        _prepare(artifact.graph_path)
         try:
             self._session = onnxruntime.InferenceSession(
                 str(artifact.graph_path), options, providers=["CPUExecutionProvider"]
@@ -70,3 +78,19 @@ class Session:
         feed = {"input_ids": input_ids, "attention_mask": attention_mask}
         (embeddings,) = self._session.run(self._outputs, feed)
         return embeddings  # type: ignore[no-any-return]
+
+
+def _prepare(graph_path: Path) -> None:
+    """Have the weights read while ONNX Runtime still reads the graph, and room for them."""
+    weights = graph_path.with_name(f"{graph_path.name}.data")
+    try:
+        file = os.open(weights, os.O_RDONLY)
+    except FileNotFoundError:  # an export that keeps them in the graph
+        return
+    try:
+        size = os.fstat(file).st_size
+        if hasattr(os, "posix_fadvise"):  # Linux
+            os.posix_fadvise(file, 0, size, os.POSIX_FADV_WILLNEED)
+    finally:
+        os.close(file)
+    back_heap_with_large_pages(size)

@@ -3,39 +3,56 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedder.planning import plan
+from embedder.planning import padded_length, plan
 
-LENGTHS = st.lists(st.integers(1, 300), max_size=60)
+LIMIT = 300
+LENGTHS = st.lists(st.integers(1, LIMIT), max_size=60)
 
 
-@given(LENGTHS, st.integers(1, 1000), st.integers(0, 100))
-def test_every_input_stands_in_exactly_one_run(lengths: list[int], budget: int, cost: int) -> None:
+@given(LENGTHS, st.integers(1, 1000))
+def test_every_input_stands_in_exactly_one_run(lengths: list[int], budget: int) -> None:
     """Nothing is lost and nothing is embedded twice."""
-    runs = plan(lengths, budget=budget, run_cost=cost)
-    assert sorted(position for run in runs for position in run) == list(range(len(lengths)))
+    runs = plan(lengths, limit=LIMIT, budget=budget)
+    assert sorted(position for run in runs for position in run.positions) == list(
+        range(len(lengths))
+    )
 
 
-@given(LENGTHS, st.integers(1, 1000), st.integers(0, 100))
-def test_a_run_keeps_to_its_bounds(lengths: list[int], budget: int, cost: int) -> None:
-    """A run of more than one is within the budget, and pads no more than a run costs."""
-    for run in plan(lengths, budget=budget, run_cost=cost):
-        longest = lengths[run[0]]
-        sizes = [lengths[position] for position in run]
-        assert longest == max(sizes)
-        assert len(run) == 1 or longest * len(run) <= budget
-        assert longest * len(run) - sum(sizes) <= cost
+@given(LENGTHS, st.integers(1, 1000))
+def test_a_run_of_several_is_within_the_budget(lengths: list[int], budget: int) -> None:
+    """What is computed at once lies in memory at once."""
+    runs = plan(lengths, limit=LIMIT, budget=budget)
+    assert all(len(run.positions) == 1 or len(run.positions) * run.tokens <= budget for run in runs)
 
 
-def test_equal_lengths_share_runs_without_padding() -> None:
-    """A hundred texts of 8 tokens fill runs up to the budget."""
-    assert [len(run) for run in plan([8] * 100, budget=256, run_cost=0)] == [32, 32, 32, 4]
+@given(LENGTHS, st.integers(1, 1000))
+def test_an_inputs_padding_hangs_on_its_own_length(lengths: list[int], budget: int) -> None:
+    """So its vector is the same in any company."""
+    for run in plan(lengths, limit=LIMIT, budget=budget):
+        assert {padded_length(lengths[position], LIMIT) for position in run.positions} == {
+            run.tokens
+        }
+
+
+@given(st.integers(1, 2048), st.integers(1, 2048))
+def test_padding_is_little_and_never_over_the_limit(length: int, over: int) -> None:
+    """At most 3 tokens up to 64, 7 up to 256, none above."""
+    limit = length + over
+    padding = padded_length(length, limit) - length
+    assert 0 <= padding <= min(over, 3 if length <= 64 else 7 if length <= 256 else 0)
+
+
+def test_inputs_of_one_length_are_spread_evenly() -> None:
+    """A hundred texts of 8 tokens at 32 a run are four runs of 25, not three full and a rest."""
+    runs = plan([8] * 100, limit=LIMIT, budget=256)
+    assert [len(run.positions) for run in runs] == [25, 25, 25, 25]
 
 
 def test_unlike_lengths_are_kept_apart() -> None:
-    """One long text does not pad the short ones: that would cost more than another run."""
-    assert plan([5, 250, 5, 6]) == [[1], [3, 0, 2]]
+    """One long text does not pad the short ones."""
+    assert plan([5, 250, 5, 6], limit=LIMIT) == [([1], 256), ([0, 2, 3], 8)]
 
 
 def test_nothing_needs_no_run() -> None:
     """All inputs may have come from the cache."""
-    assert plan([]) == []
+    assert plan([], limit=LIMIT) == []

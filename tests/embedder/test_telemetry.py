@@ -62,7 +62,7 @@ def test_a_request_leaves_a_line_of_log(told: Service, capsys: pytest.CaptureFix
         "runs": 1,
         "cacheHits": 1,
         "repeats": 1,
-        "paddingWaste": 0.0,
+        "paddingWaste": 37.5,
     }
 
 

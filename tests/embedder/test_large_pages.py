@@ -1,0 +1,32 @@
+"""Large pages under the weights, asked for in a process of its own: they stay for its life."""
+
+import subprocess
+import sys
+
+import pytest
+
+# What the heap takes afterwards is what is written to, not what was asked for.
+PROGRAM = """
+import ctypes, sys
+from embedder.large_pages import back_heap_with_large_pages
+taken = back_heap_with_large_pages(int(sys.argv[1]))
+malloc = ctypes.CDLL(None).malloc
+malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+for _ in range(16):
+    ctypes.memset(malloc(1 << 20), 7, 1 << 20)
+status = dict(line.split(":") for line in open("/proc/self/status"))
+print(taken, status["RssAnon"].split()[0])
+"""
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@linux
+@pytest.mark.parametrize("size", [100 << 20, 100 << 30])
+def test_asking_takes_no_memory(size: int) -> None:
+    """The process holds its 16 MB and a little more, however much was asked for."""
+    command = [sys.executable, "-c", PROGRAM, str(size)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    taken, anonymous = answer.split()
+    assert taken in {"True", "False"}
+    assert int(anonymous) < 48 << 10
