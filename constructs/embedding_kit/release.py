@@ -71,7 +71,8 @@ class CheckedRelease(Construct):
         )
         # The alias names the group in its update policy, but nothing there names the role's policy:
         # CodeDeploy must be allowed to do its work before the alias moves.
-        alias.node.add_dependency(role)
+        if alias.node.default_child:
+            alias.node.default_child.node.add_dependency(role)
 
     def _make_check(
         self, alias: lambda_.Alias, model: Model, release: Release

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import Acknowledgment, RemovalPolicy, Stack, Validations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
@@ -61,4 +61,11 @@ class NoticeTopic(Construct):
             )
         )
         for email in emails:
-            self.topic.add_subscription(subscriptions.EmailSubscription(email))
+            subscription = self.topic.add_subscription(subscriptions.EmailSubscription(email))
+            Validations.of(subscription).acknowledge(
+                Acknowledgment(
+                    id="Serverless-SNSRedrivePolicy",
+                    reason="SNS hands a mail to the mail system, and takes no queue for what that "
+                    "does not deliver.",
+                )
+            )

@@ -1,0 +1,140 @@
+"""The environments and the variants of each switch, synthesized once."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# jsii starts the first `node` of the PATH; the environment's own needs no page of warnings.
+os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
+
+from aws_cdk import App
+
+from embedding_kit.environment import Environment, load_environment
+from embedding_kit.settings import (
+    AlarmSettings,
+    AliasExperiment,
+    AllAtOnce,
+    Budget,
+    Callers,
+    Canary,
+    FunctionSettings,
+    Linear,
+    Provisioned,
+    ScheduledCapacity,
+    SnapStart,
+    WeightedExperiment,
+)
+from stacks.environment_stacks import EnvironmentStacks
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: What each switch of an environment's file is turned to, one at a time, from dev on.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "snapstart": {"cold_start": SnapStart()},
+    "provisioned": {
+        "cold_start": Provisioned(
+            minimum=2,
+            maximum=10,
+            schedule=(
+                ScheduledCapacity(
+                    name="workday",
+                    at="cron(0 8 ? * MON-FRI *)",
+                    time_zone="Europe/Berlin",
+                    minimum=5,
+                    maximum=20,
+                ),
+            ),
+        )
+    },
+    "canary": {"release": Canary()},
+    "linear": {"release": Linear()},
+    "vector-space-change": {"release": Canary(allow_vector_space_change=True)},
+    "weights": {"experiment": WeightedExperiment(version=12, percent=10.0)},
+    "alias": {"experiment": AliasExperiment(version=12)},
+    "reserved": {"function": FunctionSettings(reserved_concurrency=20)},
+    "callers": {
+        "callers": Callers(
+            roles=("arn:aws:iam::111122223333:role/search",),
+            accounts=("444455556666",),
+            organisation="o-a1b2c3d4e5",
+        )
+    },
+    "told": {
+        "alarms": AlarmSettings(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
+        "budget": Budget(monthly_usd=50.0),
+    },
+    "all-together": {
+        "cold_start": Provisioned(
+            schedule=(ScheduledCapacity(name="night", at="rate(1 day)", maximum=1),)
+        ),
+        "release": AllAtOnce(allow_vector_space_change=True),
+        "experiment": AliasExperiment(version=12),
+        "function": FunctionSettings(
+            reserved_concurrency=20, max_characters=1000, cache_entries=10, threads=1
+        ),
+        "callers": Callers(
+            roles=("arn:aws:iam::111122223333:role/search",),
+            accounts=("444455556666",),
+            organisation="o-a1b2c3d4e5",
+        ),
+        "alarms": AlarmSettings(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
+        "budget": Budget(monthly_usd=50.0),
+        "account": "123456789012",
+        "region": "eu-central-1",
+    },
+    "placed": {"account": "123456789012", "region": "eu-central-1", "tags": {"team": "search"}},
+}
+
+
+@dataclass(frozen=True)
+class Synthesized:
+    """An environment's app before synth, and its templates after it, by the end of their names."""
+
+    app: App
+    templates: dict[str, dict[str, Any]]
+    folder: Path
+
+
+@pytest.fixture(scope="session")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Environment]:
+    """The three environments as they are shipped, with the models' terms accepted, and variants."""
+    folder = tmp_path_factory.mktemp("accepted") / "environments"
+    folder.mkdir()
+    for file in (ROOT / "environments").glob("*.toml"):
+        accepted = file.read_text().replace("# accept_licence", "accept_licence")
+        (folder / file.name).write_text(accepted)
+    shipped = {file.stem: load_environment(file.stem, folder=folder) for file in folder.iterdir()}
+    # Validated as a file would be: a variant that AWS would refuse is no variant.
+    variants = {
+        name: Environment(**{**dict(shipped["dev"]), **changes})
+        for name, changes in VARIANTS.items()
+    }
+    return shipped | variants
+
+
+@pytest.fixture(scope="session")
+def synthesized(environments, tmp_path_factory) -> Callable[[str], Synthesized]:
+    """Synthesize an environment or a variant, once."""
+    made: dict[str, Synthesized] = {}
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+
+    def make(name: str) -> Synthesized:
+        if name not in made:
+            folder = tmp_path_factory.mktemp(f"cdk-{name}")
+            app = App(context=context, analytics_reporting=False, outdir=str(folder))
+            EnvironmentStacks(app, environments[name])
+            templates = {
+                stack.stack_name.rpartition("-")[2].lower(): stack.template
+                for stack in app.synth().stacks
+            }
+            made[name] = Synthesized(app=app, templates=templates, folder=folder)
+        return made[name]
+
+    return make
