@@ -12,7 +12,13 @@ from onnx import TensorProto
 from model_compiler.config_file import HARMLESS, ConfigFile
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.graph import MICROSOFT, GraphBuilder
-from model_compiler.quantization import Precision, embedding, linear, zero_points
+from model_compiler.outliers import (
+    Channels,
+    amplified_channels,
+    linear_with_outliers,
+    strong_inputs,
+)
+from model_compiler.quantization import Precision, embedding, zero_points
 from model_compiler.weights import Weights
 
 __all__ = ["BertConfig", "parse"]
@@ -113,6 +119,8 @@ class _Encoder:
         self._precision = precision
         # A checkpoint saved with a head (for language modelling, say) has BERT one level down.
         self._prefix = weights.prefix(("", "bert."), "embeddings.word_embeddings.weight")
+        self._gains = {name: self._take_gain(name) for name in self._norms()}
+        self._amplified = amplified_channels(self._gains.values())
 
     def build(self) -> str:
         self._zeros = zero_points(self._builder, "input_ids", self._precision)
@@ -162,11 +170,8 @@ class _Encoder:
         size, wide = config.hidden_size, config.intermediate_size
         own, out = f"{name}attention.self.", f"{name}attention.output."
         parts = [f"{own}{part}" for part in ("query", "key", "value")]
-        projected = self._linear(
-            hidden,
-            np.concatenate([self._take(f"{part}.weight", size, size) for part in parts]),
-            f"{name}attention",
-        )
+        weight = np.concatenate([self._take(f"{part}.weight", size, size) for part in parts])
+        projected = self._linear(hidden, weight, f"{name}attention", self._amplified)
         bias = np.concatenate([self._take(f"{part}.bias", size) for part in parts])
         query, key, value = self._builder.node_with_outputs(
             "Split", [projected, self._int64([size] * 3)], [True] * 3, axis=-1
@@ -178,19 +183,16 @@ class _Encoder:
             num_heads=config.heads,
             mask_filter_value=MASKED,
         )
-        attended = self._linear(
-            attended, self._take(f"{out}dense.weight", size, size), f"{name}out"
-        )
+        weight = self._take(f"{out}dense.weight", size, size)
+        attended = self._linear(attended, weight, f"{name}out")
         hidden = self._normalized_sum(
             attended, hidden, f"{out}LayerNorm.", bias=self._take(f"{out}dense.bias", size)
         )
-        widened = self._linear(
-            hidden, self._take(f"{name}intermediate.dense.weight", wide, size), f"{name}up"
-        )
+        weight = self._take(f"{name}intermediate.dense.weight", wide, size)
+        widened = self._linear(hidden, weight, f"{name}up", self._amplified)
         widened = self._activated(widened, f"{name}intermediate.dense.bias")
-        narrowed = self._linear(
-            widened, self._take(f"{name}output.dense.weight", size, wide), f"{name}down"
-        )
+        weight = self._take(f"{name}output.dense.weight", size, wide)
+        narrowed = self._linear(widened, weight, f"{name}down", strong_inputs(weight))
         return self._normalized_sum(
             narrowed,
             hidden,
@@ -209,15 +211,14 @@ class _Encoder:
         return self._builder.node("Relu", [self._builder.node("Add", [value, bias])])
 
     def _normalized_sum(self, value: str, skip: str, name: str, *, bias: Floats | None) -> str:
-        size = self._config.hidden_size
-        # Checkpoints that came from TensorFlow call them gamma and beta.
-        old = f"{self._prefix}{name}gamma" in self._weights
-        gain, shift = ("gamma", "beta") if old else ("weight", "bias")
+        shift = "beta" if self._is_old(name) else "bias"
         inputs = [
             value,
             skip,
-            self._builder.weight(f"{name}weight", self._take(f"{name}{gain}", size)),
-            self._builder.weight(f"{name}bias", self._take(f"{name}{shift}", size)),
+            self._builder.weight(f"{name}weight", self._gains[name]),
+            self._builder.weight(
+                f"{name}bias", self._take(f"{name}{shift}", self._config.hidden_size)
+            ),
         ]
         if bias is not None:
             inputs.append(self._builder.weight(f"{name}dense.bias", bias))
@@ -228,11 +229,28 @@ class _Encoder:
             epsilon=self._config.norm_epsilon,
         )
 
-    def _linear(self, value: str, weight: Floats, name: str) -> str:
-        return linear(
+    def _norms(self) -> list[str]:
+        """Return the names of all normalisations, each with the dot at its end."""
+        layers = [f"encoder.layer.{layer}." for layer in range(self._config.layers)]
+        inner = [f"{layer}{part}" for layer in layers for part in ("attention.output.", "output.")]
+        return [f"{place}LayerNorm." for place in ("embeddings.", *inner)]
+
+    def _take_gain(self, name: str) -> Floats:
+        gain = "gamma" if self._is_old(name) else "weight"
+        return self._take(f"{name}{gain}", self._config.hidden_size)
+
+    def _is_old(self, name: str) -> bool:
+        """Say whether a normalisation has TensorFlow's names, gamma and beta."""
+        return f"{self._prefix}{name}gamma" in self._weights
+
+    def _linear(
+        self, value: str, weight: Floats, name: str, channels: Channels | None = None
+    ) -> str:
+        return linear_with_outliers(
             self._builder,
             value,
             weight,
+            channels,
             name=name,
             precision=self._precision,
             zeros=self._zeros,

@@ -85,8 +85,8 @@ def write_model(
     save_file(bert_tensors(values, seed=seed), folder / "model.safetensors")
     _write_tokenizer(folder, limit=16 if new_files else 512)
     kinds = [("Transformer", ""), ("Pooling", "1_Pooling")]
-    _write_pooling(folder / "1_Pooling", pooling, new_files=new_files)
-    width = HIDDEN * len(pooling)
+    _write_pooling(folder / "1_Pooling", pooling, values["hidden_size"], new_files=new_files)
+    width = values["hidden_size"] * len(pooling)
     for number, traits in enumerate(dense, start=2):
         kinds.append(("Dense", f"{number}_Dense"))
         _write_dense(folder / f"{number}_Dense", width, traits, seed=seed + number)
@@ -229,11 +229,11 @@ def _write_tokenizer(folder: Path, *, limit: int) -> None:
     )
 
 
-def _write_pooling(folder: Path, modes: Sequence[str], *, new_files: bool) -> None:
+def _write_pooling(folder: Path, modes: Sequence[str], width: int, *, new_files: bool) -> None:
     if new_files:
         mode = modes[0] if len(modes) == 1 else list(modes)
         values: dict[str, Any] = {
-            "embedding_dimension": HIDDEN,
+            "embedding_dimension": width,
             "pooling_mode": mode,
             "include_prompt": True,
         }
@@ -247,7 +247,7 @@ def _write_pooling(folder: Path, modes: Sequence[str], *, new_files: bool) -> No
             "lasttoken": "lasttoken",
         }
         values = {
-            "word_embedding_dimension": HIDDEN,
+            "word_embedding_dimension": width,
             **{f"pooling_mode_{key}": mode in modes for mode, key in keys.items()},
         }
     _write(folder / "config.json", values)
