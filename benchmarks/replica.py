@@ -97,13 +97,16 @@ PROMPTS = {
 }
 
 
-def write_replica(folder: Path, shape: Shape = EMBEDDING_GEMMA, *, seed: int = 0) -> Path:
+def write_replica(
+    folder: Path, shape: Shape = EMBEDDING_GEMMA, *, seed: int = 0, word_files: int = 400
+) -> Path:
     """Write the replica's folder unless it is there already, and return it.
 
     Args:
         folder: Where it goes; its parent is made. It appears whole or not at all.
         shape: The sizes; the published model's unless told otherwise.
         seed: Of every random draw.
+        word_files: How many files of the standard library give the tokenizer its words.
     """
     if folder.exists():
         return folder
@@ -112,7 +115,9 @@ def write_replica(folder: Path, shape: Shape = EMBEDDING_GEMMA, *, seed: int = 0
     try:
         _write_weights(unfinished, shape, np.random.RandomState(seed))
         _write_descriptions(unfinished, shape)
-        (unfinished / "tokenizer.json").write_bytes(gemma_tokenizer(tokens=shape.vocabulary))
+        (unfinished / "tokenizer.json").write_bytes(
+            gemma_tokenizer(tokens=shape.vocabulary, files=word_files)
+        )
         unfinished.chmod(0o755)
         unfinished.rename(folder)
     except BaseException:

@@ -112,6 +112,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
         )
     config.require("num_key_value_heads", 1)
     config.require("attention_bias", False, None)
+    config.require("is_encoder_decoder", False, None)
     config.require("attn_logit_softcapping", None)
     config.ignore(HARMLESS | UNUSED)
     config.done()
