@@ -155,7 +155,10 @@ class Encoder:
 
     def _prompt_length(self, prompt: str) -> int:
         if prompt not in self._prompt_lengths:
-            self._prompt_lengths = {prompt: len(self._tokenizer.encode(prompt)) if prompt else 0}
+            # Its last space is a part of the text's first token, for tokenizers that have words
+            # begin with theirs.
+            own = prompt.rstrip()
+            self._prompt_lengths = {prompt: len(self._tokenizer.encode(own)) if own else 0}
         return self._prompt_lengths[prompt]
 
 

@@ -1,5 +1,6 @@
 """Texts to token ids: prompts, limits, truncation, special tokens."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,8 @@ from embedder.encoder import Encoder
 from embedder.engine import Engine
 from embedder.errors import EmptyInputError, InputTooLongError, InvalidFieldError
 from embedder.requests import EmbedRequest, Inputs
-from tests.embedder.small_model import CLS, PROMPTS, SEP, WordTokenizer
+from embedder.tokenizers import Span
+from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
 
 MakeEngine = Callable[..., Engine]
 
@@ -93,6 +95,26 @@ def test_cutting_the_start_leaves_the_prompt(make_engine: MakeEngine) -> None:
     encoder = make_engine(prompts={"query": "query: "}, max_tokens=5).encoder
     cut = encode(encoder, "a b c d", prompt="query", truncate="left")
     assert cut == [CLS, *words("query: c d"), SEP]
+
+
+class GluingTokenizer(WordTokenizer):
+    """One token a word and the space before it, as SentencePiece has them; a last space is one."""
+
+    def spans(self, text: str) -> list[Span]:
+        """Tell where each word stands."""
+        return [
+            Span(3 + sum(map(ord, found[0])) % 900, *found.span())
+            for found in re.finditer(r" ?[^ ]+| +", text)
+        ]
+
+
+def test_cutting_the_start_leaves_no_more_than_the_prompt() -> None:
+    """A space at the prompt's end is the beginning of the text's first word, and goes with it."""
+    manifest = manifest_of(prompts={"query": "query: "}, max_tokens=5)
+    tokenizer = GluingTokenizer()
+    encoder = Engine(manifest, tokenizer, HashSession()).encoder
+    cut = encode(encoder, "a b c d", prompt="query", truncate="left")
+    assert cut == [CLS, *tokenizer.encode("query: c d"), SEP]
 
 
 @pytest.mark.parametrize("prompt_words", [2, 3, 4, 9])
