@@ -1,6 +1,7 @@
 """What BERT's normalisation and splitting make of every character, asked of `tokenizers` itself.
 
-Tables here hold what changes: a character that is not in one stays what it is.
+There are 1,114,112 code points, and most come in pages that stay as they are or vanish: those are
+asked about a page at a time.
 """
 
 from array import array
@@ -35,6 +36,22 @@ class _Mark(NamedTuple):
     stays: bool
 
 
+class _Changes(NamedTuple):
+    """What becomes of the characters that do not stay as they are."""
+
+    texts: dict[str, str]
+    #: First code points of the pages that vanish as a whole; their characters are not in `texts`.
+    gone: set[int]
+    #: First code points of the other pages in which something changes.
+    mixed: set[int]
+
+    def of(self, character: str) -> str:
+        """Return what becomes of any character."""
+        if ord(character) & -_PAGE in self.gone:
+            return ""
+        return self.texts.get(character, character)
+
+
 def character_sections(
     *,
     clean_text: bool,
@@ -50,19 +67,19 @@ def character_sections(
         NotCoveredError: if combining marks behave in a way that the tables cannot say.
     """
     strips = lowercase if strip_accents is None else strip_accents
-    normal = _normalized(
+    normal = _changes(
         normalizers.BertNormalizer(clean_text, handle_chinese_chars, strips, lowercase)
     )
     words = _as_words(normal)
     marks = _marks(normal, clean_text=clean_text) if strips else {}
-    compounds = _compounds(marks, normal) if strips else ()
     stay = {character for character, mark in marks.items() if mark.stays}
-    if any(ord(character) in words for character in stay):
+    if not stay.isdisjoint(words.texts):
         raise NotCoveredError("the fast tokenizers do not cover a combining mark that is no letter")
-    words.update({ord(character): REORDERED + character for character in stay})
-    for code, text in words.items():
+    words.texts.update({character: REORDERED + character for character in stay})
+    words.mixed.update(ord(character) & -_PAGE for character in stay)
+    for character, text in words.texts.items():
         if not text.startswith(REORDERED) and not stay.isdisjoint(text):
-            words[code] = REORDERED + text
+            words.texts[character] = REORDERED + text
     pages, codes, texts = _paged(words)
     return {
         "char_pages": pages,
@@ -71,36 +88,37 @@ def character_sections(
         "marks": array(
             "I", [number for mark, about in marks.items() for number in (ord(mark), *about)]
         ).tobytes(),
-        "compounds": "".join(compounds).encode(),
+        "compounds": "".join(_compounds(marks, normal) if strips else ()).encode(),
         "odd_spaces": "".join(
-            character for character in _PYTHON_SPACES if words.get(ord(character), character) != " "
+            character for character in _PYTHON_SPACES if words.of(character) != " "
         ).encode(),
     }
 
 
-def _pages() -> Iterator[list[str]]:
-    """Give all characters, 256 code points at a time."""
+def _pages() -> Iterator[tuple[int, str]]:
+    """Give all characters, 256 code points at a time, with the first code point."""
     for start in range(0, _CHARACTERS, _PAGE):
         if start not in _SURROGATES:
-            yield [chr(code) for code in range(start, start + _PAGE)]
+            yield start, "".join(map(chr, range(start, start + _PAGE)))
 
 
-def _normalized(normalizer: normalizers.Normalizer) -> dict[int, str]:
-    """Return what the normalizer makes of each character alone, by code point.
+def _changes(normalizer: normalizers.Normalizer) -> _Changes:
+    """Return what the normalizer makes of each character alone.
 
     A lone surrogate is no character, and no valid text has one: it is treated as U+FFFD.
     """
-    changed: dict[int, str] = {}
-    for page in _pages():
-        together = normalizer.normalize_str("".join(page))
+    changes = _Changes({}, set(), set())
+    for start, page in _pages():
+        together = normalizer.normalize_str(page)
         if not together:
-            changed.update(dict.fromkeys(map(ord, page), ""))
-        elif together != "".join(page):
+            changes.gone.add(start)
+        elif together != page:
+            changes.mixed.add(start)
             each = zip(page, _each(normalizer, page), strict=True)
-            changed.update({ord(old): new for old, new in each if new != old})
-    replaced = changed.get(ord(_REPLACEMENT), _REPLACEMENT)
-    changed.update(dict.fromkeys(_SURROGATES, replaced))
-    return changed
+            changes.texts.update({old: new for old, new in each if new != old})
+    replaced = changes.of(_REPLACEMENT)
+    changes.texts.update(dict.fromkeys(map(chr, _SURROGATES), replaced))
+    return changes
 
 
 def _each(normalizer: normalizers.Normalizer, texts: Iterable[str]) -> Iterator[str]:
@@ -117,17 +135,20 @@ def _each(normalizer: normalizers.Normalizer, texts: Iterable[str]) -> Iterator[
             yield from joined.split(_BETWEEN)[1:]
 
 
-def _as_words(normal: Mapping[int, str]) -> dict[int, str]:
+def _as_words(normal: _Changes) -> _Changes:
     """Replace spaces by U+0020 and put spaces around what is split off."""
-    kinds = _split_kinds(sorted({character for text in normal.values() for character in text}))
+    kinds = _split_kinds(sorted({part for text in normal.texts.values() for part in text}))
     words = {
-        code: "".join(kinds.get(character, character) for character in text) if text else ""
-        for code, text in normal.items()
+        character: "".join(kinds.get(part, part) for part in text)
+        for character, text in normal.texts.items()
     }
-    for page in _pages():
-        kept = [character for character in page if ord(character) not in normal]
-        words.update({ord(character): kind for character, kind in _split_kinds(kept).items()})
-    return words
+    for start, page in _pages():
+        if start in normal.mixed:
+            kept = [character for character in page if character not in normal.texts]
+            words.update(_split_kinds(kept))
+        elif start not in normal.gone:
+            words.update(_split_kinds(page))
+    return _Changes(words, normal.gone, {ord(character) & -_PAGE for character in words})
 
 
 def _split_kinds(characters: Sequence[str]) -> dict[str, str]:
@@ -150,37 +171,37 @@ def _split_kinds(characters: Sequence[str]) -> dict[str, str]:
     return kinds
 
 
-def _marks(normal: Mapping[int, str], *, clean_text: bool) -> dict[str, _Mark]:
+def _marks(normal: _Changes, *, clean_text: bool) -> dict[str, _Mark]:
     """Return the marks that are there when the library sorts them.
 
     What cleaning removes is gone before that.
     """
-    cleaned = _normalized(
+    cleaned = _changes(
         normalizers.BertNormalizer(
             clean_text=clean_text, handle_chinese_chars=False, strip_accents=False, lowercase=False
         )
     )
     decomposer = normalizers.NFD()
-    moved = []
+    moved = [_HIGHEST]
     fixed = []
-    for page in _pages():
-        marks = [character for character in page if cleaned.get(ord(character)) != ""]
-        both = "".join(_HIGHEST + character for character in marks)
-        if decomposer.normalize_str(both) != both:
+    for start, page in _pages():
+        if start in cleaned.gone:
+            continue
+        left = "".join(filter(cleaned.of, page)) if start in cleaned.mixed else page
+        between = _HIGHEST.join(["", *left])
+        if decomposer.normalize_str(between) != between:
+            alone = _each(decomposer, left)
+            behind = _each(decomposer, (_HIGHEST + character for character in left))
             moved += [
                 character
-                for character, alone, behind in zip(
-                    marks,
-                    _each(decomposer, marks),
-                    _each(decomposer, (_HIGHEST + character for character in marks)),
-                    strict=True,
-                )
-                if alone == character and behind != _HIGHEST + character
+                for character, decomposed, sorted_ in zip(left, alone, behind, strict=True)
+                if decomposed == character and sorted_ != _HIGHEST + character
             ]
-        fixed += [character for character in marks if normal.get(ord(character)) == ""]
-    places = _places([*moved, _HIGHEST])
+        if start in normal.gone or start in normal.mixed:
+            fixed += [character for character in left if not normal.of(character)]
+    places = _places(moved)
     for mark in places:
-        if normal.get(ord(mark), mark) not in {"", mark}:
+        if normal.of(mark) not in {"", mark}:
             raise NotCoveredError(
                 "the fast tokenizers do not cover a combining mark that becomes another one, "
                 f"U+{ord(mark):04X}"
@@ -188,18 +209,20 @@ def _marks(normal: Mapping[int, str], *, clean_text: bool) -> dict[str, _Mark]:
     return {
         **{mark: _Mark(0, stays=False) for mark in fixed},
         **{
-            mark: _Mark(place, stays=ord(mark) not in normal)
+            mark: _Mark(place, stays=bool(normal.of(mark)))
             for mark, place in sorted(places.items())
         },
     }
 
 
-def _compounds(marks: Mapping[str, _Mark], normal: Mapping[int, str]) -> Iterator[str]:
-    """Give each character that is two stripped marks, followed by the two."""
+def _compounds(marks: Mapping[str, _Mark], normal: _Changes) -> Iterator[str]:
+    """Give each character that is two stripped marks, followed by the two.
+
+    In all of Unicode these are U+0344 and three vowels of Tibetan.
+    """
     decompose = normalizers.NFD().normalize_str
-    for page in _pages():
-        # In all of Unicode these are U+0344 and three vowels of Tibetan.
-        for character in (character for character in page if normal.get(ord(character)) == ""):
+    for character, text in normal.texts.items():
+        if not text and character in marks:
             decomposed = decompose(character)
             if len(decomposed) == 2 and all(mark in marks for mark in decomposed):
                 yield character + decomposed
@@ -223,16 +246,15 @@ def _places(marks: Sequence[str]) -> dict[str, int]:
     }
 
 
-def _paged(texts: Mapping[int, str]) -> tuple[bytes, bytes, bytes]:
+def _paged(words: _Changes) -> tuple[bytes, bytes, bytes]:
     """Return page numbers, pages and pool, as `embedder.tokenizers.characters` reads them."""
     pool = bytearray()
     known: dict[str, int] = {}
 
-    def code_of(code: int) -> int:
-        text = texts.get(code)
+    def code_of(character: str) -> int:
+        text = words.texts.get(character)
         if text is None:
             return 0
-        character = chr(code)
         fixed = {"": 1, " ": 2, f" {character} ": 3}.get(text)
         if fixed is not None:
             return fixed
@@ -242,9 +264,13 @@ def _paged(texts: Mapping[int, str]) -> tuple[bytes, bytes, bytes]:
             pool.extend(utf8)
         return known[text]
 
+    same = bytes(4 * _PAGE)
+    gone = array("I", [1] * _PAGE).tobytes()
     numbers: dict[bytes, int] = {}
     pages = array("H")
     for start in range(0, _CHARACTERS, _PAGE):
-        page = array("I", map(code_of, range(start, start + _PAGE))).tobytes()
+        page = gone if start in words.gone else same
+        if start in words.mixed:
+            page = array("I", map(code_of, map(chr, range(start, start + _PAGE)))).tobytes()
         pages.append(numbers.setdefault(page, len(numbers)))
     return pages.tobytes(), b"".join(numbers), bytes(pool)

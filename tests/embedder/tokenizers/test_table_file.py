@@ -75,12 +75,12 @@ def test_tables_of_the_other_kind_are_refused(minilm: Both) -> None:
 def test_a_changed_byte_is_an_error_or_does_not_matter(
     request: pytest.FixtureRequest, tmp_path: Path, name: str
 ) -> None:
-    """At a thousand places, one after another: the right ids or an error, never wrong ids."""
+    """At hundreds of places, one after another: the right ids or an error, never wrong ids."""
     both: Both = request.getfixturevalue(name)
     right = both.fast.encode(TEXT)
     data = both.path.read_bytes()
     refused = 0
-    for place in range(0, len(data), len(data) // 1000):
+    for place in range(0, len(data), len(data) // 400):
         changed = bytearray(data)
         changed[place] ^= 0x10
         path = written(tmp_path, bytes(changed))
@@ -90,7 +90,7 @@ def test_a_changed_byte_is_an_error_or_does_not_matter(
             refused += 1
         else:
             assert found == right, f"byte {place}"
-    assert refused > 300
+    assert refused > 100
 
 
 def test_a_section_of_another_name_is_refused(tmp_path: Path) -> None:
