@@ -1,0 +1,52 @@
+"""The monthly budget."""
+
+import pytest
+from aws_cdk.assertions import Template
+
+from embedding_kit import Budget, CostBudget, NoticeTopic
+
+
+@pytest.fixture(scope="session")
+def budget(synthesize) -> dict:
+    def build(stack):
+        topic = NoticeTopic(stack, "Notices").topic
+        CostBudget(
+            stack,
+            "Budget",
+            settings=Budget(monthly_usd=50.0),
+            tag=("EmbeddingKit", "dev"),
+            topic=topic,
+        )
+
+    template: Template = synthesize(build)
+    (found,) = template.find_resources("AWS::Budgets::Budget").values()
+    return found["Properties"]
+
+
+def test_the_months_money_is_that_of_the_tag(budget):
+    """Only what carries the environment's cost-allocation tag counts."""
+    assert budget["Budget"] == {
+        "BudgetType": "COST",
+        "TimeUnit": "MONTHLY",
+        "BudgetLimit": {"Amount": 50, "Unit": "USD"},
+        "CostFilters": {"TagKeyValue": ["user:EmbeddingKit$dev"]},
+    }
+
+
+def test_it_tells_at_50_80_and_100_percent_and_when_all_is_forecast(budget):
+    """Four notices: three of what was spent, one of what will be."""
+    told = [
+        (notice["Notification"]["NotificationType"], notice["Notification"]["Threshold"])
+        for notice in budget["NotificationsWithSubscribers"]
+    ]
+    assert told == [("ACTUAL", 50), ("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100)]
+
+
+def test_every_notice_goes_to_the_topic(budget):
+    """The topic is the one place to subscribe to."""
+    kinds = {
+        subscriber["SubscriptionType"]
+        for notice in budget["NotificationsWithSubscribers"]
+        for subscriber in notice["Subscribers"]
+    }
+    assert kinds == {"SNS"}

@@ -1,0 +1,143 @@
+"""The image's recipe: what goes into its identity, and what does not."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_lambda as lambda_
+
+from embedding_kit import Model, image
+from embedding_kit.image import image_code, image_folder
+
+
+@pytest.fixture
+def docker_image(tmp_path):
+    """Synthesize a function of a model's image; return hash and source, as the CLI gets them."""
+    count = 0
+
+    def build(model: Model) -> tuple[str, dict]:
+        nonlocal count
+        count += 1
+        out = tmp_path / f"out{count}"
+        app = App(outdir=str(out))
+        lambda_.DockerImageFunction(Stack(app, "Stack"), "Function", code=image_code(model))
+        app.synth()
+        images = json.loads((out / "Stack.assets.json").read_text())["dockerImages"]
+        ((name, found),) = images.items()
+        return name, found["source"]
+
+    return build
+
+
+@pytest.fixture
+def model_folder(tmp_path) -> Path:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "modules.json").write_text("[]")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+def test_the_model_is_a_build_argument(docker_image):
+    """Another model is another image of the same Dockerfile."""
+    _, source = docker_image(
+        Model(name="google/embeddinggemma-300m", precision="fp32", accept_licence="gemma")
+    )
+    assert source["dockerBuildArgs"] == {
+        "MODEL": "google/embeddinggemma-300m",
+        "PRECISION": "fp32",
+        "ACCEPT_LICENCE": "gemma",
+    }
+    assert source["platform"] == "linux/arm64"
+
+
+def test_the_hubs_token_is_a_secret_by_its_variables_name(docker_image, monkeypatch):
+    """Synth does not read the token; the build gets it as a secret, and no layer holds it."""
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    _, source = docker_image(Model(name="mine/gated", hub_token_variable="HF_TOKEN"))
+    assert source["dockerBuildSecrets"] == {"hub_token": "env=HF_TOKEN"}
+    assert "hf_secret" not in json.dumps(source)
+
+
+def test_a_model_of_your_own_is_a_build_context(docker_image, model_folder):
+    """A fine-tune is compiled from its folder, wherever that lies."""
+    _, source = docker_image(Model(name="mine/tuned", folder=model_folder))
+    assert source["dockerBuildContexts"] == {"folder": str(model_folder)}
+    assert source["dockerBuildArgs"]["MODEL"] == "mine/tuned"
+
+
+def test_what_the_models_folder_holds_makes_the_image(docker_image, model_folder, tmp_path):
+    """Other weights are another image; the same ones in another place are not."""
+    before, _ = docker_image(Model(name="mine/tuned", folder=model_folder))
+    moved = tmp_path / "moved"
+    shutil.copytree(model_folder, moved)
+    assert docker_image(Model(name="mine/tuned", folder=moved))[0] == before
+    (moved / "model.safetensors").write_bytes(b"weight5")
+    assert docker_image(Model(name="mine/tuned", folder=moved))[0] != before
+
+
+def test_the_indexs_texts_make_the_image(docker_image, tmp_path):
+    """The index is made while the image is built, with the model that it belongs to."""
+    texts = tmp_path / "faq.json"
+    texts.write_text('["one"]')
+    before, source = docker_image(Model(name="any/model", index=texts))
+    assert source["dockerBuildArgs"]["TEXTS"] == "faq.json"
+    assert source["dockerBuildContexts"] == {"texts": str(tmp_path)}
+    texts.write_text('["two"]')
+    assert docker_image(Model(name="any/model", index=texts))[0] != before
+
+
+def test_a_path_that_is_not_there_is_named(tmp_path):
+    """A typing mistake is told at synth, not by Docker."""
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.json, which the model's settings name"):
+        image_code(Model(name="any/model", index=tmp_path / "nowhere.json"))
+
+
+@pytest.fixture
+def copied_folder(tmp_path, monkeypatch) -> Path:
+    """Let the image be built from a copy of its folder, which may be written to."""
+    copy = tmp_path / "lambda_image"
+    shutil.copytree(
+        image_folder(), copy, ignore=shutil.ignore_patterns("__pycache__", "tokenizers", "dialects")
+    )
+    monkeypatch.setattr(image, "image_folder", lambda: copy)
+    return copy
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        "embedder/__pycache__/engine.cpython-313.pyc",
+        "model_compiler/stray.pyc",
+        "notes.txt",
+        ".env",
+        "artifact/model.onnx",
+    ],
+)
+def test_what_lies_about_does_not_make_another_image(docker_image, copied_folder, stray):
+    """Byte code, notes and local artifacts are neither sent nor counted."""
+    before, _ = docker_image(Model(name="any/model"))
+    path = copied_folder / stray
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("stray")
+    assert docker_image(Model(name="any/model"))[0] == before
+
+
+@pytest.mark.parametrize(
+    "file", ["embedder/handler.py", "requirements.txt", "Dockerfile", "model_compiler/compile.py"]
+)
+def test_what_is_copied_makes_another_image(docker_image, copied_folder, file):
+    """A change of code, pins or recipe is deployed."""
+    before, _ = docker_image(Model(name="any/model"))
+    with (copied_folder / file).open("a") as changed:
+        changed.write("# changed\n")
+    assert docker_image(Model(name="any/model"))[0] != before
+
+
+def test_a_missing_dockerfile_is_told_with_where_it_was_looked_for(tmp_path, monkeypatch):
+    """An installation without the image's folder says so."""
+    monkeypatch.setattr(image, "__file__", str(tmp_path / "a" / "b" / "image.py"))
+    with pytest.raises(FileNotFoundError, match=r"Dockerfile is missing; looked in .* and .*"):
+        image_folder()

@@ -1,0 +1,184 @@
+"""The image repository, its lifecycle and its policy."""
+
+import json
+
+import pytest
+from aws_cdk.assertions import Template
+
+from embedding_kit import EmbeddingRepository, RepositorySettings
+
+HOME = "123456789012"
+REPOSITORY = f"arn:aws:ecr:us-east-1:{HOME}:repository/images"
+PUBLISHER = f"arn:aws:iam::{HOME}:role/cdk-hnb659fds-image-publishing-role-{HOME}-us-east-1"
+PUSH = (
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:CompleteLayerUpload",
+    "ecr:DescribeImages",
+    "ecr:DescribeRepositories",
+    "ecr:GetDownloadUrlForLayer",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:UploadLayerPart",
+)
+#: What bootstrap gives its image-publishing role: a login, and the rest on bootstrap's repository.
+#: https://github.com/aws/aws-cdk-cli, packages/aws-cdk/lib/api/bootstrap/bootstrap-template.yaml
+BOOTSTRAP = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
+        {
+            "Effect": "Allow",
+            "Action": list(PUSH),
+            "Resource": f"arn:aws:ecr:us-east-1:{HOME}:repository/cdk-hnb659fds-container-assets",
+        },
+    ],
+}
+
+
+@pytest.fixture(scope="session")
+def repository(synthesize):
+    made: dict[str, Template] = {}
+
+    def make(on_destroy: str = "retain") -> Template:
+        if on_destroy not in made:
+            made[on_destroy] = synthesize(
+                lambda stack: EmbeddingRepository(
+                    stack,
+                    "Repository",
+                    name="images",
+                    settings=RepositorySettings(on_destroy=on_destroy),
+                )
+            )
+        return made[on_destroy]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def policy(repository) -> dict:
+    """The repository's policy as it stands in an account."""
+    (found,) = repository().find_resources("AWS::ECR::Repository").values()
+    text = json.dumps(found["Properties"]["RepositoryPolicyText"])
+    replaced = {
+        '{"Ref": "AWS::AccountId"}': json.dumps(HOME),
+        '{"Ref": "AWS::Partition"}': '"aws"',
+        '{"Ref": "AWS::Region"}': '"us-east-1"',
+        "${AWS::AccountId}": HOME,
+        "${AWS::Partition}": "aws",
+        "${AWS::Region}": "us-east-1",
+    }
+    for token, value in replaced.items():
+        text = text.replace(token, value)
+    return json.loads(text, object_hook=_joined)
+
+
+def _joined(value: dict) -> object:
+    if "Fn::Sub" in value:
+        return value["Fn::Sub"]
+    if "Fn::Join" in value:
+        separator, parts = value["Fn::Join"]
+        return separator.join(parts)
+    return value
+
+
+def test_tags_are_immutable_and_images_scanned(repository):
+    """What was deployed under a tag stays what it was, and is looked through for holes."""
+    repository().has_resource_properties(
+        "AWS::ECR::Repository",
+        {
+            "RepositoryName": "images",
+            "ImageTagMutability": "IMMUTABLE",
+            "ImageScanningConfiguration": {"ScanOnPush": True},
+        },
+    )
+
+
+def test_the_lifecycle_drops_only_what_has_no_tag(repository):
+    """Every image in use has a tag, which cannot move: no rule may ever select a tagged one."""
+    (found,) = repository().find_resources("AWS::ECR::Repository").values()
+    rules = json.loads(found["Properties"]["LifecyclePolicy"]["LifecyclePolicyText"])["rules"]
+    assert [rule["selection"]["tagStatus"] for rule in rules] == ["untagged"]
+
+
+@pytest.mark.parametrize(
+    ("on_destroy", "policy", "emptied"), [("retain", "Retain", False), ("delete", "Delete", True)]
+)
+def test_images_outlive_the_stack_or_not(repository, on_destroy, policy, emptied):
+    """What happens to the images in the end is said, not guessed."""
+    template = repository(on_destroy)
+    template.has_resource("AWS::ECR::Repository", {"DeletionPolicy": policy})
+    (found,) = template.find_resources("AWS::ECR::Repository").values()
+    assert found["Properties"].get("EmptyOnDelete", False) is emptied
+
+
+def test_bootstraps_role_may_publish_with_both_policies_together(question, may, policy):
+    """Bootstrap's own policy does not cover our repository; ours invites its role to push."""
+    asked = [
+        question(
+            principal=PUBLISHER,
+            action=action,
+            resource=REPOSITORY,
+            identity=[BOOTSTRAP],
+            resource_policy=policy,
+        )
+        for action in PUSH
+    ]
+    assert may(*asked) == [True] * len(PUSH)
+
+
+def test_without_our_policy_it_could_not(question, may):
+    """The invitation is needed: bootstrap's policy alone does not let its role in."""
+    push = question(
+        principal=PUBLISHER, action="ecr:PutImage", resource=REPOSITORY, identity=[BOOTSTRAP]
+    )
+    assert may(push) == [False]
+
+
+@pytest.mark.parametrize(
+    ("principal", "action"),
+    [
+        (PUBLISHER, "ecr:DeleteRepository"),
+        (PUBLISHER, "ecr:BatchDeleteImage"),
+        (PUBLISHER, "ecr:SetRepositoryPolicy"),
+        (f"arn:aws:iam::{HOME}:role/other", "ecr:PutImage"),
+        (PUBLISHER.replace("us-east-1", "eu-west-1"), "ecr:PutImage"),
+        (PUBLISHER.replace("hnb659fds", "other"), "ecr:PutImage"),
+    ],
+)
+def test_exactly_that_role_does_exactly_that(question, may, policy, principal, action):
+    """No other role may push, and the role may not do more than push."""
+    asked = question(
+        principal=principal,
+        action=action,
+        resource=REPOSITORY,
+        identity=[BOOTSTRAP] if principal == PUBLISHER else [],
+        resource_policy=policy,
+    )
+    assert may(asked) == [False]
+
+
+@pytest.mark.parametrize(
+    ("account", "function", "allowed"),
+    [
+        (HOME, f"arn:aws:lambda:us-east-1:{HOME}:function:embedder", True),
+        ("999988887777", "arn:aws:lambda:us-east-1:999988887777:function:embedder", False),
+        (HOME, f"arn:aws:lambda:us-east-1:{HOME}:layer:embedder", False),
+    ],
+    ids=["a function of this account", "another account's", "no function"],
+)
+def test_lambda_pulls_for_functions_of_this_account_only(
+    question, may, policy, *, account, function, allowed
+):
+    """Lambda serves all accounts; it may fetch our image for ours."""
+    asked = [
+        question(
+            principal="lambda.amazonaws.com",
+            action=action,
+            resource=REPOSITORY,
+            context={"aws:SourceArn": function, "aws:SourceAccount": account},
+            resource_policy=policy,
+        )
+        for action in ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
+    ]
+    assert may(*asked) == [allowed] * 2
