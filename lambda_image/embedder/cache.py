@@ -1,6 +1,7 @@
 """Keeps the vectors of inputs that may come again: a bounded, least-recently-used cache."""
 
 from collections import OrderedDict
+from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ Vector = npt.NDArray[np.float32]
 
 
 class VectorCache:
-    """Full-size vectors by the token ids that they are the embedding of.
+    """Full-size vectors by the token ids, as bytes, that they are the embedding of.
 
     One cache serves one artifact, so that its keys can never meet those of another vector space.
     Equal ids give equal vectors, whatever prompt or truncation led to them.
@@ -27,17 +28,21 @@ class VectorCache:
     def __len__(self) -> int:
         return len(self._vectors)
 
-    def get(self, key: bytes) -> Vector | None:
+    def get(self, ids: bytes) -> Vector | None:
         """Return a vector and make it the most recently used one."""
+        if not self._vectors:
+            return None
+        key = _digest(ids)
         vector = self._vectors.get(key)
         if vector is not None:
             self._vectors.move_to_end(key)
         return vector
 
-    def put(self, key: bytes, vector: Vector) -> None:
+    def put(self, ids: bytes, vector: Vector) -> None:
         """Keep a vector; the least recently used one goes if there is no room."""
         if not self._entries:
             return
+        key = _digest(ids)
         # A copy of its own: a row would keep the whole batch's array alive.
         self._vectors[key] = vector.copy()
         self._vectors.move_to_end(key)
@@ -47,3 +52,8 @@ class VectorCache:
     def clear(self) -> None:
         """Forget everything."""
         self._vectors.clear()
+
+
+def _digest(ids: bytes) -> bytes:
+    # The ids of a long text take more room than its vector.
+    return blake2b(ids, digest_size=16).digest()

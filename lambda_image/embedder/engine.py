@@ -178,7 +178,7 @@ class Engine:
         """Make room for the distinct inputs' vectors, and fill in those that the cache has.
 
         Returns:
-            Float32 [distinct inputs, full dimension], and the ids of the rows that are to be filled.
+            Float32 [distinct inputs, full dimension], and the ids of the rows still to be filled.
         """
         whole = np.empty((len(distinct), self.limits.dimension), dtype=np.float32)
         missing = {}

@@ -20,8 +20,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from embedder.errors import BatchTooLargeError
+from embedder.float_text import write_rows
 from embedder.http import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
 
 __all__ = [
@@ -41,8 +43,10 @@ ENCODINGS = ("float", "base64")
 INT8_SCALE = 16
 
 #: Bytes of one JSON number and its comma, at the most. The longest float32 of a unit vector that
-#: orjson writes is like -0.000012345678 or -1.2345678e-10.
-_JSON_BYTES = {"float": 16, "int8": 5, "uint8": 4, "binary": 5, "ubinary": 4}
+#: orjson writes is like -0.0000123456789; `float_text` takes a byte less.
+_JSON_BYTES = {"float": 17, "int8": 5, "uint8": 4, "binary": 5, "ubinary": 4}
+#: From here on, writing floats together is faster than each on its own.
+_MANY_NUMBERS = 1 << 14
 #: What stands around the vectors in a body, at the most: identity, model, usage, timings.
 _FRAME_BYTES = 4096
 #: What stands around one vector at the most: `{\"object\":\"embedding\",\"index\":12345,
@@ -63,7 +67,9 @@ def quantize(vectors: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[Any]:
 
 
 def encode(vectors: npt.NDArray[np.float32], dtype: str, encoding: str) -> list[Any]:
-    """Return what stands for each vector in the answer: an array for orjson, or base64."""
+    """Return what stands for each vector in the answer: for orjson an array or JSON, or base64."""
+    if dtype == encoding == "float" and vectors.size >= _MANY_NUMBERS:
+        return [orjson.Fragment(row) for row in write_rows(vectors)]
     numbers = quantize(vectors, dtype)
     if encoding == "float":
         return list(numbers)

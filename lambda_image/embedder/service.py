@@ -14,14 +14,13 @@ from embedder.dialects.operation import Dialect, Model, Operation
 from embedder.engine import Engine
 from embedder.errors import (
     AnswerableError,
-    BatchTooLargeError,
     BodyTooLargeError,
     ClientError,
     ServerError,
     UnknownPathError,
     WrongMethodError,
 )
-from embedder.http import ENVELOPE_BYTES, MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Request, Response
+from embedder.http import MAX_REQUEST_BYTES, Request, Response
 from embedder.search import load_index
 from embedder.settings import Settings
 from embedder.telemetry import RequestRecord, Telemetry
@@ -98,7 +97,7 @@ class Service:
             operation = self._route(request, path)
             dialect = operation.dialect
             record.dialect, record.operation = dialect.name, operation.name
-            return _fitting(operation.handle(request, record))
+            return operation.handle(request, record)
         except AnswerableError as error:
             record.error, record.field = error.code, error.field
             if isinstance(error, ServerError):
@@ -125,24 +124,6 @@ class Service:
                 headers={"allow": allowed},
             )
         return operation
-
-
-def _fitting(response: Response) -> Response:
-    """Refuse an answer that Lambda would refuse, which the caller would see as a bare 502.
-
-    Batches of vectors have been refused before they were computed; this is for answers that hold
-    text.
-    """
-    body = response.body
-    # The body travels as a JSON string: a quote or a backslash takes another byte.
-    if len(body) > MAX_RESPONSE_BYTES // 2:
-        size = len(body) + body.count(b'"') + body.count(b"\\") + ENVELOPE_BYTES
-        if size > MAX_RESPONSE_BYTES:
-            raise BatchTooLargeError(
-                f"The answer would take {size} bytes; at most {MAX_RESPONSE_BYTES} are allowed. "
-                "Ask for less in one request."
-            )
-    return response
 
 
 def build_service(settings: Settings) -> Service:

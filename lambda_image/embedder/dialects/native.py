@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
+from embedder.dialects.operation import Call, Dialect, Model, Operation, bounded, json_response
 from embedder.dialects.options import (
     choose_prompt,
     dimension_field,
@@ -195,7 +195,7 @@ class Similar(Operation):
             ),
             call,
         )
-        return json_response(
+        response = json_response(
             {
                 "results": [
                     {"text": match.text, "index": match.position, "score": match.score}
@@ -205,6 +205,7 @@ class Similar(Operation):
             },
             headers={"x-vector-space": index.vector_space},
         )
+        return bounded(response)
 
     @property
     def result(self) -> dict[str, Any]:

@@ -5,15 +5,15 @@ from typing import Any, ClassVar, NamedTuple
 import orjson
 
 from embedder.engine import Engine
-from embedder.errors import AnswerableError
-from embedder.http import Request, Response
+from embedder.errors import AnswerableError, BatchTooLargeError
+from embedder.http import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
 from embedder.json_body import parse_object
 from embedder.json_types import Object
 from embedder.requests import Embeddings, EmbedRequest
 from embedder.search import SearchIndex
 from embedder.telemetry import RequestRecord
 
-__all__ = ["JSON", "Call", "Dialect", "Model", "Operation", "json_response"]
+__all__ = ["JSON", "Call", "Dialect", "Model", "Operation", "bounded", "json_response"]
 
 JSON = {"content-type": "application/json"}
 
@@ -99,3 +99,24 @@ def json_response(
         body=orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY),
         headers={**JSON, **headers} if headers else JSON,
     )
+
+
+def bounded(response: Response) -> Response:
+    """Refuse an answer that Lambda would refuse, which the caller would see as a bare 502.
+
+    Batches of vectors are refused before they are computed; this is for answers whose size is known
+    only when they are there.
+
+    Raises:
+        BatchTooLargeError: telling the size found and the size allowed.
+    """
+    body = response.body
+    # The body travels as a JSON string: a quote or a backslash takes another byte.
+    if len(body) > MAX_RESPONSE_BYTES // 2:
+        size = len(body) + body.count(b'"') + body.count(b"\\") + ENVELOPE_BYTES
+        if size > MAX_RESPONSE_BYTES:
+            raise BatchTooLargeError(
+                f"The answer would take {size} bytes; at most {MAX_RESPONSE_BYTES} are allowed. "
+                "Ask for less in one request."
+            )
+    return response

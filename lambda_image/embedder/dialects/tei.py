@@ -23,7 +23,7 @@ import time
 from typing import Any, ClassVar
 
 from embedder.dialects.openai import CreateEmbeddings
-from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
+from embedder.dialects.operation import Call, Dialect, Model, Operation, bounded, json_response
 from embedder.dialects.options import (
     choose_prompt,
     dimension_field,
@@ -224,7 +224,8 @@ class Similarity(Operation):
             call,
         )
         vectors = embeddings.vectors
-        return json_response(vectors[1:] @ vectors[0], headers=timing_headers(embeddings, call))
+        response = json_response(vectors[1:] @ vectors[0], headers=timing_headers(embeddings, call))
+        return bounded(response)
 
     @property
     def result(self) -> dict[str, Any]:

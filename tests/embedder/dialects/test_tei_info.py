@@ -6,7 +6,7 @@ from embedder import __version__
 from embedder.rendering import largest_batch
 from embedder.service import Service
 from tests.embedder.calls import get, post, read
-from tests.embedder.small_model import PROMPTS
+from tests.embedder.small_model import PROMPTS, HashSession
 
 
 def test_info_has_teis_fields(service: Service) -> None:
@@ -38,8 +38,11 @@ def test_info_tells_our_limits(make_service: Callable[..., Service]) -> None:
     assert info["max_client_batch_size"] == info["max_batch_sizes"]["32"]["float"]["float"]
 
 
-def test_the_largest_batch_that_is_told_is_taken(make_service: Callable[..., Service]) -> None:
+def test_the_largest_batch_that_is_told_is_taken(
+    make_service: Callable[..., Service], session: HashSession
+) -> None:
     """One more is refused."""
+    session.dimension = 1024
     service = make_service(dimensions=(1024,))
     size = read(get(service, "/info"))["max_client_batch_size"]
     texts = [f"w{number % 50}" for number in range(size)]

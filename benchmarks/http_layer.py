@@ -1,0 +1,219 @@
+"""What the HTTP layer costs: everything between an event and its answer but the tokenizer and ONNX.
+
+`python -m benchmarks.http_layer` prints three things, with the bound that each must keep:
+
+- how much the start grows: CPU time of importing the handler and putting the service together,
+  beyond importing the engine (with numpy and ONNX Runtime) on which it stands, which any caller of
+  the model would pay; both in fresh interpreters, in turns;
+- the time of one event with one text of 32 tokens;
+- the time of one event with 256 texts whose vectors have 768 floats, answered as JSON.
+
+The model behind is a stand-in that has its vectors ready, so that what is left is the layer. Times
+are CPU times: other work on the machine hardly moves them. `python -m benchmarks.http_layer
+--profile` prints where the time of the third goes.
+"""
+
+import argparse
+import contextlib
+import cProfile
+import io
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from embedder.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
+from embedder.dialects.operation import Model
+from embedder.engine import Engine
+from embedder.function_url import request_from_event, response_to_event
+from embedder.large_pages import back_heap_with_large_pages
+from embedder.service import Service
+from embedder.settings import Settings
+from embedder.telemetry import Telemetry
+from embedder.tokenizers import Span
+
+SOURCE_ROOT = Path(__file__).parents[1] / "lambda_image"
+DIMENSION = 768
+STARTS = 15
+
+# The parts of a start. What the engine needs is in both; the difference is the HTTP layer.
+_ENGINE = "import numpy, onnxruntime, orjson, embedder.engine, embedder.search, embedder.settings"
+_SERVICE = (
+    "import embedder.function_url\n"
+    "from embedder.service import Service\n"
+    "from embedder.dialects.operation import Model\n"
+    "from embedder.telemetry import Telemetry\n"
+    "from embedder.settings import Settings\n"
+    "from embedder.requests import Limits\n"
+    "class Stub:\n"
+    "    limits = Limits((768, 512), 2048, 512000, 262144, {'query': 'q: '}, None, 'refuse')\n"
+    "Service(Model(Stub()), telemetry=Telemetry(Settings(artifact=None)))"
+)
+_START = """
+import time
+{engine}
+before = time.process_time()
+{service}
+print((time.process_time() - before) * 1000)
+"""
+
+
+class ReadyTokenizer:
+    """Gives ids that are ready: a text says how many."""
+
+    prefix = (2,)
+    suffix = (1,)
+    vocabulary_size = 262_144
+
+    def encode(self, text: str) -> list[int]:
+        """Return as many ids as the text has spaces, the last of them its own."""
+        return [*range(10, 9 + text.count(" ")), hash(text) % 200_000 + 100]
+
+    def spans(self, text: str) -> Sequence[Span]:
+        """Return nothing: not part of what is measured."""
+        raise NotImplementedError
+
+    def token(self, token_id: int) -> str:
+        """Return nothing: not part of what is measured."""
+        raise NotImplementedError
+
+
+class ReadySession:
+    """Gives vectors that are ready."""
+
+    def __init__(self) -> None:
+        vectors = np.random.default_rng(1).standard_normal((256, DIMENSION)).astype(np.float32)
+        self._vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Return as many vectors as there are rows."""
+        del attention_mask
+        return self._vectors[: len(input_ids)]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--profile", action="store_true", help="show where the time goes")
+    arguments = parser.parse_args()
+    # As a session does when it starts: without it each large answer is paid for in page faults.
+    back_heap_with_large_pages(64 << 20)
+    service = ready_service()
+    text = "word " * 31
+    one = event("/", {"text": text})
+    many = event("/v1/embeddings", {"input": [f"{n} {text}" for n in range(256)], "model": "m"})
+    if arguments.profile:
+        profile(service, many)
+        return
+    rows = [
+        ("start grows by", start_growth(), 25.0),
+        ("one text of 32 tokens, p50", median_time(service, one, 2000), 0.5),
+        ("256 x 768 floats as JSON, p50", median_time(service, many, 60), 3.0),
+    ]
+    vectors = ReadySession().run(np.zeros((256, 1), np.int64), np.zeros((256, 1), np.int64))
+    floor = median(lambda: orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY), 60)
+    for name, milliseconds, bound in rows:
+        print(f"{name:32} {milliseconds:8.3f} ms   (bound {bound} ms)")
+    print(f"{'of it, orjson writing the floats':32} {floor:8.3f} ms")
+
+
+def ready_service() -> Service:
+    """Put a service together around the stand-ins; it tells of its requests, as in Lambda."""
+    manifest = Manifest(
+        format_version=1,
+        model=ModelEntry(name="ready", revision="1", architecture="none", licence=None),
+        vector_space="ready@1/fp32/0",
+        precision="fp32",
+        dimensions=(DIMENSION, 512, 256, 128),
+        max_tokens=2048,
+        prompts={},
+        default_prompt=None,
+        tokenizer=TokenizerEntry(kind="bpe", file="tokenizer.bin", reason=None),
+        graph=GraphEntry(
+            file="model.onnx", inputs=(), output="sentence_embedding", optimization="none"
+        ),
+        fidelity={},
+        golden=(),
+        files={},
+        checksum="",
+    )
+    engine = Engine(manifest, ReadyTokenizer(), ReadySession())
+    return Service(Model(engine), telemetry=Telemetry(Settings(artifact=Path())))
+
+
+def event(path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Make a Function URL's event."""
+    return {
+        "version": "2.0",
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json", "host": "abc.lambda-url.aws"},
+        "requestContext": {"http": {"method": "POST"}, "requestId": "1"},
+        "body": orjson.dumps(body).decode(),
+        "isBase64Encoded": False,
+    }
+
+
+def median_time(service: Service, given: dict[str, Any], times: int) -> float:
+    """Return the median CPU time of an event, in milliseconds."""
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+
+        def answer() -> None:
+            response_to_event(service.answer(request_from_event(given)))
+
+        return median(answer, times)
+
+
+def median(work: Callable[[], object], times: int) -> float:
+    """Return the median CPU time of some work, in milliseconds."""
+    for _ in range(3):
+        work()
+    taken = []
+    for _ in range(times):
+        began = time.process_time_ns()
+        work()
+        taken.append(time.process_time_ns() - began)
+    return statistics.median(taken) / 1e6
+
+
+def start_growth() -> float:
+    """Return the median CPU time that the HTTP layer adds to a start, in milliseconds."""
+    code = _START.format(engine=_ENGINE, service=_SERVICE)
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE_ROOT)}
+    taken = [
+        float(
+            subprocess.run(  # noqa: S603 - our own interpreter, our own code
+                [sys.executable, "-c", code],
+                env=environment,
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+        )
+        for _ in range(STARTS)
+    ]
+    return statistics.median(taken)
+
+
+def profile(service: Service, given: dict[str, Any]) -> None:
+    """Print where the time of an event goes."""
+    profiler = cProfile.Profile()
+    with contextlib.redirect_stdout(io.StringIO()):
+        for _ in range(50):
+            request = request_from_event(given)
+            profiler.runcall(service.answer, request)
+    profiler.print_stats("tottime")
+
+
+if __name__ == "__main__":
+    main()
