@@ -111,7 +111,7 @@ def check_publishing(report: Report, aws: Emulator, repository: str) -> None:
             repositoryName=repository, policyText="{}"
         ),
         "PutLifecyclePolicy": lambda ecr: ecr.put_lifecycle_policy(
-            repositoryName=repository, lifecyclePolicyText="{}"
+            repositoryName=repository, lifecyclePolicyText="{}".ljust(100)
         ),
     }
     by = "ECR as that role; the emulated AWS's policies"

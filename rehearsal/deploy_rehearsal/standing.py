@@ -50,17 +50,15 @@ class Standing:
         """Give the resources of some types."""
         return (resource for resource in self.resources if resource.type in types)
 
-    def one(self, type: str, ending: str = "") -> Resource:
-        """Give the one resource of a type whose construct path ends so.
+    def one(self, type: str) -> Resource:
+        """Give the one resource of a type.
 
         Raises:
             ValueError: There is none, or more than one.
         """
-        found = [r for r in self.of(type) if r.path.removesuffix("/Resource").endswith(ending)]
+        found = list(self.of(type))
         if len(found) != 1:
-            raise ValueError(
-                f"{len(found)} resources of {type} end in {ending!r}, one was expected"
-            )
+            raise ValueError(f"{len(found)} resources are of type {type}, one was expected")
         return found[0]
 
 

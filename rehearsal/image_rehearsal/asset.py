@@ -61,9 +61,10 @@ class ImageAsset:
 def synthesize(root: Path, environment: str, output: Path) -> Path:
     """Synthesize an environment's stacks into `output`, as `cdk synth` has the app do it."""
     variables = os.environ | {"CDK_OUTDIR": str(output)}
-    context = json.dumps({"environment": environment})
+    # As the CLI does, which also has each resource say where in the app it stands.
+    context = {"environment": environment, "aws:cdk:enable-path-metadata": True}
     configured = json.loads((root / "cdk.json").read_text()).get("context", {})
-    variables["CDK_CONTEXT_JSON"] = json.dumps({**configured, **json.loads(context)})
+    variables["CDK_CONTEXT_JSON"] = json.dumps({**configured, **context})
     subprocess.run(
         [sys.executable, "app.py"], cwd=root, env=variables, check=True, stdout=subprocess.DEVNULL
     )

@@ -197,7 +197,7 @@ def _keep_metric_math(handler: dict[str, Any]) -> None:
             return create(logical, properties, stack)
         name = properties.get("AlarmName") or f"{stack}-{logical}"
         plain = {key: value for key, value in properties.items() if key != "Metrics"}
-        _refuse(cloudwatch._put_metric_alarm({}, {**plain, "AlarmName": name}, False, True))
+        _refuse(cloudwatch._put_metric_alarm({}, _as_call(plain, name), False, True))
         _record(name, kind, stack, logical, properties)
         place = f"{responses.get_region()}:{responses.get_account_id()}"
         return name, {"Arn": f"arn:aws:cloudwatch:{place}:alarm:{name}"}
@@ -218,9 +218,15 @@ def _keep_metric_math(handler: dict[str, Any]) -> None:
 
 def _composite_alarm(logical: str, properties: Properties, stack: str) -> Created:
     name = properties.get("AlarmName") or f"{stack}-{logical}"
-    _refuse(cloudwatch._put_composite_alarm({}, {**properties, "AlarmName": name}, False, True))
+    _refuse(cloudwatch._put_composite_alarm({}, _as_call(properties, name), False, True))
     place = f"{responses.get_region()}:{responses.get_account_id()}"
     return name, {"Arn": f"arn:aws:cloudwatch:{place}:alarm:{name}"}
+
+
+def _as_call(properties: Properties, name: str) -> Properties:
+    """An alarm's properties as a call to the service: without the stack's own tags."""
+    tags = [t for t in properties.get("Tags", []) if not t["Key"].startswith("aws:")]
+    return {**properties, "AlarmName": name, "Tags": tags}
 
 
 def _remove_composite_alarm(physical: str, properties: Properties) -> None:
