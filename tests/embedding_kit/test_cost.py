@@ -1,0 +1,63 @@
+"""What an endpoint costs, by the expression that the dashboard shows."""
+
+import re
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from embedding_kit import EmbeddingEndpoint, OnDemand, Provisioned
+from embedding_kit.cost import cost_per_thousand, cost_rate
+from embedding_kit.prices import LAMBDA_ARM64
+
+
+@pytest.fixture(scope="session")
+def metrics(model):
+    return EmbeddingEndpoint(Stack(App(), "Stack"), "Endpoint", model=model).metrics
+
+
+def _value(expression: cloudwatch.MathExpression, **values: float) -> float:
+    """Compute an expression of metric math over one minute, as CloudWatch would."""
+    python = re.sub(r"IF\((\w+) > 0, (.*)\)$", r"(\2) if \1 > 0 else None", expression.expression)
+    python = re.sub(r"FILL\((\w+), 0\)", r"\1", python)
+    python = re.sub(r"PERIOD\(\w+\)", "60", python)
+    assert re.fullmatch(r"[\w\s.+*/()<>=]*", python), python
+    return eval(python, {"__builtins__": {}}, values)
+
+
+def test_a_million_requests_of_280_ms_at_2_gb_cost_7_dollars_47(metrics):
+    """The compute of a million requests: 2 GB x 0.28 s x 1M x $0.0000133334, and $0.20 for them."""
+    thousand = cost_per_thousand(metrics, memory_mb=2048, cold_start=OnDemand())
+    cost = _value(thousand, billed=280.0 * 1_000_000, requests=1_000_000, texts=1_000_000)
+    assert cost * 1000 == pytest.approx(7.467 + 0.20, abs=0.001)
+
+
+def test_batches_make_an_embedding_cheaper(metrics):
+    """What is counted is embeddings, not requests."""
+    thousand = cost_per_thousand(metrics, memory_mb=2048, cold_start=OnDemand())
+    single = _value(thousand, billed=6000.0, requests=100, texts=100)
+    batched = _value(thousand, billed=6000.0, requests=100, texts=1600)
+    assert single / batched == pytest.approx(16)
+
+
+def test_what_is_kept_ready_is_paid_while_nothing_runs(metrics):
+    """Two environments of 1 GB for an hour, without a request."""
+    rate = cost_rate(metrics, memory_mb=1024, cold_start=Provisioned())
+    assert _value(rate, billed=0.0, requests=0, ready=2) == pytest.approx(
+        2 * 3600 * LAMBDA_ARM64.ready_gb_second, rel=1e-4
+    )
+
+
+def test_a_ready_environments_second_has_its_own_price(metrics):
+    """Compute on provisioned concurrency is billed lower than on demand."""
+    rate = cost_rate(metrics, memory_mb=1024, cold_start=Provisioned())
+    assert _value(rate, billed=60_000.0, requests=0, ready=0) == pytest.approx(
+        3600 * LAMBDA_ARM64.ready_running_gb_second, rel=1e-4
+    )
+
+
+def test_prices_say_where_and_when_they_were_read():
+    """A price without a date is a rumour."""
+    assert LAMBDA_ARM64.source.startswith("https://aws.amazon.com/")
+    assert re.fullmatch(r"20\d\d-\d\d", LAMBDA_ARM64.read)
+    assert LAMBDA_ARM64.region == "us-east-1"

@@ -1,0 +1,214 @@
+"""The dashboard, and that somebody writes every metric that it or an alarm reads."""
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Template
+
+from embedder.http import Request
+from embedder.service import build_service
+from embedder.settings import Settings
+from embedding_kit import (
+    AlarmSettings,
+    EmbeddingEndpoint,
+    EndpointAlarms,
+    EndpointDashboard,
+    NoticeTopic,
+    Provisioned,
+    SnapStart,
+)
+
+#: Metrics that AWS Lambda writes and the CDK has no method for, with the dimensions they come in.
+#: https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
+#: https://docs.aws.amazon.com/lambda/latest/dg/urls-monitoring.html
+FUNCTION = frozenset({"FunctionName"})
+RESOURCE = frozenset({"FunctionName", "Resource"})
+VERSION = frozenset({"FunctionName", "Resource", "ExecutedVersion"})
+DOCUMENTED = {
+    "ConcurrentExecutions": {frozenset(), FUNCTION, RESOURCE},
+    "ProvisionedConcurrentExecutions": {FUNCTION, RESOURCE},
+    "ProvisionedConcurrencySpilloverInvocations": {FUNCTION, RESOURCE},
+    "ProvisionedConcurrencyUtilization": {FUNCTION, RESOURCE},
+    "Url4xxCount": {FUNCTION, RESOURCE},
+    "Url5xxCount": {FUNCTION, RESOURCE},
+    "UrlRequestCount": {FUNCTION, RESOURCE},
+    "UrlRequestLatency": {FUNCTION, RESOURCE},
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A metric as an alarm or a widget names it."""
+
+    namespace: str
+    name: str
+    dimensions: frozenset[str]
+
+
+@pytest.fixture(scope="session")
+def template(synthesize, model):
+    """Return the template of everything that watches an endpoint."""
+    made: dict[str, Template] = {}
+
+    def make(cold_start=None) -> Template:
+        def build(stack: Stack) -> None:
+            endpoint = EmbeddingEndpoint(
+                stack,
+                "Endpoint",
+                model=model,
+                cold_start=cold_start,
+                alarms=AlarmSettings.model_validate({"traffic_every": "1h"}),
+                name="test",
+            )
+            topic = NoticeTopic(stack, "Notices").topic
+            alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint, topic=topic)
+            EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
+
+        key = repr(cold_start)
+        if key not in made:
+            made[key] = synthesize(build)
+        return made[key]
+
+    return make
+
+
+@pytest.fixture(params=[None, Provisioned(), SnapStart()], ids=["demand", "provisioned", "snap"])
+def watching(request, template) -> Template:
+    return template(request.param)
+
+
+def _widgets(template: Template) -> list[dict[str, Any]]:
+    (dashboard,) = template.find_resources("AWS::CloudWatch::Dashboard").values()
+    parts = dashboard["Properties"]["DashboardBody"]["Fn::Join"][1]
+    text = "".join(part if isinstance(part, str) else "token" for part in parts)
+    widgets: list[dict[str, Any]] = json.loads(text)["widgets"]
+    return widgets
+
+
+def _on_widgets(template: Template) -> Iterator[Seen]:
+    for widget in _widgets(template):
+        for entry in widget["properties"].get("metrics", []):
+            if isinstance(entry[0], str):
+                names = [part for part in entry[2:] if isinstance(part, str)]
+                yield Seen(entry[0], entry[1], frozenset(names[::2]))
+
+
+def _in_alarms(template: Template) -> Iterator[Seen]:
+    for alarm in template.find_resources("AWS::CloudWatch::Alarm").values():
+        properties = alarm["Properties"]
+        for metric in (
+            entry["MetricStat"]["Metric"]
+            for entry in properties.get("Metrics", [{"MetricStat": {"Metric": properties}}])
+            if "MetricStat" in entry
+        ):
+            dimensions = {dimension["Name"] for dimension in metric.get("Dimensions", [])}
+            yield Seen(metric["Namespace"], metric["MetricName"], frozenset(dimensions))
+
+
+@pytest.fixture(scope="session")
+def canned() -> set[str]:
+    """The names that the CDK itself gives to Lambda's metrics."""
+    function = lambda_.Function.from_function_name(Stack(App(), "Stack"), "Function", "f")
+    methods = ("duration", "errors", "invocations", "throttles")
+    metrics: list[cloudwatch.Metric] = [getattr(function, f"metric_{name}")() for name in methods]
+    return {metric.metric_name for metric in metrics}
+
+
+@pytest.fixture(scope="session")
+def emitted(minilm_artifact) -> set[Seen]:
+    """What the embedder writes when it answers a request."""
+    service = build_service(
+        Settings(artifact=minilm_artifact.folder, metrics_namespace="EmbeddingKit/test")
+    )
+    body = json.dumps({"text": "hello world"}).encode()
+    with contextlib.redirect_stdout(io.StringIO()) as written:
+        service.answer(Request("POST", "/", body=body))
+    return {
+        Seen(directive["Namespace"], metric["Name"], frozenset(dimensions))
+        for line in written.getvalue().splitlines()
+        for directive in json.loads(line).get("_aws", {}).get("CloudWatchMetrics", [])
+        for dimensions in directive["Dimensions"]
+        for metric in directive["Metrics"]
+    }
+
+
+def _filtered(template: Template) -> set[Seen]:
+    return {
+        Seen(transformation["MetricNamespace"], transformation["MetricName"], frozenset())
+        for resource in template.find_resources("AWS::Logs::MetricFilter").values()
+        for transformation in resource["Properties"]["MetricTransformations"]
+    }
+
+
+def test_somebody_writes_every_metric_that_is_read(watching, canned, emitted):
+    """A widget on a metric that nobody writes is blank for ever, and looks like calm."""
+    read = {*_on_widgets(watching), *_in_alarms(watching)}
+    written = emitted | _filtered(watching)
+    for name in canned:
+        written |= {Seen("AWS/Lambda", name, found) for found in (FUNCTION, RESOURCE, VERSION)}
+    for name, dimensions in DOCUMENTED.items():
+        written |= {Seen("AWS/Lambda", name, found) for found in dimensions}
+    assert len(read) > 25
+    assert read - written == set()
+
+
+def test_one_page_answers_the_questions(template):
+    """Is it well, is it fast, is it cold, what does it cost."""
+    titles = [widget["properties"].get("title") for widget in _widgets(template())]
+    assert titles == [
+        "Is it well?",
+        "Requests a minute",
+        "Errors and throttles",
+        "Texts and tokens a second",
+        "Duration, ms",
+        "At the URL, ms",
+        "Inside a request, ms",
+        "Cold starts, ms",
+        "How many starts",
+        "Requests that met a cold start, percent",
+        "Requests at once",
+        "Memory, MB",
+        "For 1,000 embeddings, US dollars",
+        "US dollars an hour",
+        None,
+        "Slowest requests",
+        "Cold starts",
+    ]
+
+
+def test_what_is_kept_ready_is_shown_where_something_is(template):
+    """A widget of provisioned concurrency stands there only with provisioned concurrency."""
+    titles = [widget["properties"].get("title") for widget in _widgets(template(Provisioned()))]
+    assert "Environments kept ready" in titles
+
+
+def test_widgets_lie_side_by_side_and_do_not_overlap(watching):
+    """The page is as wide as CloudWatch's grid, and no widget covers another."""
+    taken: set[tuple[int, int]] = set()
+    for widget in _widgets(watching):
+        cells = {
+            (x, y)
+            for x in range(widget["x"], widget["x"] + widget["width"])
+            for y in range(widget["y"], widget["y"] + widget["height"])
+        }
+        assert max(x for x, _ in cells) < 24
+        assert not cells & taken
+        taken |= cells
+
+
+def test_the_queries_ask_for_fields_that_are_logged(template, emitted):
+    """The slowest requests and the cold starts are found by what embedder and platform write."""
+    queries = [
+        widget["properties"]["query"] for widget in _widgets(template()) if widget["type"] == "log"
+    ]
+    assert [query.startswith("SOURCE 'token'") for query in queries] == [True, True]
+    assert 'filter message = "request"' in queries[0]
+    assert 'filter type = "platform.report"' in queries[1]
