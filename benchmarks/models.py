@@ -1,0 +1,144 @@
+"""The folders that the contenders run: made once under `.cache/bench`, whole or not at all."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnxruntime
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+from benchmarks.plain_graph import write_plain_graph
+from benchmarks.replica import EMBEDDING_GEMMA, SMALL, write_replica
+from model_compiler.compile import Options, compile_model
+from model_compiler.source import find_source
+
+__all__ = ["Models", "prepare"]
+
+#: What a tokenizer of fastembed or transformers asks for beside `tokenizer.json`.
+_TOKENIZER_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Where each form of the model lies.
+
+    Attributes:
+        source: the sentence-transformers folder.
+        artifact: what this project's compiler made of it.
+        export: a plain fp32 ONNX export with its tokenizer.
+        article: that export, quantized as the article does it.
+        exported_by: what wrote the export.
+    """
+
+    source: Path
+    artifact: Path
+    export: Path
+    article: Path
+    exported_by: str
+
+
+def prepare(cache: Path, *, model: Path | None, quick: bool, peers_python: str | None) -> Models:
+    """Make what is missing.
+
+    Args:
+        cache: the folder that keeps it.
+        model: a sentence-transformers folder with real weights; None for the replica.
+        quick: whether the replica is the small one.
+        peers_python: an interpreter that has torch and transformers, for the real export.
+    """
+    if model is None:
+        name = "small" if quick else "replica"
+        source = write_replica(cache / name, SMALL if quick else EMBEDDING_GEMMA)
+    else:
+        name, source = model.resolve().name, model.resolve()
+    exporter = "torch" if peers_python and _has_torch(peers_python) else "plain"
+    artifact = _made(cache / f"{name}-artifact", lambda folder: _compile(source, folder))
+    export = _made(
+        cache / f"{name}-export-{exporter}",
+        lambda folder: _export(source, folder, peers_python if exporter == "torch" else None),
+    )
+    article = _made(cache / f"{name}-article-{exporter}", lambda folder: _quantize(export, folder))
+    return Models(
+        source=source,
+        artifact=artifact,
+        export=export,
+        article=article,
+        exported_by=(
+            "torch.onnx.export(dynamo=True)"
+            if exporter == "torch"
+            else "our plain graph of the same steps (torch is not installed)"
+        ),
+    )
+
+
+def _made(folder: Path, make: Callable[[Path], None]) -> Path:
+    if not folder.exists():
+        sys.stderr.write(f"making {folder} ...\n")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            make(unfinished)
+            unfinished.rename(folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
+
+
+def _compile(source: Path, folder: Path) -> None:
+    folder.rmdir()  # the compiler makes its own, and renames it into place
+    # Random weights have no meaning to be faithful to.
+    compile_model(find_source(str(source)), folder, Options(thresholds=None, progress=False))
+
+
+def _export(source: Path, folder: Path, torch_python: str | None) -> None:
+    if torch_python is None:
+        write_plain_graph(source, folder)
+    else:
+        script = Path(__file__).with_name("torch_export.py")
+        subprocess.run(  # noqa: S603 - the interpreter that the user named
+            [torch_python, str(script), str(source), str(folder)], check=True, capture_output=True
+        )
+    for name in _TOKENIZER_FILES:
+        shutil.copy(source / name, folder / name)
+    (folder / "special_tokens_map.json").write_text('{"pad_token": "<pad>"}\n', encoding="utf-8")
+
+
+def _quantize(export: Path, folder: Path) -> None:
+    """`quantize_dynamic` with one scale a tensor, on the graph that level Basic leaves."""
+    folded = folder / "folded.onnx"
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(folded)
+    for key, value in (
+        ("file_name", "folded.onnx.data"),
+        ("min_size_in_bytes", "1024"),
+    ):
+        options.add_session_config_entry(
+            f"session.optimized_model_external_initializers_{key}", value
+        )
+    onnxruntime.InferenceSession(str(export / "model.onnx"), options)
+    model = onnx.load(str(folded), load_external_data=False)
+    del model.graph.value_info[:]  # its shapes belong to the traced batch
+    onnx.save(model, str(folded))
+    quantize_dynamic(
+        folded,
+        folder / "model.onnx",
+        weight_type=QuantType.QInt8,
+        per_channel=False,
+        op_types_to_quantize=["MatMul", "Gather"],
+        use_external_data_format=True,
+        extra_options={"MatMulConstBOnly": True},
+    )
+    for leftover in folder.glob("folded.*"):
+        leftover.unlink()
+    shutil.copy(export / "tokenizer.json", folder)
+
+
+def _has_torch(python: str) -> bool:
+    command = [python, "-c", "import torch, transformers"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603
