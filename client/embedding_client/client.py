@@ -1,6 +1,7 @@
 """The client for ordinary, blocking programs."""
 
-import time
+import threading
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -82,13 +83,17 @@ class EmbeddingClient:
         self._guard = VectorSpaceGuard(vector_space)
         self._limits = limits or BatchLimits()
         self._retries = retries or RetryPolicy()
-        self._owns_http = http_client is None
         self._http = http_client or httpx.Client(
             timeout=DEFAULT_TIMEOUT,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
         )
         self._concurrency = concurrency
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="embedding-client")
+        self._closed = threading.Event()
+        # Also closes what nobody closed: integrations have no place to do it.
+        self._release = weakref.finalize(
+            self, _release, self._pool, None if http_client else self._http
+        )
 
     @property
     def vector_space(self) -> str | None:
@@ -145,10 +150,9 @@ class EmbeddingClient:
         return read_object(self._send("GET", "/health"))
 
     def close(self) -> None:
-        """Ends what is under way and closes the connections."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        if self._owns_http:
-            self._http.close()
+        """Closes the connections; what waits to be sent, or to be sent again, is given up."""
+        self._closed.set()
+        self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -164,13 +168,23 @@ class EmbeddingClient:
     def _parts(self, texts: Iterable[str], options: EmbedOptions) -> Iterator[npt.NDArray[Any]]:
         planned = batches(texts, self._limits)
         under_way: deque[Future[npt.NDArray[Any]]] = deque()
+        failure: Exception | None = None
         try:
-            for batch in planned:
+            while True:
+                try:
+                    batch = next(planned)
+                except StopIteration:
+                    break
+                except Exception as error:
+                    failure = error
+                    break
                 under_way.append(self._pool.submit(self._embed, batch, options))
                 if len(under_way) > self._concurrency:
                     yield under_way.popleft().result()
             while under_way:
                 yield under_way.popleft().result()
+            if failure is not None:
+                raise failure
         finally:
             for future in under_way:
                 future.cancel()
@@ -205,7 +219,14 @@ class EmbeddingClient:
                 wait = self._retries.wait(attempt, reply.headers)
                 if wait is None:
                     return reply
-            time.sleep(wait)
+            if self._closed.wait(wait):
+                raise UnreachableError(f"The client for {self._url} was closed.")
+
+
+def _release(pool: ThreadPoolExecutor, http: httpx.Client | None) -> None:
+    pool.shutdown(wait=False, cancel_futures=True)
+    if http is not None:
+        http.close()
 
 
 def empty(options: EmbedOptions) -> npt.NDArray[Any]:

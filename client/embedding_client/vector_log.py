@@ -50,7 +50,11 @@ class VectorLog:
             else:  # new, or ended before its first line did
                 self._file.truncate(0)
         except OSError as error:
+            self._close()
             raise FileError(f"{self.path} cannot be opened: {error.strerror or error}.") from error
+        except FileError:
+            self._close()
+            raise
         return self
 
     def __exit__(
@@ -59,10 +63,9 @@ class VectorLog:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._file is not None:
-            self._file.close()
-            if self._row is None:
-                self.path.unlink(missing_ok=True)
+        self._close()
+        if self._row is None:
+            self.path.unlink(missing_ok=True)
 
     def append(self, vectors: npt.NDArray[Any], *, vector_space: str) -> None:
         """Adds rows, an array (some, width), and puts them on disk."""
@@ -103,6 +106,11 @@ class VectorLog:
     def dtype(self) -> np.dtype[Any]:
         """The type of the numbers; float32 before any."""
         return np.dtype(np.float32) if self._row is None else self._row.dtype
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _opened(self) -> IO[bytes]:
         if self._file is None:

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -182,8 +182,19 @@ class _AsSigned(SigV4Auth):  # type: ignore[misc]  # botocore has no types
         for name in claim.signed_headers:
             self._headers[name] = request.headers.get(name, "")
 
+    def canonical_query_string(self, request: AWSRequest) -> str:
+        # botocore takes the query as it stands; AWS decodes it and encodes it again.
+        query = request.url.partition("?")[2]
+        split = (pair.partition("=") for pair in query.split("&") if pair)
+        pairs = sorted((_encoded(name), _encoded(value)) for name, _, value in split)
+        return "&".join(f"{name}={value}" for name, value in pairs)
+
     def headers_to_sign(self, request: AWSRequest) -> HTTPHeaders:  # noqa: ARG002  (botocore's signature)
         return self._headers
+
+
+def _encoded(text: str) -> str:
+    return quote(unquote(text), safe="-_.~")
 
 
 def _claim_of(request: SignedRequest) -> _Claim:

@@ -71,7 +71,14 @@ def refusal(request: SignedRequest, *, now: datetime | None = None) -> Signature
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1/embeddings", "/?a=b&c=%20d&a=2", "/a%20b/%C3%A9", "/a//b/../c", "/x?empty=&flag"],
+    [
+        "/",
+        "/v1/embeddings",
+        "/?a=b&c=%20d&a=2",
+        "/a%20b/%C3%A9",
+        "/a//b/../c",
+        "/x?a-b=1&a=2&empty=",
+    ],
 )
 def test_accepts_what_botocore_signed(path):
     """Any path and query that botocore signs is accepted."""

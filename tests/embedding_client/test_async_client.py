@@ -1,0 +1,141 @@
+"""The asynchronous client, on asyncio and on trio."""
+
+import json
+
+import anyio
+import httpx
+import numpy as np
+import pytest
+
+from embedding_client import (
+    AsyncEmbeddingClient,
+    BatchLimits,
+    EmbeddingClient,
+    RequestError,
+    RetryPolicy,
+    ThrottledError,
+    UnreachableError,
+    VectorSpaceError,
+)
+from embedding_client.protocol import EmbedOptions
+
+URL = "https://abc.lambda-url.eu-west-1.on.aws"
+TEXTS = [f"text number {number}" for number in range(30)]
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def run(request):
+    return lambda main: anyio.run(main, backend=request.param)
+
+
+def failing(error):
+    """A transport that always gives the same."""
+
+    def answer(request):
+        if isinstance(error, Exception):
+            raise error
+        return error
+
+    return httpx.AsyncClient(transport=httpx.MockTransport(answer))
+
+
+def test_it_gives_what_the_blocking_client_gives(running, run):
+    """Many requests at once, the same vectors in the same order."""
+
+    async def main():
+        limits = BatchLimits(texts=4)
+        async with AsyncEmbeddingClient(running.url, limits=limits, concurrency=3) as client:
+            whole = await client.embed(TEXTS)
+            parts = [part async for part in client.iter_embed(iter(TEXTS))]
+            one = await client.embed_one(TEXTS[3])
+            health = await client.health()
+            info = await client.info()
+            assert client.vector_space.endswith(f"/{running.dimension}")
+            return whole, np.concatenate(parts), one, health, info
+
+    whole, parts, one, health, info = run(main)
+    with EmbeddingClient(running.url) as client:
+        expected = client.embed(TEXTS)
+    assert np.allclose(whole, expected, atol=1e-4)
+    assert np.allclose(parts, expected, atol=1e-4)
+    assert np.allclose(one, expected[3], atol=1e-4)
+    assert health["status"] == "ok"
+    assert info["dimensions"] == [running.dimension]
+
+
+def test_nothing_asked_nothing_sent(run):
+    """No texts: an empty array."""
+
+    async def main():
+        http = failing(AssertionError("nothing should be sent"))
+        async with AsyncEmbeddingClient(URL, auth=httpx.Auth(), http_client=http) as client:
+            return await client.embed([], dimension=3)
+
+    assert run(main).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (httpx.Response(429, json={"message": "Rate Exceeded."}), ThrottledError),
+        (httpx.Response(400, json={"error": "no", "code": "invalid_field"}), RequestError),
+        (httpx.ConnectError("refused"), UnreachableError),
+    ],
+)
+def test_one_error_is_raised_not_a_group(run, answer, error):
+    """The first error of many requests comes as itself."""
+
+    async def main():
+        client = AsyncEmbeddingClient(
+            URL,
+            auth=httpx.Auth(),
+            http_client=failing(answer),
+            retries=RetryPolicy(base=0, attempts=2),
+            limits=BatchLimits(texts=1),
+        )
+        with pytest.raises(error):
+            await client.embed(TEXTS)
+
+    run(main)
+
+
+def test_what_is_too_much_is_halved(running, run):
+    """A refusal for size leads to two requests."""
+    sizes = []
+
+    async def answer(request):
+        count = len(json.loads(request.content)["texts"])
+        sizes.append(count)
+        if count > 8:
+            return httpx.Response(413, json={"error": "too many", "code": "batch_too_large"})
+        async with httpx.AsyncClient() as through:
+            headers = {name: request.headers[name] for name in request.headers if name != "host"}
+            headers["host"] = request.headers["host"]
+            sent = await through.post(str(request.url), content=request.content, headers=headers)
+        return httpx.Response(sent.status_code, content=sent.content)
+
+    async def main():
+        http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+        async with AsyncEmbeddingClient(running.url, http_client=http) as client:
+            return await client.embed(TEXTS)
+
+    assert len(run(main)) == len(TEXTS)
+    assert max(sizes) == 30
+
+
+def test_an_expected_vector_space_is_held(running, run):
+    """As in the blocking client."""
+
+    async def main():
+        async with AsyncEmbeddingClient(running.url, vector_space="other@1/int8/x") as client:
+            with pytest.raises(VectorSpaceError, match="cannot be compared"):
+                await client.embed(["a"])
+            with pytest.raises(RequestError, match="no search index"):
+                await client.similar("a")
+
+    run(main)
+
+
+def test_options_are_the_same():
+    """Both clients take the keywords of EmbedOptions."""
+    assert EmbedOptions(dimension=3).dimension == 3

@@ -1,0 +1,126 @@
+"""LangChain's and LlamaIndex's own kind of embeddings, in those packages' own hands."""
+
+import asyncio
+
+import httpx
+import numpy as np
+import pytest
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core import VectorStoreIndex
+from llama_index.core.schema import TextNode
+
+from embedding_client import EmbeddingClient, SigV4Auth, VectorSpaceError
+from embedding_client.langchain import FunctionUrlEmbeddings
+from embedding_client.llamaindex import FunctionUrlEmbedding
+
+FACTS = [
+    "Water boils at 100 degrees Celsius at sea level.",
+    "The parliament voted on the new budget.",
+    "A violin has four strings.",
+]
+
+
+@pytest.fixture
+def reference(client):
+    return client.embed(FACTS)
+
+
+def test_langchain_searches_with_it(running):
+    """A vector store of LangChain finds what a question means."""
+    store = InMemoryVectorStore(FunctionUrlEmbeddings(running.url))
+    store.add_texts(FACTS)
+    (found,) = store.similarity_search("Which instrument is this?", k=1)
+    assert found.page_content == FACTS[2]
+
+
+def test_langchain_gives_the_endpoints_vectors(running, reference):
+    """Blocking and not, documents and queries."""
+    embeddings = FunctionUrlEmbeddings(running.url, auth=SigV4Auth())
+    assert np.allclose(embeddings.embed_documents(FACTS), reference, atol=1e-5)
+    assert np.allclose(embeddings.embed_query(FACTS[0]), reference[0], atol=1e-5)
+    for _ in range(2):  # each run has an event loop of its own
+        documents = asyncio.run(embeddings.aembed_documents(FACTS))
+        assert np.allclose(documents, reference, atol=1e-5)
+    assert np.allclose(asyncio.run(embeddings.aembed_query(FACTS[0])), reference[0], atol=1e-5)
+
+
+def test_llama_index_searches_with_it(running):
+    """So does an index of LlamaIndex."""
+    embedding = FunctionUrlEmbedding(url=running.url)
+    index = VectorStoreIndex([TextNode(text=fact) for fact in FACTS], embed_model=embedding)
+    (found,) = index.as_retriever(similarity_top_k=1).retrieve("How hot is the kettle?")
+    assert found.node.get_content() == FACTS[0]
+
+
+def test_llama_index_gives_the_endpoints_vectors(running, reference):
+    """Blocking and not, nodes and queries."""
+    embedding = FunctionUrlEmbedding(url=running.url, auth=SigV4Auth(), embed_batch_size=2)
+    assert np.allclose(embedding.get_text_embedding_batch(FACTS), reference, atol=1e-5)
+    assert np.allclose(embedding.get_query_embedding(FACTS[0]), reference[0], atol=1e-5)
+    assert np.allclose(embedding.get_text_embedding(FACTS[0]), reference[0], atol=1e-5)
+    for _ in range(2):
+        batch = asyncio.run(embedding.aget_text_embedding_batch(FACTS))
+        assert np.allclose(batch, reference, atol=1e-5)
+    query = asyncio.run(embedding.aget_query_embedding(FACTS[0]))
+    assert np.allclose(query, reference[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [FunctionUrlEmbeddings, FunctionUrlEmbedding])
+def test_another_vector_space_is_refused(running, kind):
+    """An index built with another model is not searched with this one."""
+    embeddings = kind(url=running.url, vector_space="another@1/int8/abc")
+    query = getattr(embeddings, "embed_query", None) or embeddings.get_query_embedding
+    with pytest.raises(VectorSpaceError, match="cannot be compared"):
+        query("anything")
+
+
+class Recorder:
+    """Says yes to everything and keeps what was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def embed(self, texts, **options):
+        """Stands in for the client's."""
+        self.asked.append(options)
+        return np.zeros((len(texts), 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("given", "documents", "query"),
+    [
+        ({}, {"input_type": "document"}, {"input_type": "query"}),
+        ({"prompt": "STS"}, {"prompt": "STS"}, {"prompt": "STS"}),
+    ],
+)
+def test_prompts_fit_what_is_embedded(given, documents, query):
+    """Documents and queries get their own prompts, unless one is given for both."""
+    url = "https://abc.lambda-url.eu-west-1.on.aws"
+    chain = FunctionUrlEmbeddings(url, **given)
+    chain._client = Recorder()
+    chain.embed_documents(["a"])
+    chain.embed_query("a")
+    llama = FunctionUrlEmbedding(url=url, options=given)
+    llama._client = Recorder()
+    llama.get_text_embedding("a")
+    llama.get_query_embedding("a")
+    assert chain._client.asked == llama._client.asked == [documents, query]
+
+
+def test_llama_index_keeps_no_credentials(running):
+    """What LlamaIndex writes down of its settings holds no way to sign."""
+    embedding = FunctionUrlEmbedding(url=running.url, auth=httpx.BasicAuth("user", "secret"))
+    assert "secret" not in str(embedding.to_dict())
+
+
+def test_the_client_is_enough_without_them():
+    """Neither package is imported by the client itself."""
+    import subprocess
+    import sys
+
+    program = (
+        "import sys, embedding_client, embedding_client.cli\n"
+        "assert not {'langchain_core', 'llama_index', 'pyarrow'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert EmbeddingClient.__module__ == "embedding_client.client"
