@@ -16,6 +16,7 @@ are CPU times: other work on the machine hardly moves them. `python -m benchmark
 import argparse
 import contextlib
 import cProfile
+import gc
 import io
 import os
 import statistics
@@ -109,6 +110,7 @@ def main() -> None:
     # As a session does when it starts: without it each large answer is paid for in page faults.
     back_heap_with_large_pages(64 << 20)
     service = ready_service()
+    gc.freeze()  # as the handler does when it has started
     text = "word " * 31
     one = event("/", {"text": text})
     many = event("/v1/embeddings", {"input": [f"{n} {text}" for n in range(256)], "model": "m"})

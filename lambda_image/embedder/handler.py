@@ -4,6 +4,7 @@ The environment is read and the service put together once, when the module is im
 cold start. What fails then fails the start, with a message that says what to do.
 """
 
+import gc
 import os
 import time
 from typing import Any
@@ -49,6 +50,8 @@ def _start(settings: Settings) -> Service:
 
 
 _service = _start(Settings.from_env(os.environ))
+# What is there now stays: the garbage collector need not look through it with every request.
+gc.freeze()
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
