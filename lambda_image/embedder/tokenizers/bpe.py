@@ -106,7 +106,7 @@ class BytePairEncoding:
                 continue
             spans += byte_pair_spans(
                 self._encode_plain(part),
-                part,
+                part.replace(" ", _SPACE),
                 start=start,
                 byte_ids=self._byte_ids,
                 token=self.token,
@@ -172,7 +172,7 @@ class BytePairEncoding:
     def _with_bytes(self, word: str, ids: list[int]) -> list[int]:
         """Replace each -1 by the ids of the character's bytes."""
         expanded = []
-        for character, token_id in zip(word, ids, strict=True):
+        for character, token_id in zip(word.replace(" ", _SPACE), ids, strict=True):
             if token_id >= 0:
                 expanded.append(token_id)
             else:

@@ -52,7 +52,7 @@ def byte_pair_spans(
 
     Args:
         ids: the text's ids.
-        text: the text.
+        text: the text, with `▁` for spaces.
         start: where it begins in the whole text.
         byte_ids: the ids of bytes; all bytes of a character have its span.
         token: an id to its text.

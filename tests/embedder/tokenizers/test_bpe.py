@@ -90,6 +90,20 @@ def test_a_character_that_is_no_token_becomes_its_bytes(gemma: Both) -> None:
     assert {span[1:] for span in gemma.fast.spans("\U0001fbf0")} == {(0, 1)}
 
 
+def test_a_vocabulary_of_bytes_alone_is_enough(
+    gemma_document: dict[str, Any], tmp_path: Path
+) -> None:
+    """Without a merge or a character every character becomes bytes, the sign for a space too."""
+    document = gemma_document | {"added_tokens": [], "post_processor": None}
+    document["model"] = document["model"] | {
+        "vocab": {"<unk>": 256, **{f"<0x{byte:02X}>": byte for byte in range(256)}},
+        "merges": [],
+    }
+    variant = both(document, tmp_path)
+    assert variant.fast.encode("a b") == [97, *"▁".encode(), 98]
+    assert variant.differing(sample_texts(variant.library, count=500, seed=25)) == []
+
+
 def test_the_spelling_of_a_byte_in_a_text_is_no_byte(gemma: Both) -> None:
     """`<0x41>` is six characters that a user wrote."""
     assert gemma.fast.encode("<0x41>") == gemma.ids("<0x41>")
