@@ -1,0 +1,111 @@
+"""The layout's rules: source roots, PyPI's constructs, three programs that know no other."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import constructs
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE_ROOTS = ("constructs", "lambda_image", "client", "local")
+PACKAGES = {
+    "embedding_kit": ROOT / "constructs" / "embedding_kit",
+    "embedder": ROOT / "lambda_image" / "embedder",
+    "model_compiler": ROOT / "lambda_image" / "model_compiler",
+    "embedding_client": ROOT / "client" / "embedding_client",
+}
+#: Who may import whom: the compiler's checks load the artifact with what will run it.
+ALLOWED = {("model_compiler", "embedder")}
+
+
+@pytest.mark.parametrize("root", SOURCE_ROOTS)
+def test_a_source_root_is_no_package(root):
+    """With an `__init__.py`, `constructs` would hide PyPI's package of that name."""
+    assert not (ROOT / root / "__init__.py").exists()
+
+
+def test_constructs_is_pypis():
+    """Our source root of that name must not be what `import constructs` finds."""
+    assert not Path(constructs.__file__).is_relative_to(ROOT / "constructs")
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "tests").rglob("*/")), ids=str)
+def test_no_folder_of_tests_is_a_package(folder):
+    """Tests are found by their path; two of the same name do not meet."""
+    assert not (folder / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_a_package_tells_that_it_is_typed(package):
+    """Whoever installs it gets its types as well."""
+    assert (PACKAGES[package] / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_the_programs_do_not_know_each_other(package):
+    """They meet in two contracts, the artifact and the variables, and nowhere in code."""
+    imported = {
+        (str(path.relative_to(ROOT)), other)
+        for path in PACKAGES[package].rglob("*.py")
+        for other in _imports(path)
+        if other in PACKAGES and other != package and (package, other) not in ALLOWED
+    }
+    assert imported == set()
+
+
+def test_only_synth_reads_the_cdk():
+    """What runs in Lambda, compiles or calls does not drag the CDK along."""
+    imported = {
+        (package, other)
+        for package in PACKAGES
+        if package != "embedding_kit"
+        for path in PACKAGES[package].rglob("*.py")
+        for other in _imports(path)
+        if other in {"aws_cdk", "constructs", "pydantic"}
+    }
+    assert imported == set()
+
+
+def test_one_module_reads_the_environments_files():
+    """Settings are parsed once, at the edge."""
+    readers = {
+        str(path.relative_to(ROOT))
+        for folder in (ROOT / "constructs", ROOT / "stacks")
+        for path in folder.rglob("*.py")
+        if "tomllib" in _imports(path)
+    }
+    assert readers == {"constructs/embedding_kit/environment.py"}
+
+
+def test_settings_need_no_cdk():
+    """The rules of an environment can be read and tested without starting a Node process."""
+    folder = ROOT / "constructs" / "embedding_kit" / "settings"
+    imported = {name for path in folder.rglob("*.py") for name in _imports(path)}
+    assert not imported & {"aws_cdk", "constructs", "jsii"}
+
+
+def test_embedding_kit_is_never_imported_through_constructs():
+    """That would be a second copy of every class; the linter refuses the spelling."""
+    source = "import constructs.embedding_kit"
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--select", "TID251", "-"],
+        input=source,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert "TID251" in done.stdout
+
+
+def _imports(path: Path) -> set[str]:
+    """Return the top-level names of all that a module imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
