@@ -12,6 +12,7 @@ from model_compiler.artifact_writer import verify_files
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, OutputError
 from model_compiler.fidelity import Thresholds
+from model_compiler.manifest_content import Choices
 from model_compiler.quantization import Precision
 from model_compiler.source import find_source
 
@@ -88,8 +89,7 @@ def _compile(options: argparse.Namespace) -> int:
         options.output,
         Options(
             precision=Precision(options.precision),
-            dimensions=options.dimensions,
-            default_prompt=options.default_prompt,
+            choices=Choices(dimensions=options.dimensions, default_prompt=options.default_prompt),
             thresholds=None if options.unmeasured else Thresholds(),
             progress=not options.quiet,
         ),

@@ -20,7 +20,17 @@ from embedder.engine import Engine
 from model_compiler.catalogue import Golden
 from model_compiler.docstrings import standard_library
 
-__all__ = ["Fidelity", "Thresholds", "golden_entries", "measure", "problems", "table", "texts"]
+__all__ = [
+    "DIGITS",
+    "Fidelity",
+    "Thresholds",
+    "batch_invariance",
+    "golden_entries",
+    "measure",
+    "problems",
+    "table",
+    "texts",
+]
 
 Vectors = npt.NDArray[np.float32]
 
@@ -179,6 +189,13 @@ def table(fidelity: Fidelity) -> str:
         f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {note}".rstrip()
         for name, value, note in rows
     )
+
+
+def batch_invariance(artifact: Engine) -> float:
+    """Return the least cosine of a text's vector alone to its vector in a batch."""
+    asked = list(texts().values())
+    with tqdm(disable=True) as bar:
+        return float(_cosines(_alone(artifact, asked, bar), _together(artifact, asked, bar)).min())
 
 
 def golden_entries(artifact: Engine) -> list[dict[str, Any]]:

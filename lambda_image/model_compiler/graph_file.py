@@ -1,6 +1,6 @@
 """Writes a model's graph and weights: encoder, pooling, dense layers and normalisation in one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,12 +10,21 @@ from tqdm import tqdm
 
 from model_compiler.graph import GraphBuilder
 from model_compiler.identity import graph_digest
-from model_compiler.model_folder import ModelFolder
+from model_compiler.model_folder import Head, ModelFolder
 from model_compiler.quantization import Precision
 from model_compiler.sentence_modules import normalize
 from model_compiler.weights import Weights
 
-__all__ = ["GRAPH_FILE", "INPUTS", "OUTPUT", "ROWS_FILE", "WEIGHTS_FILE", "Graph", "write_graph"]
+__all__ = [
+    "GRAPH_FILE",
+    "INPUTS",
+    "OUTPUT",
+    "ROWS_FILE",
+    "WEIGHTS_FILE",
+    "Graph",
+    "add_head",
+    "write_graph",
+]
 
 GRAPH_FILE = "model.onnx"
 WEIGHTS_FILE = "model.onnx.data"
@@ -55,7 +64,7 @@ def write_graph(
         tqdm(desc=str(precision), unit="B", unit_scale=True, disable=not progress) as bar,
     ):
         encoder = Weights(model.encoder_folder, progress=bar.update)
-        dense = [Weights(module.folder, progress=bar.update) for module in model.dense]
+        dense = [Weights(module.folder, progress=bar.update) for module in model.head.dense]
         bar.reset(sum(weights.total_bytes for weights in (encoder, *dense)))
         builder = GraphBuilder(
             name=model.architecture.name,
@@ -67,11 +76,7 @@ def write_graph(
         for name in INPUTS:
             builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
         value = model.architecture.build(builder, encoder, precision)
-        value = model.pooling.add(builder, value)
-        for module, weights in zip(model.dense, dense, strict=True):
-            value = module.add(builder, value, weights, precision)
-        normalize(builder, value, output=OUTPUT)
-        builder.output(OUTPUT, dtype=np.float32, shape=["batch", model.dimension])
+        add_head(builder, value, model.head, dense, precision)
         bar.update(bar.total - bar.n)  # tensors that nobody needs
     proto = builder.model()
     (folder / GRAPH_FILE).write_bytes(proto.SerializeToString(deterministic=True))
@@ -81,6 +86,21 @@ def write_graph(
         marks=builder.marks,
         multiply_adds=_multiply_adds(proto),
     )
+
+
+def add_head(
+    builder: GraphBuilder,
+    hidden: str,
+    head: Head,
+    dense: Sequence[Weights],
+    precision: Precision,
+) -> None:
+    """Take the last hidden state to the graph's output."""
+    value = head.pooling.add(builder, hidden)
+    for module, weights in zip(head.dense, dense, strict=True):
+        value = module.add(builder, value, weights, precision)
+    normalize(builder, value, output=OUTPUT)
+    builder.output(OUTPUT, dtype=np.float32, shape=["batch", head.dimension])
 
 
 def _multiply_adds(model: ModelProto) -> int:

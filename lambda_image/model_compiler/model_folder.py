@@ -22,7 +22,16 @@ from model_compiler.sentence_modules import (
 )
 from model_compiler.tokenizer_file import TokenizerFile, read_tokenizer
 
-__all__ = ["ModelFolder", "Prompts", "read_model_folder"]
+__all__ = [
+    "Head",
+    "ModelFolder",
+    "Prompts",
+    "encoder_folder_of",
+    "read_head",
+    "read_max_tokens",
+    "read_model_folder",
+    "read_prompts",
+]
 
 #: The prompts that sentence-transformers takes for documents, in its order, where a model names
 #: no default. What is embedded without a word is a document; a missing prompt is a silent loss.
@@ -44,17 +53,36 @@ class Prompts:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """What stands behind the encoder: the pooling, dense layers, and whether a normalisation."""
+
+    pooling: Pooling
+    dense: tuple[Dense, ...]
+    #: The width of the embedding.
+    dimension: int
+    normalized: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFolder:
     """A model, as its folder describes it."""
 
     encoder_folder: Path
     architecture: Architecture
-    pooling: Pooling
-    dense: tuple[Dense, ...]
-    dimension: int
+    head: Head
     max_tokens: int
     prompts: Prompts
     tokenizer: TokenizerFile
+
+    @property
+    def family(self) -> str:
+        """The architecture's name."""
+        return self.architecture.name
+
+    @property
+    def dimension(self) -> int:
+        """The width of the embedding."""
+        return self.head.dimension
 
 
 def read_model_folder(folder: Path) -> ModelFolder:
@@ -64,22 +92,44 @@ def read_model_folder(folder: Path) -> ModelFolder:
         SourceError: if it is no such folder, or a file is missing or wrong.
         UnsupportedModelError: if the model has a part that the compiler cannot express.
     """
-    modules = _modules(folder)
-    kinds = [kind for kind, _ in modules]
-    if kinds[:2] != ["Transformer", "Pooling"] or set(kinds[2:]) - {"Dense", "Normalize"}:
-        raise UnsupportedModelError(
-            f"{folder / 'modules.json'} lists {', '.join(kinds) or 'no modules'}; the compiler can "
-            "express a Transformer, then a Pooling, then any number of Dense and Normalize."
-        )
-    if "Normalize" in kinds[:-1]:
-        raise UnsupportedModelError(
-            f"{folder / 'modules.json'} has a Normalize before its last module; "
-            "the compiler normalises at the end only."
-        )
-    encoder_folder = modules[0][1]
+    encoder_folder = encoder_folder_of(folder)
     architecture = architectures.parse(ConfigFile(encoder_folder / "config.json"))
-    pooling = read_pooling(modules[1][1], hidden_size=architecture.hidden_size)
-    size = pooling.size(architecture.hidden_size)
+    head = read_head(folder, hidden_size=architecture.hidden_size)
+    tokenizer = read_tokenizer(
+        encoder_folder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
+    )
+    return ModelFolder(
+        encoder_folder=encoder_folder,
+        architecture=architecture,
+        head=head,
+        max_tokens=read_max_tokens(
+            encoder_folder, tokenizer, max_positions=architecture.max_positions
+        ),
+        prompts=read_prompts(folder, normalized=head.normalized),
+        tokenizer=tokenizer,
+    )
+
+
+def encoder_folder_of(folder: Path) -> Path:
+    """Return the folder of the first module, which must be a Transformer.
+
+    Raises:
+        SourceError: if the folder is no sentence-transformers folder.
+        UnsupportedModelError: if the modules are not ones that the compiler can express.
+    """
+    return _modules(folder)[0][1]
+
+
+def read_head(folder: Path, *, hidden_size: int) -> Head:
+    """Read what stands behind the encoder.
+
+    Raises:
+        SourceError: if a module's folder is not whole, or does not fit the one before it.
+        UnsupportedModelError: if a module is not one that the compiler can express.
+    """
+    modules = _modules(folder)
+    pooling = read_pooling(modules[1][1], hidden_size=hidden_size)
+    size = pooling.size(hidden_size)
     dense = []
     for kind, path in modules[2:]:
         if kind == "Dense":
@@ -87,18 +137,11 @@ def read_model_folder(folder: Path) -> ModelFolder:
             size = dense[-1].outputs
         else:
             read_normalize(path)
-    tokenizer = read_tokenizer(
-        encoder_folder / "tokenizer.json", vocabulary_size=architecture.vocabulary_size
-    )
-    return ModelFolder(
-        encoder_folder=encoder_folder,
-        architecture=architecture,
+    return Head(
         pooling=pooling,
         dense=tuple(dense),
         dimension=size,
-        max_tokens=_max_tokens(encoder_folder, architecture, tokenizer),
-        prompts=_prompts(folder, normalized=kinds[-1] == "Normalize"),
-        tokenizer=tokenizer,
+        normalized=modules[-1][0] == "Normalize",
     )
 
 
@@ -113,7 +156,18 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     modules = read_json(path)
     if not isinstance(modules, list) or not all(_is_module(module) for module in modules):
         raise SourceError(f"{path} must list modules, each with a type and a path.")
-    return [_module(folder, path, module) for module in modules]
+    found = [_module(folder, path, module) for module in modules]
+    kinds = [kind for kind, _ in found]
+    if kinds[:2] != ["Transformer", "Pooling"] or set(kinds[2:]) - {"Dense", "Normalize"}:
+        raise UnsupportedModelError(
+            f"{path} lists {', '.join(kinds) or 'no modules'}; the compiler can express a "
+            "Transformer, then a Pooling, then any number of Dense, then a Normalize."
+        )
+    if "Normalize" in kinds[:-1]:
+        raise UnsupportedModelError(
+            f"{path} has a Normalize before its last module; the compiler normalises at the end."
+        )
+    return found
 
 
 def _is_module(module: Any) -> bool:
@@ -142,14 +196,13 @@ def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path
     return kind, place
 
 
-def _max_tokens(folder: Path, architecture: Architecture, tokenizer: TokenizerFile) -> int:
+def read_max_tokens(folder: Path, tokenizer: TokenizerFile, *, max_positions: int) -> int:
     """Return the model's limit in tokens, special tokens included.
 
     It is `max_seq_length` of `sentence_bert_config.json`; newer folders keep it as
     `model_max_length` of `tokenizer_config.json`. It is never more than the model has positions.
     The truncation and padding in `tokenizer.json` are what its last user left there.
     """
-    limit = architecture.max_positions
     stated = None
     path = folder / "sentence_bert_config.json"
     if path.exists():
@@ -161,7 +214,7 @@ def _max_tokens(folder: Path, architecture: Architecture, tokenizer: TokenizerFi
     if stated is None and (folder / "tokenizer_config.json").exists():
         # Where a tokenizer has no limit of its own, transformers writes a number of 31 digits.
         stated = ConfigFile(folder / "tokenizer_config.json").optional("model_max_length")
-    return min(limit, int(stated)) if isinstance(stated, int | float) else limit
+    return min(max_positions, int(stated)) if isinstance(stated, int | float) else max_positions
 
 
 def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile) -> None:
@@ -186,7 +239,8 @@ def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile) -> None:
     config.done()
 
 
-def _prompts(folder: Path, *, normalized: bool) -> Prompts:
+def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
+    """Read the prompts, and refuse a model whose vectors need their lengths."""
     path = folder / "config_sentence_transformers.json"
     if not path.exists():
         return Prompts(texts={}, default=None)

@@ -89,7 +89,10 @@ class Dense:
 
 def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -> str:
     """Divide each row of float32 [batch, width] by its length."""
-    length = builder.node("ReduceL2", [value, builder.constant([-1], np.int64)], keepdims=1)
+    # Not ReduceL2: these operators are the same in every opset since 13, as an export may have.
+    squares = builder.node("Mul", [value, value])
+    total = builder.node("ReduceSum", [squares, builder.constant([-1], np.int64)], keepdims=1)
+    length = builder.node("Sqrt", [total])
     length = builder.node("Max", [length, builder.constant(SMALLEST_LENGTH, np.float32)])
     return builder.node("Div", [value, length], output=output)
 
