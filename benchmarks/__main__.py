@@ -1,0 +1,180 @@
+"""The command `scripts/bench`: measures this project beside others, in one run on one machine."""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks import measure
+from benchmarks.contenders import KIT, ROOT, Contender, contenders
+from benchmarks.measure import Requests
+from benchmarks.models import Models, prepare
+from benchmarks.peak import int8_peak
+from benchmarks.picture import as_svg
+from benchmarks.report import Machine, Results, Row, as_json, as_table
+
+LENGTHS = (8, 32, 128, 512, 2048)
+QUICK_LENGTHS = (8, 32, 128, 512)
+
+
+def main() -> int:
+    """Measure, print the table, and save table, JSON and picture."""
+    options = _options()
+    models = prepare(
+        options.cache, model=options.model, quick=options.quick, peers_python=options.peers
+    )
+    everyone = contenders(models, options.peers)
+    present = [contender for contender in everyone if not contender.absent]
+    results = _measure(options, models, everyone, present)
+    options.output.mkdir(parents=True, exist_ok=True)
+    table = as_table(results)
+    for name, text in (
+        ("bench.md", table),
+        ("bench.json", as_json(results)),
+        ("bench.svg", as_svg(results)),
+    ):
+        (options.output / name).write_text(text, encoding="utf-8")
+    sys.stdout.write(table)
+    sys.stdout.write(f"\nsaved: {options.output}/bench.md, bench.json, bench.svg\n")
+    for missed in results.missed():
+        sys.stdout.write(f"over its target: {missed}\n")
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="Measure Embedding Kit beside the article's setting, sentence-transformers, "
+        "fastembed and a plain ONNX export, on a replica of EmbeddingGemma made on the spot.",
+    )
+    parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
+    parser.add_argument(
+        "--model", type=Path, help="a sentence-transformers folder with real weights"
+    )
+    parser.add_argument(
+        "--peers",
+        metavar="PYTHON",
+        help="an interpreter with torch, sentence-transformers, fastembed",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=None, help="starts of each contender (default 5; quick 2)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=None, help="for each length (default 12; quick 1)"
+    )
+    parser.add_argument(
+        "--no-cold", action="store_true", help="do not drop the machine's page cache"
+    )
+    parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench")
+    parser.add_argument("--output", type=Path, default=ROOT / ".cache" / "bench" / "results")
+    options = parser.parse_args()
+    options.rounds = options.rounds or (2 if options.quick else 5)
+    options.seconds = options.seconds or (1 if options.quick else 12)
+    return options
+
+
+def _measure(
+    options: argparse.Namespace,
+    models: Models,
+    everyone: Sequence[Contender],
+    present: Sequence[Contender],
+) -> Results:
+    load = os.getloadavg()[0]
+    peak = int8_peak()
+    requests = Requests(models.source / "tokenizer.json")
+    notes: list[str] = []
+    warm = measure.starts(present, requests, rounds=options.rounds, cold=False)
+    rows = [
+        Row("init", "ms of processor time", _column(warm, "cpu", 1000)),
+        Row("init by the clock", "ms", _column(warm, "wall", 1000)),
+        Row("peak memory", "MB", _column(warm, "peak")),
+        Row("peak memory of the start", "MB", _column(warm, "start_peak")),
+    ]
+    if options.no_cold or not os.access(measure.DROP_CACHES, os.W_OK):
+        why = "--no-cold" if options.no_cold else "dropping the page cache needs root"
+        notes.append(f"init with the page cache dropped: not measured ({why})")
+    else:
+        cold = measure.starts(present, requests, rounds=max(2, options.rounds // 2), cold=True)
+        rows.insert(2, Row("init, page cache dropped", "ms", _column(cold, "wall", 1000)))
+    lengths = QUICK_LENGTHS if options.quick else LENGTHS
+    times = measure.latency(present, requests, lengths, seconds=options.seconds)
+    rows += [
+        Row(f"{length} tokens", "ms of processor time", _scaled(found, 1000))
+        for length, found in times.items()
+    ]
+    found = measure.batches(present, requests, rounds=1 if options.quick else 3)
+    rows += [
+        Row(f"{name}, each", "ms of processor time", _scaled(row, 1000))
+        for name, row in found.items()
+    ]
+    notes += [_rate_note(models, times[128][KIT], peak), _endpoint_note(models, requests)]
+    return Results(
+        model=_name(options, models),
+        exported_by=models.exported_by,
+        machine=Machine(_cpu(), os.cpu_count() or 1, load, version("onnxruntime"), peak),
+        labels={contender.kind: contender.label for contender in everyone},
+        absent={contender.label: contender.absent for contender in everyone if contender.absent},
+        rows=rows,
+        notes=notes,
+        full_size=options.model is None and not options.quick,
+    )
+
+
+def _name(options: argparse.Namespace, models: Models) -> str:
+    if options.model:
+        return models.source.name
+    return f"replica of EmbeddingGemma ({'small' if options.quick else 'full size'})"
+
+
+def _column(found: dict[str, dict[str, float]], key: str, factor: float = 1.0) -> dict[str, float]:
+    return {kind: row[key] * factor for kind, row in found.items()}
+
+
+def _scaled(row: dict[str, float], factor: float) -> dict[str, float]:
+    return {kind: value * factor for kind, value in row.items()}
+
+
+def _rate_note(models: Models, seconds: float, peak: float | None) -> str:
+    """Say how many of the core's int8 multiply-adds the linear layers get at 128 tokens."""
+    config = json.loads((models.source / "config.json").read_text("utf-8"))
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    heads, size = config["num_attention_heads"], config["head_dim"]
+    layer = hidden * size * (2 * heads + 2) + 3 * hidden * wide
+    rate = 128 * layer * config["num_hidden_layers"] / seconds
+    if peak is None:
+        return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s (no C compiler: no peak)"
+    return (
+        f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {rate / peak:.2f} of the "
+        f"core's peak of {peak / 1e9:.0f} G/s (to reach: 0.50)"
+    )
+
+
+def _endpoint_note(models: Models, requests: Requests) -> str:
+    texts = [requests.text(32, seed)[0] for seed in range(60)]
+    command = [sys.executable, "-m", "benchmarks.endpoint", str(models.artifact), *texts]
+    answer = subprocess.run(  # noqa: S603 - our own program
+        command, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    found = json.loads(answer.stdout.splitlines()[-1])
+    return (
+        f"endpoint: all of a 32-token request but the ONNX run takes "
+        f"{found['overhead'] * 1000:.2f} ms at the median (to reach: 2 ms)"
+    )
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

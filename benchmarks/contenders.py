@@ -1,0 +1,125 @@
+"""Who is measured, and how to talk to each in its own process."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from benchmarks.models import Models
+
+__all__ = ["BASE", "KIT", "Contender", "Worker", "contenders"]
+
+ROOT = Path(__file__).resolve().parent.parent
+#: The contender that the others are ratios of, and ours.
+BASE, KIT = "article", "kit"
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One way to embed.
+
+    Attributes:
+        kind: its name in `benchmarks.worker`.
+        label: what tables call it.
+        folder: what it loads.
+        python: the interpreter that has it.
+        absent: why it cannot be measured; empty if it can.
+    """
+
+    kind: str
+    label: str
+    folder: Path
+    python: str
+    absent: str = ""
+
+
+def contenders(models: Models, peers_python: str | None) -> list[Contender]:
+    """Return all contenders; those that are not installed say so."""
+    peers = peers_python or sys.executable
+    return [
+        Contender(BASE, "article's setting", models.article, sys.executable),
+        Contender(KIT, "Embedding Kit", models.artifact, sys.executable),
+        Contender("export", "plain ONNX export", models.export, sys.executable),
+        Contender(
+            "sentence-transformers",
+            "sentence-transformers",
+            models.source,
+            peers,
+            _missing(peers, "sentence_transformers"),
+        ),
+        Contender("fastembed", "fastembed", models.export, peers, _missing(peers, "fastembed")),
+    ]
+
+
+class Worker:
+    """A contender's process, from its start to its end.
+
+    Attributes:
+        start: seconds from the start of the process until it could answer: `wall`, and `cpu` as
+            the process itself counts it; and its memory in MB then.
+    """
+
+    def __init__(self, contender: Contender) -> None:
+        self._kind = contender.kind
+        began = time.perf_counter()
+        paths = [str(ROOT), str(ROOT / "lambda_image")]
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            [contender.python, "-m", "benchmarks.worker", contender.kind, str(contender.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"},
+        )
+        answer = self._answer()
+        self.start: dict[str, float] = {**answer, "wall": time.perf_counter() - began}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pipe(self._process.stdin).close()
+        self._process.wait(timeout=30)
+        self._pipe(self._process.stdout).close()
+
+    def embed(self, *requests: tuple[list[str], list[list[int]]]) -> dict[str, float]:
+        """Embed one request after the other; return seconds `cpu` and `wall`, and memory in MB."""
+        pipe = self._pipe(self._process.stdin)
+        pipe.write(json.dumps(requests) + "\n")
+        pipe.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, float]:
+        line = self._pipe(self._process.stdout).readline()
+        if not line:
+            self._process.wait()
+            raise RuntimeError(f"{self._kind} ended with status {self._process.returncode}")
+        answer: dict[str, float] = json.loads(line)
+        return answer
+
+    @staticmethod
+    def _pipe(pipe: IO[str] | None) -> IO[str]:
+        if pipe is None:
+            raise RuntimeError("the process was started without pipes")
+        return pipe
+
+
+def _missing(python: str, package: str) -> str:
+    command: list[Any] = [
+        python,
+        "-c",
+        f"import importlib.util as u; u.find_spec('{package}').name",
+    ]
+    found = subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603
+    return "" if found else f"{package} is not installed"

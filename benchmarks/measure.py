@@ -1,0 +1,153 @@
+"""What is measured of each contender, always in turns, so that all see the same machine."""
+
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from benchmarks.contenders import BASE, Contender, Worker
+
+__all__ = ["MEMORY_TOKENS", "Batches", "Requests", "Start", "batches", "latency", "starts"]
+
+#: The request after which memory is read.
+MEMORY_TOKENS = 512
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+
+Start = dict[str, float]
+Batches = dict[str, dict[str, float]]
+_Request = tuple[list[str], list[list[int]]]
+
+
+class Requests:
+    """Makes texts of a given number of tokens, special tokens included.
+
+    Args:
+        tokenizer: the model's `tokenizer.json`.
+    """
+
+    def __init__(self, tokenizer: Path) -> None:
+        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._tokenizer.no_truncation()
+        self._words = [
+            token
+            for token, number in self._tokenizer.get_vocab().items()
+            if number < 60_000 and token.startswith("▁") and token[1:].isalpha() and len(token) > 2
+        ]
+        self._words.sort()
+
+    def text(self, tokens: int, seed: int) -> tuple[str, list[int]]:
+        """Return a text and its ids."""
+        source = random.Random(f"{tokens} {seed}")  # noqa: S311 - not a secret
+        words: list[str] = []
+        ids = self._tokenizer.encode("").ids
+        while len(ids) < tokens:
+            words += [source.choice(self._words)[1:] for _ in range(1 + (tokens - len(ids)) // 2)]
+            ids = self._tokenizer.encode(" ".join(words)).ids
+        # What is left over is cut off inside, so that the last token stays what it is.
+        return " ".join(words), [*ids[: tokens - 1], ids[-1]]
+
+    def batch(self, lengths: Sequence[int]) -> _Request:
+        """Return one request with a text of each length."""
+        pairs = [self.text(length, seed) for seed, length in enumerate(lengths)]
+        return [text for text, _ in pairs], [ids for _, ids in pairs]
+
+
+def starts(
+    present: Sequence[Contender], requests: Requests, *, rounds: int, cold: bool
+) -> dict[str, Start]:
+    """Start each contender anew in every round.
+
+    Returns:
+        For each: median seconds `cpu` and `wall` until it can answer; the peak memory in MB after
+        the start, `start_peak`, and after one request of 512 tokens, `peak`.
+    """
+    request = requests.batch([MEMORY_TOKENS])
+    seen: dict[str, list[Start]] = {contender.kind: [] for contender in present}
+    for _ in range(rounds):
+        for contender in present:
+            if cold:
+                drop_page_cache()
+            with Worker(contender) as worker:
+                started = worker.start
+                after = worker.embed(request)
+            seen[contender.kind].append(
+                {
+                    "cpu": started["cpu"],
+                    "wall": started["wall"],
+                    "start_peak": started["peak"],
+                    "peak": after["peak"],
+                }
+            )
+    return {
+        kind: {key: statistics.median(found[key] for found in rows) for key in rows[0]}
+        for kind, rows in seen.items()
+    }
+
+
+def latency(
+    present: Sequence[Contender],
+    requests: Requests,
+    lengths: Sequence[int],
+    *,
+    seconds: float,
+) -> dict[int, dict[str, float]]:
+    """Return for each length the median seconds of processor time of one text, by contender.
+
+    Args:
+        present: who is measured; all of them run at once, and take turns.
+        requests: makes the texts.
+        lengths: in tokens.
+        seconds: of wall time for each length.
+    """
+    with ExitStack() as stack:
+        workers = {contender.kind: stack.enter_context(Worker(contender)) for contender in present}
+        found: dict[int, dict[str, float]] = {}
+        for length in lengths:
+            request = requests.batch([length])
+            times: dict[str, list[float]] = {kind: [] for kind in workers}
+            for worker in workers.values():
+                worker.embed(request)
+            end = time.monotonic() + seconds
+            while time.monotonic() < end or len(times[BASE]) < 3:
+                for kind, worker in workers.items():
+                    times[kind].append(worker.embed(request)["cpu"])
+            found[length] = {kind: statistics.median(row) for kind, row in times.items()}
+            sys.stderr.write(f"latency at {length} tokens measured\n")
+        return found
+
+
+def batches(present: Sequence[Contender], requests: Requests, *, rounds: int) -> Batches:
+    """Return seconds of processor time a text, by the kind of request and by contender.
+
+    The article embeds one text at a time, and so does its setting here. Everyone else gets the
+    whole request.
+    """
+    source = random.Random(3)  # noqa: S311 - not a secret
+    mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(48)]
+    kinds = {"64 texts of 8 tokens": [8] * 64, "48 texts of 4 to 400 tokens": mixed}
+    found: Batches = {name: {} for name in kinds}
+    with ExitStack() as stack:
+        workers = {contender.kind: stack.enter_context(Worker(contender)) for contender in present}
+        for name, lengths in kinds.items():
+            whole = requests.batch(lengths)
+            single = [([text], [ids]) for text, ids in zip(*whole, strict=True)]
+            asked = {kind: single if kind == BASE else [whole] for kind in workers}
+            times: dict[str, list[float]] = {kind: [] for kind in workers}
+            for _ in range(rounds + 1):  # the first warms up
+                for kind, worker in workers.items():
+                    times[kind].append(worker.embed(*asked[kind])["cpu"])
+            for kind, row in times.items():
+                found[name][kind] = statistics.median(row[1:]) / len(lengths)
+    return found
+
+
+def drop_page_cache() -> None:
+    """Make the kernel forget what it has read of files; needs root."""
+    os.sync()
+    DROP_CACHES.write_text("1", encoding="ascii")
