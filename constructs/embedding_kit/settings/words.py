@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from embedding_kit.settings.base import allowed
 
-__all__ = ["Place", "find", "tables", "words"]
+__all__ = ["Place", "annotation_of", "find", "item_of", "tables", "words"]
 
 _PLAIN = {bool: "true or false", str: "text", Path: "a path"}
 _NUMBERS = {int: "a whole number", float: "a number"}
@@ -41,17 +41,17 @@ def find(model: type[BaseModel], location: tuple[str | int, ...]) -> Place:
         annotation = _bare(annotation)
         members = tables(annotation)
         if isinstance(part, int):
-            key, annotation = f"{key}[{part}]", _item(annotation)
+            key, annotation = f"{key}[{part}]", item_of(annotation)
         elif part in members and len(members) > 1:
             annotation = members[part]  # the tag of a union: no key of the file
         elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
             fields = annotation.model_fields
             siblings = tuple(fields)
             key = f"{key}.{part}" if key else part
-            annotation = _of(fields[part]) if part in fields else None
+            annotation = annotation_of(fields[part]) if part in fields else None
         else:
             key = f"{key}.{part}" if key else part
-            annotation = _item(annotation)
+            annotation = item_of(annotation)
     return Place(key, annotation, siblings)
 
 
@@ -78,7 +78,7 @@ def _words_of_type(bare: Any, attached: list[object]) -> str:
     if get_origin(bare) is Literal:
         return "one of " + ", ".join(f'"{value}"' for value in get_args(bare))
     if get_origin(bare) is tuple:
-        return f"a list, each {words(_item(bare))}"
+        return f"a list, each {words(item_of(bare))}"
     if get_origin(bare) is dict:
         return "a table of text"
     if bare in _NUMBERS:
@@ -101,7 +101,8 @@ def _bounds(attached: list[object]) -> str:
     return start + (f" and{end}" if above and below else end)
 
 
-def _of(field: FieldInfo) -> Any:
+def annotation_of(field: FieldInfo) -> Any:
+    """Return a field's type with the bounds that stand beside it."""
     return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
@@ -132,7 +133,7 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if union else ()
 
 
-def _item(annotation: Any) -> Any:
+def item_of(annotation: Any) -> Any:
     """What a list or a table of text holds; None for anything else."""
     bare = _bare(annotation)
     arguments = get_args(bare)
