@@ -61,10 +61,6 @@ class AddedTokens:
         # Read when a text first has the character: thousands of reserved tokens hardly ever occur.
         self._groups = Memo(self._read_group, limit=1 + len(self._ranges))
 
-    def occur_in(self, text: str) -> bool:
-        """Say whether one may be in the text; False is certain."""
-        return any(character in text for character in self.first_characters)
-
     def find(self, text: str) -> Iterator[Match]:
         """Find all in the text, from left to right, none overlapping another."""
         if not self.first_characters:

@@ -16,6 +16,7 @@ Sections besides those of `vocabulary` and `added_tokens` (`added` are matched i
     glued         UTF-8: characters that some merge joins to a space after them
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
@@ -75,7 +76,9 @@ class BytePairEncoding:
         self._starts = self._start_bytes.bytes.cast("I")
         self._merge_bytes = file.section("merges")
         self._merges = self._merge_bytes.bytes.cast("Q")
-        self._glued = file.section("glued").checked().tobytes().decode()
+        glued = file.section("glued").checked().tobytes().decode()
+        # Before a space, after what is not glued to it: no merge reaches across.
+        self._cuts = re.compile(f"(?<=[^ {re.escape(glued)}])(?= )") if glued else None
         self._words = WordMemo(self._encode_word, limit=_WORDS)
         self._pairs = Memo(self._find_merge, limit=_PAIRS)
         self._characters = Memo(self._find_character, limit=_CHARACTERS)
@@ -134,13 +137,15 @@ class BytePairEncoding:
 
     def _encode_plain(self, text: str) -> list[int]:
         """Encode a text without added tokens in it, word by word where that is the same."""
-        if self._glued:
-            return list(self._encode_word(text))
-        # Both are the same token; with spaces the words can be cut by `str.split`.
+        # Both are the same token; at spaces `str.split` can cut.
         if _SPACE in text:
             text = text.replace(_SPACE, " ")
         ids: list[int] = []
         words = self._words
+        if self._cuts:
+            for word in self._cuts.split(text):
+                ids += words[word]
+            return ids
         first, *others = text.split(" ")
         if first:
             ids += words[first]

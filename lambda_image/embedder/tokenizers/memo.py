@@ -36,7 +36,12 @@ class WordMemo(Memo[str, Value]):
     __slots__ = ()
 
     def __missing__(self, key: str) -> Value:
-        return super().__missing__(key) if len(key) <= _LONGEST_WORD else self._compute(key)
+        value = self._compute(key)
+        if len(key) <= _LONGEST_WORD:
+            if len(self) >= self._limit:
+                self.clear()
+            self[key] = value
+        return value
 
 
 #: Characters. A German compound fits; a base64 line does not.

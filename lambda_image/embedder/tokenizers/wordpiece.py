@@ -111,7 +111,7 @@ class WordPiece:
     def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
         normal = self._normalize(chunk)
         if " " not in normal:
-            return self._words[normal] if normal else ()
+            return self._encode_word(normal) if normal else ()
         ids: list[int] = []
         for word in normal.split(" "):
             if word:
