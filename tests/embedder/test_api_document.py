@@ -1,0 +1,111 @@
+"""`docs/api.md` says what is so: its examples are run, its tables compared."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from embedder import errors
+from embedder.artifact import Artifact
+from embedder.dialects.operation import Model
+from embedder.engine import Engine
+from embedder.errors import AnswerableError, statuses_of
+from embedder.http import Request
+from embedder.search import SearchIndex
+from embedder.service import ROUTES, Service
+
+TEXT = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```sh\n(curl .*?)```\n```json\n(.*?)```", TEXT, re.DOTALL)
+ENTRIES = ["Parse a string into a datetime.", "Return the sum of a list.", "Open a socket."]
+
+
+@pytest.fixture(scope="module")
+def service(minilm_artifact: Artifact) -> Service:
+    """The model of the examples, with a small index."""
+    engine = Engine.load(minilm_artifact)
+    embeddings = engine.embed(ENTRIES)
+    return Service(Model(engine, SearchIndex(ENTRIES, embeddings.vectors, embeddings.vector_space)))
+
+
+def same(shown: Any, answer: Any) -> bool:
+    """Compare what is shown, cut short at `…`, with what was answered; numbers to 0.02."""
+    match shown:
+        case dict():
+            more = shown.pop("…", None) is not None
+            return (
+                isinstance(answer, dict)
+                and (shown.keys() <= answer.keys() if more else shown.keys() == answer.keys())
+                and all(same(value, answer[key]) for key, value in shown.items())
+            )
+        case list():
+            more = shown[-1] == "…"
+            items = shown[:-1] if more else shown
+            return (
+                isinstance(answer, list)
+                and (len(items) < len(answer) if more else len(items) == len(answer))
+                and all(same(a, b) for a, b in zip(items, answer, strict=False))
+            )
+        case str():
+            start, cut, _ = shown.partition("…")
+            return isinstance(answer, str) and (
+                answer.startswith(start) if cut else answer == shown
+            )
+        case float():
+            return abs(shown - answer) <= 0.02
+        case _:
+            return type(shown) is type(answer) and bool(shown == answer)
+
+
+def test_there_is_an_example_of_each_operation() -> None:
+    """But for the document itself, which would fill pages."""
+    paths = {path_of(shlex.split(command)) for command, _ in EXAMPLES}
+    assert paths == set(ROUTES) - {"/openapi.json"}
+
+
+def path_of(words: list[str]) -> str:
+    """Return the path that a command asks for."""
+    (url,) = [word for word in words if word.startswith("http://127.0.0.1:9000/")]
+    return url.removeprefix("http://127.0.0.1:9000")
+
+
+@pytest.mark.parametrize(("command", "shown"), EXAMPLES)
+def test_an_example_answers_what_it_shows(service: Service, command: str, shown: str) -> None:
+    """The command's request, sent to the service."""
+    words = shlex.split(command)
+    body = words[words.index("-d") + 1].encode() if "-d" in words else b""
+    answer = service.answer(Request("POST" if body else "GET", path_of(words), body=body))
+    # A `…` that stands for items, not in a string, is none of JSON's.
+    expected = orjson.loads(re.sub(r"(?<=[\[\s,])…(?=\s*\])", '"…"', shown))
+    assert same(expected, orjson.loads(answer.body)), answer.body[:1000]
+
+
+def test_the_table_of_paths_is_the_codes() -> None:
+    """Every path with its method, and no other."""
+    table = re.findall(r"^\| `(/[^`]*)` \| (GET|POST) \|", TEXT, re.MULTILINE)
+    assert table == [(path, method) for path, methods in ROUTES.items() for method in methods]
+
+
+def test_the_table_of_errors_is_the_codes() -> None:
+    """Every kind of error with its statuses, and no other."""
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \| (\d+) \|$", TEXT, re.MULTILINE)
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type)
+        and issubclass(kind, AnswerableError)
+        and kind not in (AnswerableError, errors.ClientError)
+    ]
+    statuses = {kind.code: statuses_of(kind.__new__(kind)) for kind in kinds}
+    assert {name: tuple(map(int, row)) for name, *row in rows} == {
+        code: tuple(status) for code, status in statuses.items()
+    }
+
+
+def test_the_metrics_are_the_codes() -> None:
+    """Every metric is named."""
+    from embedder.telemetry import _UNITS
+
+    assert all(f"`{name}`" in TEXT for name in _UNITS)
