@@ -1,1 +1,1 @@
-"""Deploys an environment by the pinned CDK CLI to an emulated AWS, and checks what then stands there."""
+"""Deploys an environment by the pinned CDK CLI to an emulated AWS, and checks what then stands."""

@@ -72,7 +72,7 @@ class Emulator:
     @property
     def root(self) -> Credentials:
         """The account's root, which nothing is checked for."""
-        return Credentials(key=self.account, secret="test")
+        return Credentials(key=self.account, secret="test")  # noqa: S106  (nobody's)
 
     def client(self, service: str, credentials: Credentials | None = None) -> Any:
         """Make a client of a service, as the root where no other credentials are given."""

@@ -1,4 +1,4 @@
-"""What stands against what the environment's file says: read from the file anew, not from a template."""
+"""What stands against what the environment's file says, read from the file anew."""
 
 import json
 from typing import Any

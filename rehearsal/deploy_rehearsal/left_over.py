@@ -1,4 +1,4 @@
-"""What stands after the environment was destroyed: nothing that bills, but what was told to stay."""
+"""What stands after the environment was destroyed: nothing that bills, but what shall stay."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rehearsal of a deploy, from bootstrap to destroy, in the order in which a user would do it."""
+"""The rehearsal of a deploy, from bootstrap to destroy, in the order in which a user does it."""
 
 import json
 import sys
@@ -17,6 +17,7 @@ from deploy_rehearsal.function import FunctionServer, function_server
 from deploy_rehearsal.left_over import check_left_over
 from deploy_rehearsal.resources import check_resources
 from deploy_rehearsal.standing import Standing, read_standing
+from deploy_rehearsal.unproven import tell_unproven
 from embedding_kit.environment import Environment, load_environment
 from image_rehearsal.asset import ImageAsset, certificates, image_assets, synthesize
 from image_rehearsal.base_image import ensure_bases
@@ -56,6 +57,7 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
         cdk = Cdk(checkout=checkout, aws=aws, docker=client)
         record = folder / "docker.jsonl" if docker else None
         _run(report, cdk, assembly, function, record=record)
+    tell_unproven(report)
     return report
 
 
@@ -125,7 +127,7 @@ def _run(
     with report.step("cdk diff, with nothing changed"):
         same = cdk.diff()
         told = "finds nothing to change after a deploy"
-        report.check("cdk diff", told, same.status == 0, by="the CLI", found=_tail(same))
+        report.check("cdk diff", told, same.status == 0, by="the CLI", found=_tail(same, 2))
     _change(report, cdk, standing)
     with report.step("scripts/destroy"):
         if _ended(report, "scripts/destroy", cdk.destroy()):

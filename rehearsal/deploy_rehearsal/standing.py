@@ -8,7 +8,7 @@ from typing import Any
 
 from deploy_rehearsal.emulator import Emulator
 
-__all__ = ["Resource", "Standing", "literals", "read_standing"]
+__all__ = ["Resource", "Standing", "read_standing"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +50,15 @@ class Standing:
         """Give the resources of some types."""
         return (resource for resource in self.resources if resource.type in types)
 
-    def one(self, type: str) -> Resource:
+    def one(self, kind: str) -> Resource:
         """Give the one resource of a type.
 
         Raises:
             ValueError: There is none, or more than one.
         """
-        found = list(self.of(type))
+        found = list(self.of(kind))
         if len(found) != 1:
-            raise ValueError(f"{len(found)} resources are of type {type}, one was expected")
+            raise ValueError(f"{len(found)} resources are of type {kind}, one was expected")
         return found[0]
 
 
@@ -94,16 +94,3 @@ def read_standing(assembly: Path, aws: Emulator) -> Standing:
                 )
             )
     return Standing(resources=tuple(resources), outputs=outputs)
-
-
-def literals(asked: Any) -> Any:
-    """Keep what a template says in plain values; an intrinsic function becomes None."""
-    if isinstance(asked, dict):
-        if (len(asked) == 1 and next(iter(asked)) in {"Ref"}) or any(
-            k.startswith("Fn::") for k in asked
-        ):
-            return None
-        return {key: literals(value) for key, value in asked.items()}
-    if isinstance(asked, list):
-        return [literals(item) for item in asked]
-    return asked

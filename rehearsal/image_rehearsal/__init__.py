@@ -1,1 +1,1 @@
-"""Builds the image as a deploy does, runs it where Lambda would run it, and looks at every layer."""
+"""Builds the image as a deploy does, runs it as Lambda would, and looks at every layer."""

@@ -116,8 +116,8 @@ def ensure_bases(docker: Docker, asset: ImageAsset) -> list[Base]:
         pulled = docker.succeeds("pull", "--platform", f"linux/{base.architecture}", base.name)
         if not pulled and any(b.name == base.name and b != base for b in bases):
             raise ValueError(
-                f"{base.name} is asked for on two platforms, and a stand-in has one a tag: give the "
-                "build stages and the last stage different tags"
+                f"{base.name} is asked for on two platforms, and a stand-in has one a tag: give "
+                "the build stages and the last stage different tags"
             )
         if not pulled:
             _ensure_stand_in(docker, base)

@@ -75,7 +75,7 @@ def sizes(layers: Sequence[Layer]) -> dict[str, dict[str, int]]:
 
 
 def leftovers(files: Iterable[File]) -> Iterator[tuple[str, PurePosixPath]]:
-    """Find what a build leaves behind and a run never reads: what it would be, and where it stands."""
+    """Find what a build leaves behind and a run never reads: what it is, and where it stands."""
     for file in files:
         for pattern, what in _LEFTOVERS:
             if pattern.search(str(file.path)):
@@ -113,7 +113,7 @@ def bytecode_faults(
 
 
 def _source_hash(magic: bytes, source: bytes) -> bytes:
-    """PEP 552's hash, as `importlib.util.source_hash` makes it, for another Python's magic number."""
+    """PEP 552's hash, as `importlib.util.source_hash` makes it, for another magic number."""
     key = int.from_bytes(magic[:_SOURCE_HASH_KEY_BYTES], "little")
     hashed: bytes = _imp.source_hash(key, source)
     return hashed

@@ -94,8 +94,8 @@ def containers(folder: Path) -> Iterator[Docker]:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise ContainersUnavailableError(
-            "containers cannot run here: no Docker daemon answers, and to start one this needs root "
-            "and apt-get"
+            "containers cannot run here: no Docker daemon answers, and to start one this needs "
+            "root and apt-get"
         )
     _install(["dockerd", "iptables", "mmdebstrap", "arch-test"])
     with _arm64_emulation(), _daemon(folder) as docker:
@@ -189,8 +189,8 @@ def _arm64_emulation() -> Iterator[None]:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise ContainersUnavailableError(
-            "containers for ARM64 cannot run here: no emulator is registered with the kernel, and to "
-            "register qemu this needs root and apt-get"
+            "containers for ARM64 cannot run here: no emulator is registered with the kernel, and "
+            "to register qemu this needs root and apt-get"
         )
     _install(["qemu-aarch64-static", "update-binfmts"])
     mounted = (_BINFMT / "register").exists()

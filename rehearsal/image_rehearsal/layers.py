@@ -1,6 +1,5 @@
 """An image taken apart: its layers, in their order, with every file of each."""
 
-import io
 import json
 import tarfile
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """One layer: its digest (of the unpacked layer), its regular files, and its tar in the archive."""
+    """One layer: its digest when unpacked, its regular files, and its tar in the archive."""
 
     digest: str
     files: tuple[File, ...]
@@ -45,6 +44,7 @@ class Image:
         command: What the container runs by default.
         layers: The layers, the base's first.
         base_layers: How many of them are the base image's.
+        manifests: How many images the archive holds: one, where there is no index.
     """
 
     archive: Path
@@ -52,6 +52,7 @@ class Image:
     command: tuple[str, ...]
     layers: tuple[Layer, ...]
     base_layers: int
+    manifests: int
 
     @property
     def own(self) -> tuple[Layer, ...]:
@@ -84,7 +85,8 @@ def save(docker: Docker, name: str, *, base: str, folder: Path) -> Image:
         docker.run("image", "inspect", "--format", "{{json .RootFS.Layers}}", base)
     )
     with tarfile.open(archive) as outer:
-        manifest = json.loads(_read(outer, "manifest.json"))[0]
+        manifests = json.loads(_read(outer, "manifest.json"))
+        manifest = manifests[0]
         config = json.loads(_read(outer, manifest["Config"]))
         digests = config["rootfs"]["diff_ids"]
         layers = tuple(
@@ -99,6 +101,7 @@ def save(docker: Docker, name: str, *, base: str, folder: Path) -> Image:
         command=tuple(config["config"].get("Cmd") or ()),
         layers=layers,
         base_layers=len(base_digests),
+        manifests=len(manifests),
     )
 
 
@@ -110,16 +113,11 @@ def _read(outer: tarfile.TarFile, name: str) -> bytes:
 
 
 def _inner(outer: tarfile.TarFile, name: str) -> tarfile.TarFile:
-    # Some daemons save a layer once and link to it.
-    member = outer.getmember(name)
-    while member.issym():
-        member = outer.getmember(
-            str(PurePosixPath(member.name).parent / member.linkname).replace("x/../", "")
-        )
-    stream = outer.extractfile(member)
+    # Some daemons save a layer once and link to it; tarfile follows the link.
+    stream = outer.extractfile(name)
     if stream is None:
         raise ValueError(f"the saved image has no layer {name}")
-    return tarfile.open(fileobj=io.BufferedReader(stream))  # type: ignore[arg-type]  # seekable
+    return tarfile.open(fileobj=stream)
 
 
 def _files(outer: tarfile.TarFile, name: str) -> tuple[File, ...]:

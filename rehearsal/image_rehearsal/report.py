@@ -13,7 +13,7 @@ __all__ = ["Outcome", "Report", "Row"]
 
 
 class Outcome(Enum):
-    """How a check ended; `UNPROVEN` is what cannot be shown here, and never stands for a failure."""
+    """How a check ended; `UNPROVEN` cannot be shown here, and never stands for a failure."""
 
     HOLDS = "holds"
     BROKEN = "BROKEN"

@@ -1,4 +1,4 @@
-"""The image run where Lambda runs it: read-only, no network, 512 MB of /tmp, a user who owns nothing."""
+"""The image run as Lambda runs it: read-only, no network, 512 MB of /tmp, a user owning nothing."""
 
 import base64
 import json
@@ -14,14 +14,14 @@ from typing import Any
 
 from image_rehearsal.docker import Docker, emulated
 
-__all__ = ["Container", "run_here", "run_inside", "running"]
+__all__ = ["Container", "event", "run_here", "run_inside", "running"]
 
 #: Lambda's sandbox runs as a user that owns no file of the image.
 _USER = "1051:1051"
-_START_SECONDS = 120
+_TMP = "/tmp:size=512m,mode=1777"  # noqa: S108  (the container's own)
 _PROBE = Path(__file__).with_name("probe.py")
 
-# Runs inside the container, where alone the emulator can be reached: nothing but the standard library.
+# Runs inside the container, from where alone the emulator can be reached: standard library only.
 _POST = """
 import json, sys, time, urllib.request
 URL = "http://127.0.0.1:8080/2015-03-31/functions/function/invocations"
@@ -52,9 +52,11 @@ class Container:
     def invoke(self, events: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Send events to the handler, one after the other, and return its answers."""
         lines = "".join(json.dumps(event) + "\n" for event in events).encode()
-        answers = self.docker.run(
-            "exec", "--interactive", self.name, "python", "-c", _POST, stdin=lines
-        )
+        command = ["exec", "--interactive", self.name, "python", "-c", _POST]
+        try:
+            answers = self.docker.run(*command, stdin=lines)
+        except subprocess.CalledProcessError as error:
+            raise RuntimeError(f"the image does not answer:\n{self.logs()[-6000:]}") from error
         return [json.loads(line) for line in answers.splitlines()]
 
     def logs(self) -> str:
@@ -117,19 +119,18 @@ def run_here(
 ) -> str:
     """Run this project's Python with the same arguments on this machine's own processor."""
     here = [str(_PROBE) if argument == "/probe.py" else argument for argument in arguments]
+    command = [sys.executable, *here]
     done = subprocess.run(
-        [sys.executable, *here],
-        input=stdin,
-        env={**environment},
-        stdout=subprocess.PIPE,
-        check=True,
+        command, input=stdin, env={**environment}, capture_output=True, check=False
     )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(here)} failed:\n{done.stderr.decode()[-3000:]}")
     return done.stdout.decode()
 
 
 def _confined(empty: Path, environment: Mapping[str, str], mounts: Mapping[Path, str]) -> list[str]:
     arguments = ["--read-only", "--network", "none", "--user", _USER, "--cap-drop", "ALL"]
-    arguments += ["--security-opt", "no-new-privileges", "--tmpfs", "/tmp:size=512m,mode=1777"]
+    arguments += ["--security-opt", "no-new-privileges", "--tmpfs", _TMP]
     arguments += ["--platform", "linux/arm64"]
     if emulated():
         # qemu shows this machine's processor there, and ONNX Runtime would read it as an ARM one.

@@ -172,7 +172,8 @@ def _physical_id(kind: str, properties: Properties, fallback: str) -> str:
         )
     if kind == "AWS::ApplicationAutoScaling::ScalingPolicy":
         place = f"{responses.get_region()}:{responses.get_account_id()}"
-        return f"arn:aws:autoscaling:{place}:scalingPolicy:{uuid.uuid4()}:policyName/{properties['PolicyName']}"
+        name = f"{uuid.uuid4()}:policyName/{properties['PolicyName']}"
+        return f"arn:aws:autoscaling:{place}:scalingPolicy:{name}"
     return fallback
 
 
