@@ -1,7 +1,8 @@
 """Small random models to compile, and how to run what was compiled."""
 
+import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,21 @@ import numpy.typing as npt
 import pytest
 
 from embedder.artifact import Artifact, load_artifact
+from model_compiler import tokenizer_tables
 from model_compiler.compile import Options, compile_model
 from model_compiler.quantization import Precision
 from model_compiler.source import find_source
 from tests.model_compiler.goldens.tiny_models import write_model
 
 Edit = Callable[[Path, Callable[[Any], Any]], None]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def tokenizers_built_once() -> Iterator[None]:
+    """Build each tokenizer's tables once: a pure function of the bytes, checked on 4,000 texts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer_tables, "build", functools.cache(tokenizer_tables.build))
+        yield
 
 
 @pytest.fixture

@@ -1,0 +1,138 @@
+"""all-MiniLM-L6-v2, compiled, against sentence-transformers; and what every compile promises."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embedder.artifact import Artifact
+from embedder.engine import Engine
+from model_compiler.compile import Options, compile_model
+from model_compiler.errors import SourceError
+from model_compiler.manifest_content import Choices
+from model_compiler.quantization import Precision
+from model_compiler.source import find_source
+from tests.model_compiler.goldens.tiny_models import TEXTS, VARIANTS, write_model
+
+GOLDENS = Path(__file__).parent / "goldens"
+MINILM_TEXTS = json.loads((GOLDENS / "minilm.json").read_text("utf-8"))["texts"]
+MINILM = np.load(GOLDENS / "minilm.npy")
+TINY = np.load(GOLDENS / "tiny.npz")
+
+
+def embed(artifact: Artifact) -> np.ndarray:
+    engine = Engine.load(artifact, truncate="right")
+    return np.concatenate([engine.embed([text]).vectors for text in MINILM_TEXTS.values()])
+
+
+def test_fp32_is_the_reference(minilm_artifact_fp32: Artifact) -> None:
+    """Short, long, multilingual and odd texts: each component to 1e-5."""
+    np.testing.assert_allclose(embed(minilm_artifact_fp32), MINILM, atol=1e-5, rtol=0)
+
+
+def test_int8_is_near_the_reference(minilm_artifact: Artifact) -> None:
+    """The same texts: cosine at least 0.998, in the mean 0.999."""
+    cosines = (embed(minilm_artifact) * MINILM).sum(axis=1)
+    assert cosines.min() >= 0.998
+    assert cosines.mean() >= 0.999
+
+
+def test_int8_does_not_depend_on_the_batch(minilm_artifact: Artifact) -> None:
+    """A text alone and the same text among all others: cosine at least 0.99999."""
+    together = Engine.load(minilm_artifact, truncate="right").embed(list(MINILM_TEXTS.values()))
+    cosines = (embed(minilm_artifact) * together.vectors).sum(axis=1)
+    assert cosines.min() >= 0.99999
+
+
+def test_long_texts_are_cut_where_the_model_cuts_them(minilm_artifact_fp32: Artifact) -> None:
+    """The limit is the folder's 256, not tokenizer.json's 128; the rest makes no difference."""
+    engine = Engine.load(minilm_artifact_fp32, truncate="right")
+    at_limit, over = engine.embed(["word " * 254, "word " * 400]).vectors
+    np.testing.assert_allclose(at_limit, over, atol=1e-6)
+    assert engine.embed(["word " * 400]).tokens == [256]
+
+
+def test_the_manifest_says_what_was_measured(minilm_artifact: Artifact) -> None:
+    """The report and the golden heads are there, and the heads are what the embedder gives."""
+    manifest = minilm_artifact.manifest
+    assert manifest.model.name == "sentence-transformers/all-MiniLM-L6-v2"
+    assert manifest.model.licence == "apache-2.0"
+    assert manifest.tokenizer.kind == "wordpiece"
+    assert manifest.fidelity["cosine_min"] >= 0.998
+    assert manifest.fidelity["neighbour_overlap"] >= 0.95
+    engine = Engine.load(minilm_artifact)
+    for golden in manifest.golden:
+        vector = engine.embed([golden.text], prompt=golden.prompt).vectors[0]
+        np.testing.assert_allclose(vector[:8], golden.embedding_head, atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["plain", "new files"])
+def test_both_generations_of_files(
+    tmp_path: Path, compile_tiny: Callable[..., Artifact], variant: str
+) -> None:
+    """Folders of sentence-transformers 2 and 6 give the reference's limits and vectors."""
+    folder = write_model(tmp_path / "model", **VARIANTS[variant])
+    engine = Engine.load(compile_tiny(folder), truncate="right")
+    found = np.concatenate([engine.embed([text]).vectors for text in TEXTS])
+    np.testing.assert_allclose(found, TINY[variant], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("precision", Precision)
+def test_same_input_same_bytes(
+    tmp_path: Path, compile_tiny: Callable[..., Artifact], precision: Precision
+) -> None:
+    """Two compiles, the second in another process and of a copy elsewhere, give the same files."""
+    first = compile_tiny(write_model(tmp_path / "tiny"), precision)
+    copy = write_model(tmp_path / "elsewhere" / "tiny")
+    second = tmp_path / "second"
+    command = [sys.executable, "-m", "model_compiler", "--unmeasured", "--quiet"]
+    subprocess.run(
+        [*command, str(copy), "--output", str(second), "--precision", precision],
+        check=True,
+        env={"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(sys.path)},
+    )
+    names = sorted(path.name for path in first.folder.iterdir())
+    assert names == sorted(path.name for path in second.iterdir())
+    for name in names:
+        assert (first.folder / name).read_bytes() == (second / name).read_bytes(), name
+
+
+def test_prompts_come_from_the_models_files(
+    tmp_path: Path, compile_tiny: Callable[..., Artifact]
+) -> None:
+    """They stand in the manifest by name; where none is the default, the document's is."""
+    folder = write_model(tmp_path / "model", new_files=True)
+    manifest = compile_tiny(folder).manifest
+    assert manifest.prompts == {"query": "parse: ", "document": ""}
+    assert manifest.default_prompt == "document"
+    chosen = compile_tiny(folder, choices=Choices(default_prompt="query"))
+    assert chosen.manifest.default_prompt == "query"
+    with pytest.raises(SourceError, match="'title' is not one of the model's prompts: document, q"):
+        compile_tiny(folder, choices=Choices(default_prompt="title"))
+
+
+def test_sizes_are_checked(tmp_path: Path, compile_tiny: Callable[..., Artifact]) -> None:
+    """The full size is always allowed; larger ones, and none, are not."""
+    folder = write_model(tmp_path / "model")
+    assert compile_tiny(folder).manifest.dimensions == (32,)
+    assert compile_tiny(folder, choices=Choices(dimensions=(8, 16))).manifest.dimensions == (
+        32,
+        16,
+        8,
+    )
+    for sizes in ((64,), (16, 0)):
+        with pytest.raises(SourceError, match="not all between 1 and the model's 32"):
+            compile_tiny(folder, choices=Choices(dimensions=sizes))
+
+
+def test_a_source_that_is_refused_leaves_nothing(tiny_folder: Path, tmp_path: Path) -> None:
+    """An error while weights are read leaves neither an artifact nor a partial one."""
+    path = tiny_folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(SourceError, match="cut short"):
+        compile_model(find_source(str(tiny_folder)), tmp_path / "out", Options(progress=False))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
