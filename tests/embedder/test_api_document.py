@@ -84,8 +84,8 @@ def test_an_example_answers_what_it_shows(service: Service, command: str, shown:
 
 def test_the_table_of_paths_is_the_codes() -> None:
     """Every path with its method, and no other."""
-    table = re.findall(r"^\| `(/[^`]*)` \| (GET|POST) \|", TEXT, re.MULTILINE)
-    assert table == [(path, method) for path, methods in ROUTES.items() for method in methods]
+    table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", TEXT, re.MULTILINE)
+    assert table == [(method, path) for path, methods in ROUTES.items() for method in methods]
 
 
 def test_the_table_of_errors_is_the_codes() -> None:
