@@ -40,6 +40,8 @@ class Session:
         # Planning which tensors may share memory takes time that grows faster than the graph: 440
         # of 530 ms for 1,400 nodes. The arena shares as much at run time, at no cost.
         options.enable_mem_reuse = False
+        # Nor does it keep a block of memory for each shape of batch that it has seen.
+        options.enable_mem_pattern = False
         # Errors only: a warning per cold start would fill the log with what nobody can act on.
         options.log_severity_level = 3
         # A spinning thread steals from what shares its core: four times slower when busy.
