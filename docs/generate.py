@@ -1,0 +1,97 @@
+"""Writes what the documentation takes from the code: tables, the tree of errors, the picture.
+
+python docs/generate.py
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from embedder.service import ROUTES
+from embedding_client import errors
+from embedding_kit.environment import Environment
+from embedding_kit.settings.words import tables
+
+sys.path.insert(0, str(Path(__file__).parent))
+from pictures.flow import draw
+
+__all__ = ["GENERATED", "errors_tree", "paths_table", "settings_table", "with_block"]
+
+ROOT = Path(__file__).resolve().parents[1]
+_DIALECTS = {
+    "native": "the kit's own",
+    "openai": "OpenAI's",
+    "tei": "text-embeddings-inference's",
+    "embedding_server": "the embedding server's",
+}
+
+
+def settings_table() -> str:
+    """A row for each group of settings, with the names that it holds."""
+    rows = ["| in the file | what it says | settings |", "|---|---|---|"]
+    plain = []
+    for name, field in Environment.model_fields.items():
+        groups = tables(field.annotation)
+        if field.exclude:
+            continue
+        if not groups:
+            plain.append(f"`{name}`")
+            continue
+        keys = dict.fromkeys(key for group in groups.values() for key in _keys(group))
+        settings = ", ".join(f"`{key}`" for key in keys)
+        rows.append(f"| `[{name}]` | {field.description} | {settings} |")
+    rows.insert(2, f"| at the top | Where it is deployed. | {', '.join(plain)} |")
+    return "\n".join(rows)
+
+
+def paths_table() -> str:
+    """A row for each path of the service, from the table that it routes by."""
+    rows = ["| request | dialect | what it does |", "|---|---|---|"]
+    for path, methods in ROUTES.items():
+        for method, operation in methods.items():
+            dialect = _DIALECTS[operation.dialect.name]
+            rows.append(f"| `{method} {path}` | {dialect} | {operation.summary} |")
+    return "\n".join(rows)
+
+
+def errors_tree() -> str:
+    """The tree that the errors' module draws."""
+    tree = (errors.__doc__ or "").partition("\n\n")[2]
+    lines = [line.removeprefix("    ") for line in tree.rstrip().splitlines()]
+    return "\n".join(["```", *lines, "```"])
+
+
+def with_block(text: str, name: str, content: str) -> str:
+    """Puts content between `<!-- name: … -->` and `<!-- end of name -->`."""
+    pattern = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+    replaced, count = pattern.subn(lambda match: f"{match[1]}{content}\n{match[2]}", text)
+    if count != 1:
+        raise ValueError(f"there must be one block named {name}; found {count}")
+    return replaced
+
+
+def _keys(group: type[BaseModel]) -> list[str]:
+    return [name for name, field in group.model_fields.items() if not field.exclude]
+
+
+def _block(path: str, name: str, content: Callable[[], str]) -> Callable[[], str]:
+    def whole() -> str:
+        return with_block((ROOT / path).read_text(encoding="utf-8"), name, content())
+
+    return whole
+
+
+# File → its whole content. A test holds each file to it.
+GENERATED: dict[str, Callable[[], str]] = {
+    "README.md": _block("README.md", "settings", settings_table),
+    "docs/api.md": _block("docs/api.md", "paths", paths_table),
+    "docs/client.md": _block("docs/client.md", "errors", errors_tree),
+    "docs/pictures/flow.svg": draw,
+}
+
+if __name__ == "__main__":
+    for name, content in GENERATED.items():
+        (ROOT / name).write_text(content(), encoding="utf-8")

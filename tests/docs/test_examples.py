@@ -1,0 +1,117 @@
+"""The documentation is true: its examples run, and what it takes from the code is fresh."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from local_function_url.endpoint import endpoint
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+SERVED = "http://127.0.0.1:9000"
+BLOCK = re.compile(
+    r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
+)
+generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+
+
+@pytest.fixture(scope="module")
+def url(minilm_artifact):
+    """What `scripts/serve` serves, at another port."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+            environment.delenv(name, raising=False)
+        running, _ = endpoint(minilm_artifact.folder)
+        with running:
+            yield running.url
+
+
+def blocks(page, language):
+    """The examples of a page that are to be run."""
+    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [one["code"] for one in found if one["language"] == language and not one["reason"]]
+
+
+def pages_with(language):
+    return [pytest.param(page, id=page.name) for page in PAGES if blocks(page, language)]
+
+
+@pytest.fixture
+def run(url, tmp_path):
+    """Runs a program as a reader would, in an empty folder, with the environment's programs."""
+    (tmp_path / ".curlrc").write_text("fail\nsilent\nshow-error\n")
+    environment = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "HOME": str(tmp_path),
+        "CURL_HOME": str(tmp_path),
+        "LANG": "C.UTF-8",
+    }
+
+    def run(*command):
+        ran = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_python_examples_run(page, url, run):
+    """A page's Python examples, one after the other as they stand, end without an error."""
+    run(sys.executable, "-W", "error", "-c", "\n".join(blocks(page, "python")).replace(SERVED, url))
+
+
+@pytest.mark.parametrize("page", pages_with("bash"))
+def test_shell_examples_run(page, url, run):
+    """So do its commands, each block in a shell of its own, and they print something."""
+    for block in blocks(page, "bash"):
+        assert run("bash", "-euo", "pipefail", "-c", block.replace(SERVED, url))
+
+
+@pytest.mark.parametrize("name", generate["GENERATED"])
+def test_what_is_generated_is_fresh(name):
+    """Run `python docs/generate.py` where this fails."""
+    assert (ROOT / name).read_text(encoding="utf-8") == generate["GENERATED"][name]()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    """Each link to a file of the repository finds it."""
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    missing = [
+        link
+        for link in links
+        if not link.startswith(("http://", "https://")) and not (page.parent / link).exists()
+    ]
+    assert not missing
+
+
+def test_commands_that_are_named_are_there():
+    """Each `scripts/…` that a page names can be run."""
+    named = {
+        name for page in PAGES for name in re.findall(r"scripts/([a-z-]+)", page.read_text("utf-8"))
+    }
+    assert named
+    assert not [name for name in sorted(named) if not os.access(ROOT / "scripts" / name, os.X_OK)]
+
+
+def test_the_layout_that_is_drawn_is_there():
+    """Each path in README's picture of the folders exists."""
+    drawn = re.search(
+        r"## How it is laid out\n\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
+    names = [
+        name.rstrip(",")
+        for line in drawn[1].splitlines()
+        for name in line[:26].split()
+        if not name.startswith("<")
+    ]
+    assert "client/embedding_client/" in names
+    assert not [name for name in names if not (ROOT / name).exists()]
