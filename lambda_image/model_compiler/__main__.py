@@ -82,7 +82,10 @@ def _verify_parser() -> argparse.ArgumentParser:
 
 def _compile(options: argparse.Namespace) -> int:
     source = find_source(
-        options.model, revision=options.revision, accepted_licences=options.accept_licence
+        options.model,
+        revision=options.revision,
+        accepted_licences=options.accept_licence,
+        precision=Precision(options.precision),
     )
     manifest = compile_model(
         source,

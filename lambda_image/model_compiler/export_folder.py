@@ -25,7 +25,7 @@ from model_compiler.model_folder import (
 from model_compiler.quantization import Precision
 from model_compiler.tokenizer_file import TokenizerFile, read_tokenizer
 
-__all__ = ["ExportFolder", "find_export", "read_export_folder"]
+__all__ = ["ExportFolder", "export_places", "find_export", "read_export_folder"]
 
 #: Where exporters put the graph, for each precision that is asked for; the first that is there.
 PLACES = {
@@ -83,11 +83,16 @@ def find_export(folder: Path, precision: Precision) -> Path | None:
     encoders = [folder, *folder.glob("0_*")]
     if any(any(encoder.glob("*.safetensors*")) for encoder in encoders):
         return None
-    other = next(each for each in Precision if each is not precision)
-    for place in (*PLACES[precision], *PLACES[other]):
+    for place in export_places(precision):
         if (folder / place).is_file():
             return folder / place
     return None
+
+
+def export_places(precision: Precision) -> tuple[str, ...]:
+    """Return where an export may lie in its folder, the place to look first in front."""
+    other = next(each for each in Precision if each is not precision)
+    return (*PLACES[precision], *PLACES[other])
 
 
 def read_export_folder(folder: Path, path: Path) -> ExportFolder:

@@ -4,6 +4,7 @@ The token comes from HF_TOKEN or from `hf auth login`, as huggingface_hub finds 
 written anywhere. Only files that the compiler reads are fetched.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from huggingface_hub.hf_api import ModelInfo
 
 from model_compiler.catalogue import Repository
 from model_compiler.errors import SourceError
+from model_compiler.export_folder import export_places
+from model_compiler.quantization import Precision
 
 __all__ = ["Download", "download", "download_first", "is_repository_name"]
 
@@ -35,48 +38,59 @@ class Download:
 
 def is_repository_name(name: str) -> bool:
     """Say whether a name has the form of a hub repository's, `owner/name`."""
-    return re.fullmatch(r"[\w.-]+/[\w.-]+", name, re.ASCII) is not None
+    return re.fullmatch(r"(\w[\w.-]*)/(\w[\w.-]*)", name, re.ASCII) is not None
 
 
-def download_first(repositories: Sequence[Repository], *, revision: str | None = None) -> Download:
+def download_first(
+    repositories: Sequence[Repository],
+    *,
+    revision: str | None = None,
+    precision: Precision = Precision.INT8,
+) -> Download:
     """Fetch a model from the first of its repositories that gives it.
 
     Args:
         repositories: mirrors of one model, the original first.
         revision: a revision of the original, which then is the only one that is asked.
+        precision: which of several ready exports is wanted.
 
     Raises:
         SourceError: if none gives it; the message has each one's reason.
     """
     if revision:
-        return download(repositories[0].name, revision=revision)
+        return download(repositories[0].name, revision=revision, precision=precision)
     reasons = []
     for repository in repositories:
         try:
-            return download(repository.name, revision=repository.revision)
+            return download(repository.name, revision=repository.revision, precision=precision)
         except SourceError as error:
             reasons.append(str(error))
     raise SourceError(" ".join(reasons))
 
 
-def download(name: str, *, revision: str | None = None) -> Download:
+def download(
+    name: str, *, revision: str | None = None, precision: Precision = Precision.INT8
+) -> Download:
     """Fetch a repository's files.
 
     Args:
         name: `owner/name`.
         revision: a commit, branch or tag; none for the newest.
+        precision: which of several ready exports is wanted.
 
     Raises:
         SourceError: if the repository or the revision is not there, is not open to the caller, or
             the hub cannot be reached.
     """
-    api = HfApi()
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     where = f"{api.endpoint}/{name}"
     try:
         info = api.model_info(name, revision=revision)
         if info.sha is None:
             raise SourceError(f"{where} did not say at which commit it is.")
-        folder = api.snapshot_download(name, revision=info.sha, allow_patterns=_patterns(info))
+        folder = api.snapshot_download(
+            name, revision=info.sha, allow_patterns=_patterns(info, precision)
+        )
     except errors.GatedRepoError as error:
         raise SourceError(
             f"{where} is gated: accept its terms there with your account, and set HF_TOKEN to a "
@@ -95,12 +109,14 @@ def download(name: str, *, revision: str | None = None) -> Download:
     return Download(folder=Path(folder), commit=info.sha, licence=_licence(info))
 
 
-def _patterns(info: ModelInfo) -> list[str]:
+def _patterns(info: ModelInfo, precision: Precision) -> list[str]:
+    """Return what to fetch: the weights, or else the one export that will be taken."""
     files = {sibling.rfilename for sibling in info.siblings or ()}
     if any(name.endswith(".safetensors") and "/" not in name for name in files):
         return list(PATTERNS)
-    exports = [name for name in files if name.endswith(".onnx") or ".onnx_data" in name]
-    return [*ONNX_PATTERNS, *exports]
+    export = next((place for place in export_places(precision) if place in files), None)
+    # Beside a graph, exporters write `model.onnx_data`, `model.onnx_data_1` or `model.onnx.data`.
+    return [*ONNX_PATTERNS, *([export, f"{export}_data*", f"{export}.data"] if export else [])]
 
 
 def _licence(info: ModelInfo) -> str | None:

@@ -10,6 +10,7 @@ from model_compiler import catalogue, hub
 from model_compiler.artifact_writer import verify_files
 from model_compiler.catalogue import CatalogueEntry, Wheel
 from model_compiler.errors import LicenceError, SourceError
+from model_compiler.quantization import Precision
 
 __all__ = ["Source", "find_source"]
 
@@ -28,7 +29,11 @@ class Source:
 
 
 def find_source(
-    model: str, *, revision: str | None = None, accepted_licences: Collection[str] = ()
+    model: str,
+    *,
+    revision: str | None = None,
+    accepted_licences: Collection[str] = (),
+    precision: Precision = Precision.INT8,
 ) -> Source:
     """Bring a model to this machine's disk and check its files.
 
@@ -37,6 +42,7 @@ def find_source(
         revision: a commit, branch or tag of the hub repository; by default the catalogue's
             commit, or the newest.
         accepted_licences: names of licences whose terms the user accepts.
+        precision: which of several ready exports is wanted.
 
     Raises:
         SourceError: if it is not there, cannot be fetched, or a file's hash is not the known one.
@@ -48,14 +54,14 @@ def find_source(
     entry = catalogue.find(model)
     if entry:
         _check_licence(entry, accepted_licences)
-        return _known(entry, revision=revision)
+        return _known(entry, revision=revision, precision=precision)
     if not hub.is_repository_name(model):
         names = ", ".join(known.name for known in catalogue.CATALOGUE)
         raise SourceError(
             f"{model!r} is no folder, no model of the catalogue and no repository of a hub "
             f"(owner/name). The catalogue has {names}."
         )
-    found = hub.download(model, revision=revision)
+    found = hub.download(model, revision=revision, precision=precision)
     return Source(
         folder=found.folder,
         name=model,
@@ -99,12 +105,12 @@ def _check_licence(entry: CatalogueEntry, accepted: Collection[str]) -> None:
         )
 
 
-def _known(entry: CatalogueEntry, *, revision: str | None) -> Source:
+def _known(entry: CatalogueEntry, *, revision: str | None, precision: Precision) -> Source:
     folder = None if revision else _wheel_folder(entry.wheel)
     if folder:
         found, commit = folder, None
     else:
-        downloaded = hub.download_first(entry.repositories, revision=revision)
+        downloaded = hub.download_first(entry.repositories, revision=revision, precision=precision)
         found, commit = downloaded.folder, downloaded.commit
     # Another revision than the pinned one has files of its own.
     wrong = verify_files(found, {} if revision else entry.sha256)
