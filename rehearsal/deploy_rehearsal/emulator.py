@@ -5,6 +5,7 @@ check who calls (`AUTH`), so that a deploy passes only with the policies that th
 bootstrap grant. A key that is an account's number is that account's unchecked root.
 """
 
+import functools
 import json
 import os
 import socket
@@ -76,15 +77,7 @@ class Emulator:
 
     def client(self, service: str, credentials: Credentials | None = None) -> Any:
         """Make a client of a service, as the root where no other credentials are given."""
-        who = credentials or self.root
-        return botocore.session.get_session().create_client(
-            service,
-            region_name=self.region,
-            endpoint_url=self.url,
-            aws_access_key_id=who.key,
-            aws_secret_access_key=who.secret,
-            aws_session_token=who.token,
-        )
+        return _client(self.url, self.region, service, credentials or self.root)
 
     def assume(self, role_arn: str) -> Credentials:
         """Take on a role."""
@@ -118,6 +111,22 @@ class Emulator:
             "NO_COLOR": "1",
             "CI": "1",
         }
+
+
+# Making a client reads megabytes of service models, so each is made once.
+_session = functools.cache(botocore.session.get_session)
+
+
+@functools.cache
+def _client(url: str, region: str, service: str, who: Credentials) -> Any:
+    return _session().create_client(
+        service,
+        region_name=region,
+        endpoint_url=url,
+        aws_access_key_id=who.key,
+        aws_secret_access_key=who.secret,
+        aws_session_token=who.token,
+    )
 
 
 @contextmanager

@@ -41,7 +41,6 @@ PRIVATE_NAMES = (
     (cloudwatch, "_composite_alarms"),
     (cloudwatch, "_put_metric_alarm"),
     (cloudwatch, "_put_composite_alarm"),
-    (budgets, "_budgets"),
     (budgets, "_create_budget"),
     (budgets, "_delete_budget"),
     (provisioners, "_RESOURCE_HANDLERS"),

@@ -1,0 +1,83 @@
+"""What finishes a layer: nothing needless, byte code never checked, the same bytes anywhere."""
+
+import importlib.util
+import marshal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import finish_layer
+
+
+@pytest.fixture
+def layer(tmp_path: Path) -> Path:
+    """A layer with a module, a test, a header and a file that only its owner may read."""
+    task = tmp_path / "layer" / "var" / "task"
+    for name, text in {
+        "lib/__init__.py": "VALUE = 1\n",
+        "lib/tests/test_lib.py": "assert False\n",
+        "lib/lib.h": "int x;\n",
+        "lib/tools/make.py": "pass\n",
+    }.items():
+        (task / name).parent.mkdir(parents=True, exist_ok=True)
+        (task / name).write_text(text)
+    (task / "lib" / "__init__.py").chmod(0o600)
+    return tmp_path / "layer"
+
+
+def names(layer: Path) -> set[str]:
+    return {str(p.relative_to(layer / "var" / "task")) for p in layer.rglob("*") if p.is_file()}
+
+
+def test_what_is_named_is_removed(layer):
+    """A name goes wherever it stands, with all it holds; a path goes where it stands."""
+    finish_layer.finish(layer, remove=["tests", "*.h", "lib/tools"])
+    compiled = f"lib/__pycache__/__init__.{sys.implementation.cache_tag}.pyc"
+    assert names(layer) == {"lib/__init__.py", compiled}
+
+
+def test_a_path_that_is_gone_is_an_error(layer):
+    """A library that moves its needless parts is noticed when it is updated."""
+    with pytest.raises(ValueError, match=r"nothing to remove: .* has no lib/gone"):
+        finish_layer.finish(layer, remove=["lib/gone"])
+
+
+def test_byte_code_is_never_checked_and_tells_where_it_will_stand(layer):
+    """PEP 552: bit 0 says hash-based, bit 1 would have the source read at each import."""
+    finish_layer.finish(layer)
+    compiled = next((layer / "var/task/lib/__pycache__").glob("__init__*.pyc")).read_bytes()
+    assert compiled[:4] == importlib.util.MAGIC_NUMBER
+    assert int.from_bytes(compiled[4:8], "little") == 0b01
+    assert marshal.loads(compiled[16:]).co_filename == "/var/task/lib/__init__.py"
+
+
+def test_everybody_may_read_it(layer):
+    """Lambda's user owns nothing of the image."""
+    finish_layer.finish(layer)
+    modes = {p: p.stat().st_mode & 0o777 for p in layer.rglob("*")}
+    assert all(mode & 0o004 for mode in modes.values())
+    assert all(mode & 0o001 for path, mode in modes.items() if path.is_dir())
+
+
+def test_times_are_the_same_on_every_machine(layer):
+    """A layer of the same files is the same layer: folders count, for a layer holds them too."""
+    finish_layer.finish(layer)
+    assert {int(path.stat().st_mtime) for path in [layer, *layer.rglob("*")]} == {315_532_800}
+
+
+def test_a_module_that_does_not_compile_is_an_error(layer, capsys):
+    """It would fail at a cold start; it fails at the build."""
+    (layer / "var" / "task" / "lib" / "broken.py").write_text("def\n")
+    with pytest.raises(ValueError, match="does not compile"):
+        finish_layer.finish(layer)
+    capsys.readouterr()
+
+
+def test_as_a_command_it_says_what_is_wrong(layer):
+    """The build's log shows one line, not a traceback."""
+    command = [sys.executable, finish_layer.__file__, str(layer), "--remove", "lib/gone"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: nothing to remove: ")

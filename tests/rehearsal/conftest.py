@@ -1,0 +1,67 @@
+"""An emulated AWS for the tests that ask it, started once: it is up in a second."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy_rehearsal.emulator import Emulator, emulator
+from deploy_rehearsal.function import FunctionServer, function_server
+
+
+class Echo:
+    """A runtime that answers each event with a status and the event's path."""
+
+    description = "an echo"
+
+    def invoke(self, event: bytes) -> bytes:
+        """Answer an event."""
+        return json.dumps({"statusCode": 200, "body": json.loads(event)["rawPath"]}).encode()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture(scope="session")
+def function() -> Iterator[FunctionServer]:
+    """Where the emulated AWS sends the events of every function."""
+    with function_server() as server:
+        server.serve(Echo())
+        yield server
+
+
+@pytest.fixture(scope="session")
+def aws(tmp_path_factory: pytest.TempPathFactory, function: FunctionServer) -> Iterator[Emulator]:
+    """The emulated AWS, with the plugin."""
+    folder = tmp_path_factory.mktemp("aws")
+    with emulator(folder, function_url=function.url) as running:
+        yield running
+
+
+@pytest.fixture
+def stack(aws: Emulator) -> Iterator[Callable[[str, dict[str, Any]], None]]:
+    """Make stacks of a few resources; they are deleted in the end."""
+    cloudformation, made = aws.client("cloudformation"), []
+
+    def make(name: str, resources: dict[str, Any]) -> None:
+        template = json.dumps({"Resources": resources})
+        cloudformation.create_stack(StackName=name, TemplateBody=template)
+        made.append(name)
+        cloudformation.get_waiter("stack_create_complete").wait(
+            StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 20}
+        )
+
+    yield make
+    for name in made:
+        cloudformation.delete_stack(StackName=name)
+        cloudformation.get_waiter("stack_delete_complete").wait(
+            StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 20}
+        )
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return Path(__file__).resolve().parents[2]

@@ -1,0 +1,107 @@
+"""Who is answered: the emulated AWS truly checks who calls, or its rows mean nothing."""
+
+import json
+
+import pytest
+
+from deploy_rehearsal.callers import check_answers, check_publishing, make_role
+from deploy_rehearsal.calls import ask
+from deploy_rehearsal.standing import Standing
+from image_rehearsal.report import Report
+
+REPOSITORY = "images"
+
+
+@pytest.fixture(scope="module")
+def standing(aws) -> Standing:
+    """A function, its alias and its URL, with the two permissions of a named role."""
+    caller = make_role(aws, "caller")
+    make_role(aws, "stranger")
+    client = aws.client("lambda")
+    client.create_function(
+        FunctionName="embedder",
+        Role=caller,
+        PackageType="Image",
+        Code={"ImageUri": f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com/images:1"},
+        Publish=True,
+    )
+    alias = client.create_alias(FunctionName="embedder", Name="live", FunctionVersion="1")
+    url = client.create_function_url_config(
+        FunctionName="embedder", Qualifier="live", AuthType="AWS_IAM"
+    )
+    client.add_permission(
+        FunctionName="embedder",
+        Qualifier="live",
+        StatementId="url",
+        Action="lambda:InvokeFunctionUrl",
+        Principal=caller,
+        FunctionUrlAuthType="AWS_IAM",
+    )
+    outputs = {"Url": url["FunctionUrl"], "AliasArn": alias["AliasArn"]}
+    return Standing(resources=(), outputs=outputs)
+
+
+@pytest.fixture
+def who(aws, standing):
+    """The credentials of the two roles."""
+    return {
+        name: aws.assume(f"arn:aws:iam::{aws.account}:role/{name}")
+        for name in ("caller", "stranger")
+    }
+
+
+def test_the_named_role_is_answered(aws, standing, who):
+    """Its signature is right, and the alias's policy names it."""
+    answer = ask(aws, standing.outputs["Url"], {"text": "a"}, who=who["caller"], path="/v1")
+    assert (answer.status, answer.body) == (200, b"/v1")
+
+
+@pytest.mark.parametrize(("name", "tampered"), [("stranger", False), ("caller", True)])
+def test_others_and_altered_requests_are_refused(aws, standing, who, name, tampered):
+    """Neither another role nor a body that is not the signed one comes through."""
+    answer = ask(aws, standing.outputs["Url"], {"text": "the"}, who=who[name], tampered=tampered)
+    assert answer.status == 403
+
+
+def test_a_wide_open_endpoint_breaks_the_report(aws, standing, who, capsys):
+    """The rows can fail: told that the stranger is the caller, they do."""
+    report = Report(title="")
+    check_answers(report, aws, standing, caller=who["stranger"], stranger=who["caller"])
+    broken = {row.checked for row in report.broken}
+    assert broken == {
+        "the named role is answered 200 with a vector",
+        "another role of the account is answered 403",
+    }
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("actions", "broken"),
+    [
+        (["ecr:*"], "bootstrap's role may not"),
+        (["ecr:PutImage"], "bootstrap's role may Describe"),
+    ],
+)
+def test_a_repository_policy_that_is_too_wide_or_narrow_breaks_the_report(
+    aws, standing, actions, broken, capsys
+):
+    """The rows about publishing can fail, in both directions."""
+    name = f"cdk-hnb659fds-image-publishing-role-{aws.account}-{aws.region}"
+    roles = [role["RoleName"] for role in aws.client("iam").list_roles()["Roles"]]
+    for missing in {name, "rehearsal-stranger"} - set(roles):
+        make_role(aws, missing)
+    ecr = aws.client("ecr")
+    ecr.create_repository(repositoryName=REPOSITORY)
+    principal = {"AWS": f"arn:aws:iam::{aws.account}:role/{name}"}
+    statement = {"Effect": "Allow", "Principal": principal, "Action": actions}
+    ecr.set_repository_policy(
+        repositoryName=REPOSITORY,
+        policyText=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
+    )
+    report = Report(title="")
+    check_publishing(report, aws, REPOSITORY)
+    assert [row.checked.startswith(broken) for row in report.broken] == [True]
+    capsys.readouterr()
+    left = [r["repositoryName"] for r in ecr.describe_repositories()["repositories"]]
+    if REPOSITORY in left:
+        ecr.delete_repository(repositoryName=REPOSITORY, force=True)

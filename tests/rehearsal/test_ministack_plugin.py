@@ -1,0 +1,256 @@
+"""The plugin: what it touches is still there, and what it adds does what it says."""
+
+import ast
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+
+from deploy_rehearsal.emulator import environment_of_ministack
+
+PLUGIN = Path(__file__).with_name("ministack_plugin.py")
+ALARM = {
+    "EvaluationPeriods": 1,
+    "ComparisonOperator": "GreaterThanThreshold",
+    "Threshold": 1,
+}
+
+
+def in_ministack(code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in MiniStack's own environment, beside the plugin."""
+    command = [environment_of_ministack(), "-c", code]
+    return subprocess.run(command, cwd=PLUGIN.parent, capture_output=True, text=True, check=False)
+
+
+def test_every_private_name_that_it_touches_is_there():
+    """MiniStack may move them with any version: then this fails before a deploy does."""
+    done = in_ministack("import ministack_plugin as plugin; plugin.install()")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_name_that_has_moved_is_told():
+    """Without any one of them the plugin does not install, and the error names it."""
+    done = in_ministack(
+        "import json, ministack_plugin as plugin\n"
+        "told = {}\n"
+        "for module, name in plugin.PRIVATE_NAMES:\n"
+        "    kept = getattr(module, name)\n"
+        "    delattr(module, name)\n"
+        "    try:\n"
+        "        plugin.install()\n"
+        "    except AttributeError as error:\n"
+        "        told[f'{module.__name__}.{name}'] = str(error)\n"
+        "    setattr(module, name, kept)\n"
+        "print(json.dumps([told, len(plugin.PRIVATE_NAMES)]))"
+    )
+    told, count = json.loads(done.stdout)
+    assert len(told) == count
+    assert told == {name: f"{name} is gone from MiniStack: the plugin must follow" for name in told}
+
+
+def test_it_touches_nothing_else_that_is_private():
+    """What is not listed is not watched: each underscore behind a module of MiniStack is listed."""
+    used = {
+        f"{node.value.id}.{node.attr}"
+        for node in ast.walk(ast.parse(PLUGIN.read_text()))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+    }
+    listed = re.findall(r"^    \((\w+), \"(\w+)\"\),$", PLUGIN.read_text(), re.MULTILINE)
+    private = {f"{module}.{name}" for module, name in listed if name.startswith("_")}
+    assert used == private
+
+
+def test_an_image_that_is_not_there_is_an_error(aws):
+    """MiniStack alone answers an empty list, and the CLI would take that for a published image."""
+    ecr = aws.client("ecr")
+    ecr.create_repository(repositoryName="empty")
+    with pytest.raises(ecr.exceptions.ImageNotFoundException):
+        ecr.describe_images(repositoryName="empty", imageIds=[{"imageTag": "none"}])
+    assert ecr.describe_images(repositoryName="empty")["imageDetails"] == []
+
+
+def test_what_cannot_be_made_is_kept_as_it_was_resolved(aws, stack):
+    """A reference in a recorded resource is the thing that it refers to."""
+    stack(
+        "recorded",
+        {
+            "App": {
+                "Type": "AWS::CodeDeploy::Application",
+                "Properties": {"ApplicationName": "app"},
+            },
+            "Group": {
+                "Type": "AWS::CodeDeploy::DeploymentGroup",
+                "Properties": {
+                    "ApplicationName": {"Ref": "App"},
+                    "ServiceRoleArn": {"Fn::Sub": "arn:aws:iam::${AWS::AccountId}:role/release"},
+                },
+            },
+        },
+    )
+    (group,) = aws.recorded("AWS::CodeDeploy::DeploymentGroup")
+    assert group["properties"] == {
+        "ApplicationName": "app",
+        "ServiceRoleArn": f"arn:aws:iam::{aws.account}:role/release",
+    }
+
+
+def test_a_deleted_stack_leaves_no_record(aws):
+    """The check of what is left over reads the same record."""
+    assert aws.recorded("AWS::CodeDeploy::DeploymentGroup") == []
+
+
+def test_capacity_is_read_and_removed_by_its_own_api(aws, stack):
+    """The script that destroys an environment asks for it and removes it."""
+    scaling = aws.client("application-autoscaling")
+    resource = "function:embedder:live"
+    dimension = "lambda:function:ProvisionedConcurrency"
+    stack(
+        "capacity",
+        {
+            "Target": {
+                "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+                "Properties": {
+                    "ServiceNamespace": "lambda",
+                    "ResourceId": resource,
+                    "ScalableDimension": dimension,
+                    "MinCapacity": 1,
+                    "MaxCapacity": 5,
+                    "ScheduledActions": [
+                        {"ScheduledActionName": "workday", "Schedule": "rate(1 day)"}
+                    ],
+                },
+            },
+            "Policy": {
+                "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
+                "Properties": {
+                    "PolicyName": "use",
+                    "PolicyType": "TargetTrackingScaling",
+                    "ScalingTargetId": {"Ref": "Target"},
+                },
+            },
+        },
+    )
+    (target,) = scaling.describe_scalable_targets(ServiceNamespace="lambda")["ScalableTargets"]
+    assert (target["ResourceId"], target["MinCapacity"], target["MaxCapacity"]) == (resource, 1, 5)
+    (policy,) = scaling.describe_scaling_policies(ServiceNamespace="lambda")["ScalingPolicies"]
+    assert (policy["PolicyName"], policy["ResourceId"]) == ("use", resource)
+    (action,) = scaling.describe_scheduled_actions(ServiceNamespace="lambda")["ScheduledActions"]
+    assert action["ScheduledActionName"] == "workday"
+    where = {"ServiceNamespace": "lambda", "ResourceId": resource, "ScalableDimension": dimension}
+    scaling.deregister_scalable_target(**where)
+    assert scaling.describe_scalable_targets(ServiceNamespace="lambda")["ScalableTargets"] == []
+    with pytest.raises(scaling.exceptions.ObjectNotFoundException):
+        scaling.deregister_scalable_target(**where)
+
+
+def test_alarms_on_mathematics_and_on_alarms_stand(aws, stack):
+    """The mathematics is kept, and the composite's rule names alarms that are there."""
+    metrics = [{"Id": "sum", "Expression": "1 + 1", "ReturnData": True}]
+    stack(
+        "alarms",
+        {
+            "Sum": {"Type": "AWS::CloudWatch::Alarm", "Properties": {**ALARM, "Metrics": metrics}},
+            "Page": {
+                "Type": "AWS::CloudWatch::CompositeAlarm",
+                "Properties": {"AlarmRule": {"Fn::Sub": 'ALARM("${Sum.Arn}")'}},
+            },
+        },
+    )
+    both = ["MetricAlarm", "CompositeAlarm"]
+    found = aws.client("cloudwatch").describe_alarms(AlarmTypes=both)
+    (alarm,), (page,) = found["MetricAlarms"], found["CompositeAlarms"]
+    assert page["AlarmRule"] == f'ALARM("{alarm["AlarmArn"]}")'
+    assert alarm["Threshold"] == 1.0
+    (kept,) = aws.recorded("AWS::CloudWatch::Alarm")
+    assert kept["properties"]["Metrics"] == metrics
+
+
+def test_a_composite_on_an_alarm_that_is_not_there_is_refused(aws):
+    """The emulated service's own refusal is the resource's."""
+    cloudformation = aws.client("cloudformation")
+    properties = {"AlarmRule": 'ALARM("nobody")'}
+    template = {
+        "Resources": {"Page": {"Type": "AWS::CloudWatch::CompositeAlarm", "Properties": properties}}
+    }
+    cloudformation.create_stack(StackName="refused", TemplateBody=json.dumps(template))
+    events = cloudformation.describe_stack_events(StackName="refused")["StackEvents"]
+    reasons = " ".join(event.get("ResourceStatusReason", "") for event in events)
+    assert "do not exist" in reasons
+    cloudformation.delete_stack(StackName="refused")
+
+
+def test_a_budget_stands_with_its_notifications(aws, stack):
+    """MiniStack has budgets, only not for CloudFormation."""
+    notice = {
+        "NotificationType": "ACTUAL",
+        "ComparisonOperator": "GREATER_THAN",
+        "Threshold": 80,
+        "ThresholdType": "PERCENTAGE",
+    }
+    subscriber = {"SubscriptionType": "EMAIL", "Address": "team@example.com"}
+    stack(
+        "budget",
+        {
+            "Budget": {
+                "Type": "AWS::Budgets::Budget",
+                "Properties": {
+                    "Budget": {
+                        "BudgetType": "COST",
+                        "TimeUnit": "MONTHLY",
+                        "BudgetLimit": {"Amount": 50, "Unit": "USD"},
+                    },
+                    "NotificationsWithSubscribers": [
+                        {"Notification": notice, "Subscribers": [subscriber]}
+                    ],
+                },
+            }
+        },
+    )
+    budgets = aws.client("budgets")
+    (found,) = budgets.describe_budgets(AccountId=aws.account)["Budgets"]
+    assert float(found["BudgetLimit"]["Amount"]) == 50
+    notices = budgets.describe_notifications_for_budget(
+        AccountId=aws.account, BudgetName=found["BudgetName"]
+    )["Notifications"]
+    assert [n["Threshold"] for n in notices] == [80]
+
+
+def test_policies_are_checked_where_they_name_a_secure_transport(aws):
+    """Bootstrap's bucket refuses what does not come by TLS; the loopback counts as that."""
+    s3, iam = aws.client("s3"), aws.client("iam")
+    s3.create_bucket(Bucket="assets")
+    refuse = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Deny",
+                "Principal": "*",
+                "Action": "s3:*",
+                "Resource": ["arn:aws:s3:::assets", "arn:aws:s3:::assets/*"],
+                "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+            }
+        ],
+    }
+    s3.put_bucket_policy(Bucket="assets", Policy=json.dumps(refuse))
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"AWS": aws.account}, "Action": "sts:AssumeRole"}
+        ],
+    }
+    may = {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"}],
+    }
+    role = iam.create_role(RoleName="reader", AssumeRolePolicyDocument=json.dumps(trust))
+    iam.put_role_policy(RoleName="reader", PolicyName="may", PolicyDocument=json.dumps(may))
+    reader = aws.client("s3", aws.assume(role["Role"]["Arn"]))
+    assert reader.list_objects_v2(Bucket="assets")["KeyCount"] == 0
+    with pytest.raises(ClientError, match="AccessDenied"):
+        reader.put_object(Bucket="assets", Key="a", Body=b"")
