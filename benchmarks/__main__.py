@@ -68,11 +68,14 @@ def _options() -> argparse.Namespace:
         "--seconds", type=float, default=None, help="for each length (default 12; quick 1)"
     )
     parser.add_argument(
-        "--no-cold", action="store_true", help="do not drop the machine's page cache"
+        "--no-cold",
+        action="store_true",
+        help="do not drop the machine's page cache, which slows down what else runs on it",
     )
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench")
     parser.add_argument("--output", type=Path, default=ROOT / ".cache" / "bench" / "results")
     options = parser.parse_args()
+    options.no_cold |= options.quick
     options.rounds = options.rounds or (2 if options.quick else 5)
     options.seconds = options.seconds or (1 if options.quick else 12)
     return options
@@ -96,7 +99,7 @@ def _measure(
         Row("peak memory of the start", "MB", _column(warm, "start_peak")),
     ]
     if options.no_cold or not os.access(measure.DROP_CACHES, os.W_OK):
-        why = "--no-cold" if options.no_cold else "dropping the page cache needs root"
+        why = "not asked for" if options.no_cold else "dropping the page cache needs root"
         notes.append(f"init with the page cache dropped: not measured ({why})")
     else:
         cold = measure.starts(present, requests, rounds=max(2, options.rounds // 2), cold=True)
@@ -113,6 +116,7 @@ def _measure(
         for name, row in found.items()
     ]
     notes += [_rate_note(models, times[128][KIT], peak), _endpoint_note(models, requests)]
+    notes += _http_notes()
     return Results(
         model=_name(options, models),
         exported_by=models.exported_by,
@@ -165,6 +169,15 @@ def _endpoint_note(models: Models, requests: Requests) -> str:
         f"endpoint: all of a 32-token request but the ONNX run takes "
         f"{found['overhead'] * 1000:.2f} ms at the median (to reach: 2 ms)"
     )
+
+
+def _http_notes() -> list[str]:
+    """Say what the HTTP layer costs, in the words of its own benchmark."""
+    command = [sys.executable, "-m", "benchmarks.http_layer"]
+    answer = subprocess.run(  # noqa: S603 - our own program
+        command, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return [f"HTTP layer: {' '.join(line.split())}" for line in answer.stdout.splitlines()]
 
 
 def _cpu() -> str:
