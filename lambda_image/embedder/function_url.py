@@ -49,7 +49,7 @@ def request_from_event(
         query=_string(event.get("rawQueryString")),
         headers=_headers(event.get("headers")),
         body=_body(event),
-        id=request_id or _string(context.get("requestId")),
+        id=request_id or _id(context.get("requestId")),
         deadline=deadline,
     )
 
@@ -68,6 +68,12 @@ def _headers(headers: object) -> dict[str, str]:
     if not isinstance(headers, dict):
         return {}
     return {name.lower(): value for name, value in headers.items() if isinstance(value, str)}
+
+
+def _id(value: object) -> str:
+    # Goes into a header and into the log. Lambda's are like this; a hand-made event's may not be.
+    text = _string(value)
+    return text if text.isascii() and text.isprintable() and len(text) <= 128 else ""
 
 
 def _string(value: object) -> str:

@@ -21,6 +21,7 @@ from embedder.errors import (
     WrongMethodError,
 )
 from embedder.http import MAX_REQUEST_BYTES, Request, Response
+from embedder.json_body import quotable
 from embedder.search import load_index
 from embedder.settings import Settings
 from embedder.telemetry import RequestRecord, Telemetry
@@ -120,7 +121,7 @@ class Service:
         if operation is None:
             allowed = ", ".join(methods)
             raise WrongMethodError(
-                f"This path is served by {allowed}; found {request.method}.",
+                f"This path is served by {allowed}; found {quotable(request.method)}.",
                 headers={"allow": allowed},
             )
         return operation

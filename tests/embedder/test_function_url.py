@@ -48,6 +48,13 @@ def test_the_invocations_id_goes_before_the_events() -> None:
     assert request_from_event(EVENT, request_id="invocation").id == "invocation"
 
 
+@pytest.mark.parametrize("odd", ["", 7, None, "a\nb", "ü", "\ud800", "x" * 129])
+def test_an_id_that_is_none_is_left_out(odd: Any) -> None:
+    """It would go into a header and into the log; the service then makes one."""
+    context = {**EVENT["requestContext"], "requestId": odd}
+    assert request_from_event({**EVENT, "requestContext": context}).id == ""
+
+
 @pytest.mark.parametrize("event", [EVENT | {"body": None}, {**EVENT, "body": ""}])
 def test_a_missing_body_is_no_bytes(event: dict[str, Any]) -> None:
     """A request without a body has an empty one."""

@@ -106,7 +106,14 @@ def test_a_wrong_method_is_told_the_right_one(service: Service, path: str) -> No
     response = get(service, path)
     assert response.status == 405
     assert response.headers["allow"] == "POST"
-    assert "served by POST; found GET" in response.body.decode()
+    assert r"served by POST; found \"GET\"" in response.body.decode()
+
+
+@pytest.mark.parametrize("method", ["get", "ÄÖ", "\ud800", "x" * 100, ""])
+def test_an_odd_method_is_a_wrong_one(service: Service, method: str) -> None:
+    """Whatever a hand-made event calls it, the answer is one."""
+    response = service.answer(Request(method, "/", id="request-1"))
+    assert read(response, 405)["code"] == "wrong_method"
 
 
 @pytest.mark.parametrize("path", GETS)

@@ -1,0 +1,130 @@
+"""Looks for requests that the service does not withstand, guided by coverage.
+
+`scripts/fuzz` runs it until it is stopped (it needs atheris, which lives in an environment of its
+own); what it takes is libFuzzer's: `scripts/fuzz -max_total_time=600`. The first byte of an input
+chooses what the rest is: a whole event, or the body of one of the operations, plain or in base64. A
+finding is an exception, an answer with the status 500, or one that is no JSON.
+"""
+
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import atheris
+
+with atheris.instrument_imports(include=["embedder"]):
+    from embedder.dialects.operation import Model
+    from embedder.engine import Engine
+    from embedder.errors import ClientError
+    from embedder.function_url import request_from_event, response_to_event
+    from embedder.search import SearchIndex
+    from embedder.service import ROUTES, Service
+    from embedder.settings import Settings
+    from embedder.telemetry import Telemetry
+
+from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, manifest_of
+
+#: Where found inputs are kept between runs.
+CORPUS = Path(__file__).resolve().parents[2] / ".cache" / "fuzz" / "corpus"
+PLACES = [(method, path) for path, methods in ROUTES.items() for method in methods]
+SEEDS = {
+    "/": [
+        {"text": "hello world", "size": 16, "truncate": "left", "prompt_name": "query"},
+        {"texts": ["a", "b"], "output_dtype": "binary", "encoding_format": "base64"},
+        {"text": "a", "input_type": "document", "title": "t", "truncate": True},
+    ],
+    "/similar": [{"text": "a", "num_results": 3}],
+    "/v1/embeddings": [
+        {"input": "a", "model": "m:query", "dimensions": 8, "user": "u"},
+        {"input": [[1, 2], [3]], "model": "m"},
+    ],
+    "/embed": [{"inputs": [1, 5, 2], "truncation_direction": "Left", "normalize": False}],
+    "/embeddings": [{"input": ["a", "b"]}],
+    "/similarity": [
+        {
+            "inputs": {"source_sentence": "a", "sentences": ["b"]},
+            "parameters": {"truncate": True},
+        }
+    ],
+    "/tokenize": [{"inputs": ["ä b"], "add_special_tokens": False}],
+    "/api/v1/embed": [{"inputs": "a", "dimensions": 8, "truncation_direction": "RIGHT"}],
+}
+
+
+def make_service() -> "Service":
+    """Make a service of a small model with prompts and an index."""
+    engine = Engine(manifest_of(prompts=PROMPTS), WordTokenizer(), HashSession(), cache_entries=20)
+    embeddings = engine.embed(["a", "b"])
+    index = SearchIndex(["a", "b"], embeddings.vectors, embeddings.vector_space)
+    return Service(Model(engine, index), telemetry=Telemetry(Settings(artifact=Path())))
+
+
+SERVICE = make_service()
+
+
+def one_input(data: bytes) -> None:
+    """Turn bytes into an event, and answer it."""
+    if not data:
+        return
+    choice, rest = data[0], data[1:]
+    if choice >= 2 * len(PLACES):
+        try:
+            event = json.loads(rest)
+        except (ValueError, RecursionError):
+            return
+    else:
+        method, path = PLACES[choice % len(PLACES)]
+        packed = choice >= len(PLACES)
+        text = rest.decode("utf-8", "surrogateescape")
+        event = {
+            "rawPath": path,
+            "requestContext": {"http": {"method": method}},
+            "body": base64.b64encode(rest).decode() if packed else text,
+            "isBase64Encoded": packed,
+        }
+    check(answer(event))
+
+
+def answer(event: Any) -> dict[str, Any]:
+    """Do what the handler does, without its start."""
+    try:
+        request = request_from_event(event)
+    except ClientError as error:
+        return response_to_event(SERVICE.refuse(error, ""))
+    return response_to_event(SERVICE.answer(request))
+
+
+def check(told: dict[str, Any]) -> None:
+    """Raise if an answer is not one."""
+    if told["statusCode"] not in {200, 400, 404, 405, 413, 422}:
+        raise AssertionError(f"status {told['statusCode']}: {told['body'][:500]}")
+    json.loads(told["body"])
+    json.dumps(told).encode()
+
+
+def write_seeds() -> None:
+    """Start from requests that are good, so that the search need not find JSON first."""
+    CORPUS.mkdir(parents=True, exist_ok=True)
+    for number, (_, path) in enumerate(PLACES):
+        for index, body in enumerate(SEEDS.get(path, [{}])):
+            seed = bytes([number]) + json.dumps(body, ensure_ascii=False).encode()
+            (CORPUS / f"seed-{number}-{index}").write_bytes(seed)
+    event = {
+        "rawPath": "/",
+        "rawQueryString": "a=b",
+        "headers": {"A": "b"},
+        "requestContext": {"http": {"method": "POST"}, "requestId": "1"},
+        "body": '{"text": "a"}',
+        "isBase64Encoded": False,
+    }
+    (CORPUS / "seed-event").write_bytes(b"\xff" + json.dumps(event).encode())
+
+
+if __name__ == "__main__":
+    write_seeds()
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the log of millions of requests
+    atheris.Setup([*sys.argv, str(CORPUS), "-max_len=4096", "-timeout=10"], one_input)
+    atheris.Fuzz()
