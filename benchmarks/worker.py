@@ -18,7 +18,8 @@ __all__ = ["KINDS"]
 
 Texts = list[str]
 Ids = list[list[int]]
-#: Takes texts and their token ids, special tokens included, and embeds them.
+#: Takes texts and their token ids, special tokens included, and embeds them. Who can take ids does:
+#: what the model costs is to be compared, and tokenizers have a benchmark of their own.
 Embed = Callable[[Texts, Ids], Any]
 
 
@@ -75,8 +76,9 @@ def _onnx(folder: str, *, level: str) -> Embed:
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options)
 
-    def embed(_: Texts, ids: Ids) -> Any:
-        _keep = tokenizer
+    def embed(texts: Texts, ids: Ids) -> Any:
+        if not ids:
+            ids = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
         longest = max(map(len, ids))
         batch = np.zeros((len(ids), longest), np.int64)
         mask = np.zeros_like(batch)
