@@ -1,12 +1,13 @@
 """What the HTTP layer costs: everything between an event and its answer but the tokenizer and ONNX.
 
-`python -m benchmarks.http_layer` prints three things, with the bound that each must keep:
+`python -m benchmarks.http_layer` prints four things, with the bound that each must keep:
 
 - how much the start grows: CPU time of importing the handler and putting the service together,
   beyond importing the engine (with numpy and ONNX Runtime) on which it stands, which any caller of
   the model would pay; both in fresh interpreters, in turns;
 - the time of one event with one text of 32 tokens;
-- the time of one event with 256 texts whose vectors have 768 floats, answered as JSON.
+- the time of one event with 256 texts whose vectors have 768 floats, answered as JSON;
+- the time of the two lines that a request leaves behind.
 
 The model behind is a stand-in that has its vectors ready, so that what is left is the layer. Times
 are CPU times: other work on the machine hardly moves them. `python -m benchmarks.http_layer
@@ -38,7 +39,7 @@ from embedder.function_url import request_from_event, response_to_event
 from embedder.large_pages import back_heap_with_large_pages
 from embedder.service import Service
 from embedder.settings import Settings
-from embedder.telemetry import Telemetry
+from embedder.telemetry import RequestRecord, Telemetry
 from embedder.tokenizers import Span
 
 SOURCE_ROOT = Path(__file__).parents[1] / "lambda_image"
@@ -121,6 +122,7 @@ def main() -> None:
         ("start grows by", start_growth(), 25.0),
         ("one text of 32 tokens, p50", median_time(service, one, 2000), 0.5),
         ("256 x 768 floats as JSON, p50", median_time(service, many, 60), 3.0),
+        ("of one request, telemetry, p50", telemetry_time(service), 0.2),
     ]
     vectors = ReadySession().run(np.zeros((256, 1), np.int64), np.zeros((256, 1), np.int64))
     floor = median(lambda: orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY), 60)
@@ -174,6 +176,16 @@ def median_time(service: Service, given: dict[str, Any], times: int) -> float:
             response_to_event(service.answer(request_from_event(given)))
 
         return median(answer, times)
+
+
+def telemetry_time(service: Service) -> float:
+    """Return the median CPU time of telling of a request, in milliseconds."""
+    telemetry = Telemetry(Settings(artifact=Path()))
+    record = RequestRecord("8f507cfc-xmpl-4697-b07a-ac58fc914c95")
+    record.dialect, record.operation, record.status = "openai", "create_embeddings", 200
+    record.embeddings = service.model.engine.embed(["word " * 31])
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        return median(lambda: telemetry.write(record), 2000)
 
 
 def median(work: Callable[[], object], times: int) -> float:
