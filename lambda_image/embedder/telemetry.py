@@ -75,8 +75,8 @@ class Telemetry:
         self._namespace = settings.metrics_namespace
         self._function = settings.function_name
         self._environment = settings.environment
-        #: Set until the first request after a start or a restore has been told of.
-        self.cold = True
+        #: Set until the first request that waited for a start or a restore has been told of.
+        self.cold = settings.initialization != "provisioned-concurrency"
 
     def write(self, record: RequestRecord) -> None:
         """Write both lines, in one write."""

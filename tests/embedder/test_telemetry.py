@@ -118,6 +118,18 @@ def test_only_the_first_request_is_a_cold_start(
     assert [line["ColdStarts"] for line in told_lines[1::2]] == [1, 0, 0]
 
 
+def test_nobody_waits_for_a_provisioned_start(
+    make_service: MakeService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was over before the first request came, so that is no cold start."""
+    service = make_service()
+    settings = Settings(artifact=Path(), initialization="provisioned-concurrency")
+    service.telemetry = Telemetry(settings)
+    get(service, "/health")
+    log, metrics = lines(capsys)
+    assert (log["coldStart"], metrics["ColdStarts"]) == (False, 0)
+
+
 def test_an_answer_from_the_cache_has_no_batch(
     told: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
