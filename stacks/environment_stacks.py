@@ -4,6 +4,11 @@ import aws_cdk as cdk
 
 from embedding_kit.environment import Environment
 from stacks.endpoint_stack import EndpointStack
+from stacks.names import (
+    endpoint_stack_name,
+    observability_stack_name,
+    repository_stack_name,
+)
 from stacks.observability_stack import ObservabilityStack
 from stacks.repository_stack import RepositoryStack
 
@@ -31,13 +36,12 @@ class EnvironmentStacks:
             environment: What the environment's file says.
         """
         where = cdk.Environment(account=environment.account, region=environment.region)
-        prefix = f"EmbeddingKit-{environment.name}"
         self.repository = RepositoryStack(
-            app, f"{prefix}-Repository", environment=environment, env=where
+            app, repository_stack_name(environment.name), environment=environment, env=where
         )
         self.endpoint = EndpointStack(
             app,
-            f"{prefix}-Endpoint",
+            endpoint_stack_name(environment.name),
             environment=environment,
             repository_name=self.repository.repository_name,
             env=where,
@@ -47,7 +51,7 @@ class EnvironmentStacks:
         )
         self.observability = ObservabilityStack(
             app,
-            f"{prefix}-Observability",
+            observability_stack_name(environment.name),
             environment=environment,
             endpoint=self.endpoint.endpoint,
             cost_tag=(COST_TAG, environment.name),

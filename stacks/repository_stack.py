@@ -6,6 +6,7 @@ from constructs import Construct
 
 from embedding_kit.environment import Environment
 from embedding_kit.repository import EmbeddingRepository
+from stacks.names import repository_name
 
 __all__ = ["RepositoryStack"]
 
@@ -29,7 +30,7 @@ class RepositoryStack(Stack):
         super().__init__(
             scope, id, env=env, description=f"Embedding Kit, {environment.name}: image repository"
         )
-        self.repository_name = f"embedding-kit-{environment.name}"
+        self.repository_name = repository_name(environment.name)
         made = EmbeddingRepository(
             self, "Repository", name=self.repository_name, settings=environment.repository
         )

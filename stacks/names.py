@@ -1,0 +1,28 @@
+"""The names of an environment's stacks and repository: what commands and other stacks call them."""
+
+__all__ = [
+    "endpoint_stack_name",
+    "observability_stack_name",
+    "repository_name",
+    "repository_stack_name",
+]
+
+
+def repository_stack_name(environment: str) -> str:
+    """Return the name of the stack that holds the image repository."""
+    return f"EmbeddingKit-{environment}-Repository"
+
+
+def endpoint_stack_name(environment: str) -> str:
+    """Return the name of the stack that holds the endpoint."""
+    return f"EmbeddingKit-{environment}-Endpoint"
+
+
+def observability_stack_name(environment: str) -> str:
+    """Return the name of the stack that watches the endpoint."""
+    return f"EmbeddingKit-{environment}-Observability"
+
+
+def repository_name(environment: str) -> str:
+    """Return the name of the image repository."""
+    return f"embedding-kit-{environment}"

@@ -1,0 +1,74 @@
+"""`app.py`: one environment in, its stacks out."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: No credentials, no configuration of AWS, and no way to the network. (The home stays: jsii unpacks
+#: the CDK there, once.)
+BARE = {
+    "PATH": f"{Path(sys.prefix) / 'bin'}:/usr/bin:/bin",
+    "HOME": str(Path.home()),
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "CDK_DISABLE_CLI_TELEMETRY": "true",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere", "error: there is no environment 'nowhere'"),
+        ("production", "error: environments/production.toml: model: google/embeddinggemma-300m"),
+    ],
+)
+def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
+    """A user sees the line that helps, and nothing else."""
+    environment = BARE | {
+        "CDK_OUTDIR": str(tmp_path),
+        "CDK_CONTEXT_JSON": json.dumps({"environment": name}),
+    }
+    done = subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(message)
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.glob("*.template.json"))
+
+
+def test_the_same_file_gives_the_same_bytes(tmp_path):
+    """Twice, by `python app.py` and by the CLI, with no credentials and no network."""
+    once, again = tmp_path / "once", tmp_path / "again"
+    cli = ROOT / "node_modules" / ".bin" / "cdk"
+    with (
+        subprocess.Popen(
+            [sys.executable, "app.py"], cwd=ROOT, env=BARE | {"CDK_OUTDIR": str(once)}
+        ) as by_python,
+        subprocess.Popen(
+            [cli, "synth", "--quiet", "-c", "environment=dev", "--output", again],
+            cwd=ROOT,
+            env=BARE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as by_cli,
+    ):
+        assert (by_python.wait(), by_cli.wait()) == (0, 0)
+    for kind in ("*.template.json", "*.assets.json"):
+        # dev is what is synthesized where nothing else is said.
+        first = {path.name: path.read_bytes() for path in once.glob(kind)}
+        assert len(first) == 3
+        assert first == {path.name: path.read_bytes() for path in again.glob(kind)}
