@@ -136,7 +136,9 @@ def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:
 def _wordpiece_sections(document: Json) -> dict[str, bytes]:
     model, normalizer = document["model"], document["normalizer"]
     vocabulary = model["vocab"]
-    limits = [vocabulary[model["unk_token"]], model["max_input_chars_per_word"]]
+    # No text is longer than a u32 can say.
+    longest = min(model["max_input_chars_per_word"], (1 << 32) - 1)
+    limits = [vocabulary[model["unk_token"]], longest]
     return {
         "words": array("I", limits).tobytes(),
         "token_slots": id_slots(vocabulary),

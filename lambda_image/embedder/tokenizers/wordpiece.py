@@ -13,10 +13,9 @@ Sections besides those of `vocabulary`, `characters`, `reordering` and `added_to
     odd_spaces   UTF-8: characters that Python splits at and this tokenizer does not
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from embedder.tokenizers import Span
@@ -25,9 +24,6 @@ from embedder.tokenizers.characters import REORDERED, Aligned, character_table
 from embedder.tokenizers.memo import WordMemo
 from embedder.tokenizers.table_file import TableFile
 from embedder.tokenizers.vocabulary import TokenIds, TokenTexts, read_parameters
-
-if TYPE_CHECKING:
-    from embedder.tokenizers.reordering import Reordering
 
 __all__ = ["WordPiece"]
 
@@ -122,13 +118,13 @@ class WordPiece:
         """Normalise the text and put spaces between its words."""
         normal = text.translate(self._characters)
         if REORDERED in normal:
-            return "".join(character for character, _ in self._reordering.align(text))
+            return "".join(character for character, _ in self._reordered(text))
         return normal
 
     def _aligned(self, text: str, start: int) -> Iterator[Aligned]:
         """Normalise like `_normalize` and tell where each character comes from."""
         if REORDERED in text.translate(self._characters):
-            for character, place in self._reordering.align(text):
+            for character, place in self._reordered(text):
                 yield character, start + place
             return
         for place, source in enumerate(text, start):
@@ -136,10 +132,11 @@ class WordPiece:
                 yield character, place
 
     @cached_property
-    def _reordering(self) -> "Reordering":
+    def _reordered(self) -> Callable[[str], Iterator[Aligned]]:
+        # Hardly any text needs it: neither the module nor its tables are read before one does.
         from embedder.tokenizers.reordering import Reordering  # noqa: PLC0415
 
-        return Reordering(self._file, self._characters)
+        return Reordering(self._file, self._characters).align
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
         if len(word) > self._longest_word:
