@@ -145,10 +145,12 @@ def check_texts(texts: Sequence[str]) -> None:
             raise ConfigurationError(
                 f"texts must be strings; found {type(text).__name__} at position {position}."
             )
-        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
             raise ConfigurationError(
                 f"texts must be valid Unicode; found a lone surrogate at position {position}."
-            )
+            ) from None
         if not text or text.isspace():
             raise ConfigurationError(
                 f"texts must not be blank; found {text!r} at position {position}."

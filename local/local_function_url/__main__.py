@@ -5,11 +5,16 @@ import signal
 import sys
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 
 from local_function_url.endpoint import endpoint, key_pair, region
 from local_function_url.events import to_event
-from local_function_url.models import DEFAULT_MODEL, ModelError, artifact_of
+from local_function_url.models import (
+    DEFAULT_MODEL,
+    STANDARD_LIBRARY,
+    ModelError,
+    artifact_of,
+    index_of,
+)
 from local_function_url.runtime import FunctionError, Runtime
 from local_function_url.signature import Caller, SignedRequest
 
@@ -22,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         artifact = artifact_of(options.model)
         url, runtime = endpoint(
             artifact,
-            index=options.index,
+            index=index_of(options.index, artifact) if options.index else None,
             port=options.port,
             memory=options.memory,
             timeout=options.timeout,
@@ -59,7 +64,12 @@ def _parser() -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
-    parser.add_argument("--index", type=Path, help="a search index, for POST /similar")
+    parser.add_argument(
+        "--index",
+        metavar="TEXTS",
+        help="what POST /similar searches: a file with a text on each line or a JSON list of them, "
+        f"an index's folder, or {STANDARD_LIBRARY} for the docstrings of Python's",
+    )
     parser.add_argument(
         "--memory", type=int, default=1769, help="the function's megabytes (default: %(default)s)"
     )

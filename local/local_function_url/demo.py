@@ -19,7 +19,14 @@ from typing import Any
 
 from embedding_client import EmbeddingClient
 from local_function_url.endpoint import endpoint
-from local_function_url.models import DEFAULT_MODEL, ROOT, ModelError, artifact_of
+from local_function_url.models import (
+    DEFAULT_MODEL,
+    ROOT,
+    STANDARD_LIBRARY,
+    ModelError,
+    artifact_of,
+    index_of,
+)
 
 __all__ = ["main"]
 
@@ -58,7 +65,7 @@ def main() -> int:
         try:
             _heading(f"1  The model: {DEFAULT_MODEL}")
             artifact = artifact_of(DEFAULT_MODEL)
-            index = _index_of(artifact)
+            index = index_of(STANDARD_LIBRARY, artifact)
             manifest = json.loads((artifact / "manifest.json").read_text(encoding="utf-8"))
             size = sum(entry["bytes"] for entry in manifest["files"].values())
             _say(f"compiled to {manifest['precision']}, {size / 1e6:.0f} MB: {_shown(artifact)}")
@@ -100,18 +107,6 @@ def _serve(artifact: Path, index: Path) -> None:
             _say(f"“{question}”")
             for match in client.similar(question, num_results=4):
                 _say(f"  {match.score:.3f}  {_one_line(match.text)}")
-
-
-def _index_of(artifact: Path) -> Path:
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    index = artifact.with_name(f"{artifact.name}-python{python}-docstrings")
-    if not (index / "manifest.json").is_file():
-        _say("embedding the standard library's docstrings ...")
-        command = [sys.executable, "-m", "model_compiler.index_builder", "--standard-library"]
-        command += ["--artifact", str(artifact), "--output", str(index)]
-        if subprocess.run(command, check=False, stdout=sys.stderr).returncode != 0:  # noqa: S603
-            raise ModelError("the index could not be built.")
-    return index
 
 
 def _start_synthesis(folder: Path) -> "subprocess.Popen[str]":

@@ -1,16 +1,21 @@
-"""A model, named as people name it → the folder of its artifact, compiled where it is not yet."""
+"""Models and texts, named as people name them → artifacts and indexes, made where they are not yet.
+
+Both are kept in .cache, and made anew when what they are made of, or what makes them, has changed.
+"""
 
 import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-__all__ = ["DEFAULT_MODEL", "ROOT", "ModelError", "artifact_of"]
+__all__ = ["DEFAULT_MODEL", "ROOT", "STANDARD_LIBRARY", "ModelError", "artifact_of", "index_of"]
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+STANDARD_LIBRARY = "standard-library"
+_CACHE = ROOT / ".cache" / "artifacts"
 _SOURCES = ("lambda_image/model_compiler", "lambda_image/embedder")
 
 
@@ -18,13 +23,12 @@ class ModelError(Exception):
     """The model cannot be served; the reason has been told, or is the message."""
 
 
-def artifact_of(model: str, *, cache: Path = ROOT / ".cache" / "artifacts") -> Path:
+def artifact_of(model: str, *, cache: Path = _CACHE) -> Path:
     """Returns the artifact of a model.
 
     Args:
         model: an artifact's folder, a sentence-transformers folder, or a name of the catalogue.
-        cache: where compiled artifacts are kept. One is compiled anew when the folder or the
-            compiler has changed.
+        cache: where compiled artifacts are kept.
 
     Raises:
         ModelError: it cannot be compiled.
@@ -34,14 +38,51 @@ def artifact_of(model: str, *, cache: Path = ROOT / ".cache" / "artifacts") -> P
         return folder.resolve()
     name = folder.resolve().name if folder.is_dir() else model.rpartition("/")[2]
     artifact = cache / f"{name}-{_fingerprint(model, folder)}"
-    if not (artifact / "manifest.json").is_file():
-        cache.mkdir(parents=True, exist_ok=True)
-        sys.stderr.write(f"compiling {model} ...\n")
-        command = [sys.executable, "-m", "model_compiler", model, "--output", str(artifact)]
-        # A program of its own: the compiler and this one share nothing but the artifact.
-        if subprocess.run(command, check=False, stdout=sys.stderr).returncode != 0:  # noqa: S603
-            raise ModelError(f"{model} could not be compiled.")
+    _make(artifact, f"compiling {model} ...", ["model_compiler", model])
     return artifact
+
+
+def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE) -> Path:
+    """Returns the search index of some texts.
+
+    Args:
+        texts: an index's folder, a file (a JSON list of strings, or a text on each line), or
+            `standard-library` for the docstrings of Python's.
+        artifact: the model that embeds them.
+        cache: where indexes are kept.
+
+    Raises:
+        ModelError: it cannot be built.
+    """
+    path = Path(texts).expanduser()
+    if (path / "manifest.json").is_file():
+        return path.resolve()
+    if texts == STANDARD_LIBRARY:
+        source, name = (
+            "--standard-library",
+            f"python{sys.version_info.major}.{sys.version_info.minor}",
+        )
+    else:
+        source, name = texts, f"{path.stem}-{_fingerprint(texts, path)}"
+    made_by = hashlib.sha256((artifact / "manifest.json").read_bytes()).hexdigest()[:12]
+    index = cache / f"index-{name}-{made_by}"
+    command = ["model_compiler.index_builder", source, "--artifact", str(artifact)]
+    _make(index, f"embedding the texts of {texts} ...", command)
+    return index
+
+
+def _make(folder: Path, told: str, command: Sequence[str]) -> None:
+    """Makes a folder, if it is not there, by a module of the compiler."""
+    if (folder / "manifest.json").is_file():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.write(f"{told}\n")
+    # A program of its own: the compiler and this one share nothing but the folder.
+    made = subprocess.run(  # noqa: S603  (our own program)
+        [sys.executable, "-m", *command, "--output", str(folder)], check=False, stdout=sys.stderr
+    )
+    if made.returncode != 0:
+        raise ModelError(f"{told.removesuffix(' ...')} failed.")
 
 
 def _fingerprint(model: str, folder: Path) -> str:
@@ -49,8 +90,9 @@ def _fingerprint(model: str, folder: Path) -> str:
     sources: Iterable[Path] = (path for root in _SOURCES for path in (ROOT / root).rglob("*.py"))
     for path in sorted(sources):
         digest.update(path.read_bytes())
-    if folder.is_dir():
-        files = sorted(path for path in folder.resolve().rglob("*") if path.is_file())
+    if folder.exists():
+        whole = [folder.resolve(), *folder.resolve().rglob("*")]
+        files = sorted(path for path in whole if path.is_file())
         stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
         digest.update(json.dumps(stats).encode())
     else:

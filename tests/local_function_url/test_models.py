@@ -1,0 +1,64 @@
+"""Models and texts as people name them."""
+
+import json
+import os
+
+import pytest
+
+from embedding_client import EmbeddingClient
+from local_function_url.endpoint import endpoint
+from local_function_url.models import ModelError, artifact_of, index_of
+from tests.model_compiler.goldens.tiny_models import write_model
+
+FACTS = ["Water boils at 100 degrees.", "A violin has four strings.", "Rain is wet."]
+
+
+@pytest.fixture
+def facts(tmp_path):
+    path = tmp_path / "facts.txt"
+    path.write_text("\n".join(FACTS))
+    return path
+
+
+def test_an_artifact_is_taken_as_it_is(minilm_artifact):
+    """A folder with a manifest is served, not compiled."""
+    assert artifact_of(str(minilm_artifact.folder)) == minilm_artifact.folder.resolve()
+
+
+def test_a_folder_is_compiled_once(tmp_path, capfd):
+    """The second time the first time's artifact is taken; a changed folder is compiled anew."""
+    folder = write_model(tmp_path / "mine")
+    first = artifact_of(str(folder), cache=tmp_path)
+    assert "compiling" in capfd.readouterr().err
+    assert json.loads((first / "manifest.json").read_text())["model"]["architecture"] == "bert"
+    assert artifact_of(str(folder), cache=tmp_path) == first
+    assert capfd.readouterr().err == ""
+    os.utime(folder / "config.json", (1, 1))
+    assert artifact_of(str(folder), cache=tmp_path) != first
+
+
+def test_a_model_that_is_none_is_an_error(tmp_path, capfd):
+    """The compiler's own words, and no artifact."""
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelError, match="failed"):
+        artifact_of(str(tmp_path / "empty"), cache=tmp_path / "cache")
+    assert "error: " in capfd.readouterr().err
+    assert not list((tmp_path / "cache").iterdir())
+
+
+def test_texts_become_an_index_that_is_searched(minilm_artifact, facts, tmp_path):
+    """A file's lines are found by meaning, through a signed request; the index is made once."""
+    index = index_of(str(facts), minilm_artifact.folder, cache=tmp_path / "cache")
+    assert index_of(str(index), minilm_artifact.folder) == index.resolve()
+    url, _ = endpoint(minilm_artifact.folder, index=index)
+    with url, EmbeddingClient(url.url) as client:
+        best, second = client.similar("Which instrument is this?", num_results=2)
+    assert (best.text, best.index) == (FACTS[1], 1)
+    assert best.score > second.score
+
+
+def test_changed_texts_are_another_index(minilm_artifact, facts, tmp_path):
+    """As is the same file with another line."""
+    first = index_of(str(facts), minilm_artifact.folder, cache=tmp_path)
+    facts.write_text("\n".join([*FACTS, "Snow is cold."]))
+    assert index_of(str(facts), minilm_artifact.folder, cache=tmp_path) != first
