@@ -57,6 +57,15 @@ class Checkout:
         document["model"] = tomlkit.item({"name": _MODEL})
         self.file.write_text(tomlkit.dumps(document))
 
+    def keep_ready(self, *, minimum: int, maximum: int) -> str:
+        """Have environments kept ready; return what the file said before."""
+        written = self.file.read_text()
+        document = tomlkit.parse(written)
+        start = {"kind": "provisioned", "minimum": minimum, "maximum": maximum}
+        document["cold_start"] = tomlkit.item(start)
+        self.file.write_text(tomlkit.dumps(document))
+        return written
+
     def change_code(self) -> None:
         """Change the embedder's code, as a commit would, without changing what it does."""
         handler = self.root / "lambda_image" / "embedder" / "handler.py"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy_rehearsal.callers import CALLER, STRANGER, check_answers, check_publishing, make_role
+from deploy_rehearsal.capacity import allocate, check_capacity
 from deploy_rehearsal.cdk import Cdk, Finished
 from deploy_rehearsal.checkout import Checkout, copy_checkout
 from deploy_rehearsal.docker_client import write_client
@@ -129,9 +130,20 @@ def _run(
         told = "finds nothing to change after a deploy"
         report.check("cdk diff", told, same.status == 0, by="the CLI", found=_tail(same, 2))
     _change(report, cdk, standing)
+    check_capacity(report, cdk, standing, environment)
+    _destroy(report, cdk, standing, environment)
+
+
+def _destroy(report: Report, cdk: Cdk, standing: Standing, environment: Environment) -> None:
+    allocate(cdk, standing)
     with report.step("scripts/destroy"):
-        if _ended(report, "scripts/destroy", cdk.destroy()):
-            check_left_over(report, cdk.aws, environment)
+        done = cdk.destroy()
+    if not _ended(report, "scripts/destroy", done):
+        return
+    ended = done.count(r"ended provisioned concurrency of \S+:live")
+    told = "first ends environments that are kept ready"
+    report.check("scripts/destroy", told, ended == 1, by="what it says", found=f"{ended} ended")
+    check_left_over(report, cdk.aws, environment)
 
 
 def _check_build(report: Report, assembly: Path, record: Path) -> None:

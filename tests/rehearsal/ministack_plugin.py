@@ -9,7 +9,7 @@ check can read what would have been asked of AWS, and the rehearsal's report say
 - Alarms on metric math, which MiniStack refuses, stand with all but the mathematics.
 - Resource types that MiniStack refuses: `RECORDED` ones are kept; composite alarms and budgets go
   to MiniStack's own services, which have them, only not for CloudFormation.
-- Application Auto Scaling: the calls that read and remove what the stacks recorded.
+- Application Auto Scaling: the calls that read and suspend what the stacks recorded.
 - Every function is invoked at `REHEARSAL_FUNCTION_PROXY`, MiniStack's own proxy mode: its
   `MINISTACK_LAMBDA_PROXY_URL` without a variable in a template.
 
@@ -282,19 +282,15 @@ async def _application_autoscaling(
             for action in record["properties"].get("ScheduledActions", [])
         ]
         return responses.json_response({"ScheduledActions": actions})
-    if operation == "DeregisterScalableTarget":
-        found = list(_targets(asked))
+    if operation == "RegisterScalableTarget":
+        found = _targets(asked)
         for record in found:
-            _forget(
-                "|".join(
-                    _key(record)[k] for k in ("ResourceId", "ScalableDimension", "ServiceNamespace")
-                ),
-                {},
-            )
+            record["properties"]["SuspendedState"] = asked["SuspendedState"]
+        _keep()
         if found:
-            return responses.json_response({})
+            return responses.json_response({"ScalableTargetARN": "arn:aws:autoscaling:recorded"})
         return responses.error_response_json(
-            "ObjectNotFoundException", "No scalable target found", 400
+            "ValidationException", "only a recorded target is suspended here", 400
         )
     return responses.error_response_json("ValidationException", f"not emulated: {operation}", 400)
 
@@ -337,6 +333,7 @@ def _target(record: dict[str, Any]) -> dict[str, Any]:
         "MinCapacity": int(properties["MinCapacity"]),
         "MaxCapacity": int(properties["MaxCapacity"]),
         "RoleARN": properties.get("RoleARN", ""),
+        **{k: properties[k] for k in ("SuspendedState",) if k in properties},
         "CreationTime": time.time(),
     }
 

@@ -105,8 +105,8 @@ def test_a_deleted_stack_leaves_no_record(aws):
     assert aws.recorded("AWS::CodeDeploy::DeploymentGroup") == []
 
 
-def test_capacity_is_read_and_removed_by_its_own_api(aws, stack):
-    """The script that destroys an environment asks for it and removes it."""
+def test_capacity_is_read_and_suspended_by_its_own_api(aws, stack):
+    """The script that destroys an environment asks for it and suspends it."""
     scaling = aws.client("application-autoscaling")
     resource = "function:embedder:live"
     dimension = "lambda:function:ProvisionedConcurrency"
@@ -143,10 +143,14 @@ def test_capacity_is_read_and_removed_by_its_own_api(aws, stack):
     (action,) = scaling.describe_scheduled_actions(ServiceNamespace="lambda")["ScheduledActions"]
     assert action["ScheduledActionName"] == "workday"
     where = {"ServiceNamespace": "lambda", "ResourceId": resource, "ScalableDimension": dimension}
-    scaling.deregister_scalable_target(**where)
-    assert scaling.describe_scalable_targets(ServiceNamespace="lambda")["ScalableTargets"] == []
-    with pytest.raises(scaling.exceptions.ObjectNotFoundException):
-        scaling.deregister_scalable_target(**where)
+    suspended = {"DynamicScalingInSuspended": True}
+    scaling.register_scalable_target(**where, SuspendedState=suspended)
+    (target,) = scaling.describe_scalable_targets(ServiceNamespace="lambda")["ScalableTargets"]
+    assert target["SuspendedState"] == suspended
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 5)
+    where["ResourceId"] = "function:other:live"
+    with pytest.raises(scaling.exceptions.ValidationException):
+        scaling.register_scalable_target(**where, SuspendedState=suspended)
 
 
 def test_alarms_on_mathematics_and_on_alarms_stand(aws, stack):
