@@ -134,8 +134,10 @@ def _refuse(missed: list[str], *, worst: str) -> None:
 
 def _worst(engine: Engine, folder: Path, graph: Graph, reference: Path, full: Graph) -> str:
     tokenizer = engine.tokenizer
+    specials = len(tokenizer.prefix) + len(tokenizer.suffix)
+    longest = min(LAYER_TOKENS, engine.manifest.max_tokens - specials)
     sequences = [
-        [*tokenizer.prefix, *tokenizer.encode(text)[:LAYER_TOKENS], *tokenizer.suffix]
+        [*tokenizer.prefix, *tokenizer.encode(text)[:longest], *tokenizer.suffix]
         for text in list(texts().values())[-LAYER_TEXTS:]
     ]
     return worst_layer(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from embedder.artifact import Artifact, load_artifact
-from model_compiler import tokenizer_tables
+from model_compiler import fidelity, tokenizer_tables
 from model_compiler.compile import Options, compile_model
 from model_compiler.quantization import Precision
 from model_compiler.source import find_source
@@ -21,10 +21,11 @@ Edit = Callable[[Path, Callable[[Any], Any]], None]
 
 
 @pytest.fixture(autouse=True, scope="session")
-def tokenizers_built_once() -> Iterator[None]:
-    """Build each tokenizer's tables once: a pure function of the bytes, checked on 4,000 texts."""
+def pure_functions_called_once() -> Iterator[None]:
+    """Build each tokenizer's tables, and read the standard library, once for all tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokenizer_tables, "build", functools.cache(tokenizer_tables.build))
+        patch.setattr(fidelity, "standard_library", functools.cache(fidelity.standard_library))
         yield
 
 

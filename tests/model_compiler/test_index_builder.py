@@ -1,0 +1,105 @@
+"""The carried search index: written by the compiler, read by the embedder."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embedder.artifact import Artifact
+from embedder.engine import Engine
+from embedder.search import load_index
+from model_compiler.docstrings import standard_library
+from model_compiler.errors import SourceError
+from model_compiler.index_builder import build_index, main, read_texts
+from tests.model_compiler.goldens.tiny_models import TEXTS
+
+
+@pytest.fixture
+def artifact(tiny_folder: Path, compile_tiny: Callable[..., Artifact]) -> Artifact:
+    return compile_tiny(tiny_folder)
+
+
+def test_the_embedder_reads_the_index(artifact: Artifact, tmp_path: Path) -> None:
+    """The contract: the texts in their order, each with the vector that the embedder gives it."""
+    space = build_index(TEXTS, artifact.folder, tmp_path / "index")
+    index = load_index(tmp_path / "index", spaces=[space])
+    engine = Engine.load(artifact, truncate="right")
+    assert list(index.texts) == list(TEXTS)
+    assert space == engine.vector_space()
+    for position, text in enumerate(TEXTS):
+        vector = engine.embed([text]).vectors[0]
+        np.testing.assert_allclose(index.vectors[position], vector, atol=1e-5)
+        assert index.search(vector, 1)[0].position == position
+
+
+def test_a_smaller_size(artifact: Artifact, tmp_path: Path, tiny_folder: Path) -> None:
+    """An index of a size that the model does not offer is refused before anything is written."""
+    arguments = ["--artifact", str(artifact.folder), "--output", str(tmp_path / "index")]
+    texts = tmp_path / "texts.txt"
+    texts.write_text("hello world\n\n  the date \n", encoding="utf-8")
+    assert main([str(texts), *arguments, "--dimension", "16"]) == 2
+    assert not (tmp_path / "index").exists()
+    assert main([str(texts), *arguments, "--quiet"]) == 0
+    assert json.loads((tmp_path / "index" / "entries.json").read_text()) == [
+        "hello world",
+        "the date",
+    ]
+
+
+def test_texts_from_json(tmp_path: Path) -> None:
+    """A JSON list keeps lines inside texts."""
+    path = tmp_path / "texts.json"
+    path.write_text('["one\\ntwo", "\\u6771"]')
+    assert read_texts(path) == ["one\ntwo", "東"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", b'{"a": 1}', "must be a JSON list of strings"),
+        ("a.json", b'["a", 1]', "must be a JSON list of strings"),
+        ("a.json", b'["a", " "]', "the text at place 1 is empty"),
+        ("a.json", b"[", "cannot be read"),
+        ("a.txt", b"\xff\xfe", "cannot be read"),
+    ],
+)
+def test_texts_that_are_none(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    """A file of something else is refused with its name."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match=message) as refused:
+        read_texts(tmp_path / name)
+    assert name in str(refused.value)
+
+
+def test_errors_are_one_line(
+    artifact: Artifact, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A missing file, no texts and a folder that is no artifact: status 2 and one line."""
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    output = ["--output", str(tmp_path / "index")]
+    for texts, folder, message in (
+        ("gone.txt", artifact.folder, "gone.txt cannot be read: No such file"),
+        (str(empty), artifact.folder, "There are no texts"),
+        (str(empty), tmp_path, "There are no texts"),
+    ):
+        assert main([texts, "--artifact", str(folder), *output]) == 2
+        assert message in capsys.readouterr().err
+    empty.write_text("text")
+    assert main([str(empty), "--artifact", str(tmp_path), *output]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path} is not an artifact")
+
+
+def test_docstrings_of_the_standard_library() -> None:
+    """Thousands of names with what they do, each once, in order; private names are left out."""
+    texts = standard_library()
+    assert len(texts) > 3000
+    assert texts == sorted(set(texts))
+    names = [text.partition(": ")[0] for text in texts]
+    assert "datetime.datetime.strptime" in names
+    assert "time.strptime" in names
+    assert not any(part.startswith("_") for name in names for part in name.split("."))
+    assert not any(name.startswith(("test.", "idlelib.", "lib2to3.")) for name in names)
+    assert all("\n" not in text for text in texts)

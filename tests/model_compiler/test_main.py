@@ -1,0 +1,99 @@
+"""The command: what it writes, prints and refuses, and its exit status."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from embedder.artifact import Artifact, load_artifact
+from model_compiler import source
+from model_compiler.__main__ import main
+
+Capture = pytest.CaptureFixture[str]
+
+
+def error_of(capture: Capture) -> str:
+    """Return the one line on standard error."""
+    captured = capture.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("error: ")
+    return captured.err
+
+
+def test_a_folder_is_compiled(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    """The artifact is there, and one line says where, which space and how large."""
+    output = tmp_path / "artifact"
+    assert main([str(tiny_folder), "--output", str(output), "--precision", "fp32"]) == 0
+    space = load_artifact(output).manifest.vector_space
+    printed = capsys.readouterr().out
+    assert "cosine to full precision, least" in printed
+    assert printed.splitlines()[-1].startswith(f"{output}: {space}, ")
+
+
+def test_quiet_says_nothing(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    """With --quiet neither progress nor a report is written."""
+    arguments = ["--output", str(tmp_path / "artifact"), "--precision", "fp32", "--quiet"]
+    assert main([str(tiny_folder), *arguments]) == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_sizes_and_prompt_are_taken(tiny_folder: Path, tmp_path: Path) -> None:
+    """--dimensions and --default-prompt stand in the manifest."""
+    output = str(tmp_path / "artifact")
+    options = ["--unmeasured", "--quiet", "--dimensions", "16,8"]
+    assert main([str(tiny_folder), "--output", output, *options]) == 0
+    manifest = load_artifact(Path(output)).manifest
+    assert manifest.dimensions == (32, 16, 8)
+    assert manifest.precision == "int8"
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("no-such-model", "'no-such-model' is no folder, no model of the catalogue and no reposit"),
+        ("google/embeddinggemma-300m", "--accept-licence gemma"),
+        (".", "is not a sentence-transformers folder: it has no modules.json. Found"),
+    ],
+)
+def test_an_error_is_one_line_and_status_2(
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    message: str,
+) -> None:
+    """Whatever is wrong with the model: one clear line, nothing written."""
+    monkeypatch.chdir(tmp_path)
+    assert main([model, "--output", "artifact", "--quiet"]) == 2
+    assert message in error_of(capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_verify(tiny_folder: Path, compile_tiny: Callable[..., Artifact], capsys: Capture) -> None:
+    """An artifact as it was written passes; a changed byte of the same size is found."""
+    folder = compile_tiny(tiny_folder).folder
+    assert main(["verify", str(folder)]) == 0
+    assert "4 files as written" in capsys.readouterr().out
+    weights = folder / "model.onnx"
+    changed = bytearray(weights.read_bytes())
+    changed[-20] ^= 1
+    weights.write_bytes(changed)
+    assert main(["verify", str(folder)]) == 2
+    assert "was changed: model.onnx has sha256" in error_of(capsys)
+    assert main(["verify", str(folder.parent)]) == 2
+    assert "is not an artifact" in error_of(capsys)
+
+
+def test_a_wheel_that_was_changed_is_refused(
+    minilm_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalogue's model with another configuration is not the catalogue's model."""
+    copy = tmp_path / "wheel"
+    shutil.copytree(minilm_folder, copy)
+    (copy / "config.json").write_text("{}")
+    monkeypatch.setattr(source, "_wheel_folder", lambda _: copy)
+    assert main(["all-MiniLM-L6-v2", "--output", str(tmp_path / "artifact")]) == 2
+    assert "config.json has sha256 44136fa355b3678a" in error_of(capsys)
