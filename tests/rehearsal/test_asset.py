@@ -1,0 +1,112 @@
+"""The image as the stacks ask for it, and the words that it is built by."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from image_rehearsal.asset import ImageAsset, certificates, image_assets
+from image_rehearsal.base_image import Base, final_base, named_bases
+
+DOCKERFILE = """\
+FROM base:1-arm64 AS base-arm64
+FROM base:1-x86_64 AS base-amd64
+FROM --platform=$BUILDPLATFORM base:1 AS build
+RUN --mount=type=secret,id=certificates true
+FROM build AS model
+FROM scratch AS texts
+FROM unused:1 AS unused
+FROM base-$TARGETARCH
+COPY --from=model /a /
+"""
+
+
+@pytest.fixture
+def asset(tmp_path: Path) -> ImageAsset:
+    """An image of two platforms: its build stages' and its own."""
+    (tmp_path / "Dockerfile").write_text(DOCKERFILE)
+    return ImageAsset(
+        hash="abc",
+        context=tmp_path,
+        file="Dockerfile",
+        arguments={"MODEL": "minilm", "PRECISION": "int8"},
+        platform="linux/arm64",
+        secrets={"hub_token": "env=HF_TOKEN"},
+    )
+
+
+def assembly(folder: Path, source: dict[str, object]) -> Path:
+    """Write an asset manifest as the CDK does."""
+    manifest = {"dockerImages": {"abc": {"source": source}}}
+    (folder / "stack.assets.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def test_it_is_built_by_the_clis_words(asset):
+    """In their order: the rehearsal of the deploy compares these with what the CLI asked."""
+    assert " ".join(asset.command) == (
+        "build --tag cdkasset-abc --secret id=hub_token,env=HF_TOKEN --build-arg MODEL=minilm "
+        "--build-arg PRECISION=int8 --platform linux/arm64 ."
+    )
+
+
+def test_it_is_read_from_the_asset_manifest(tmp_path):
+    """Folder, file, arguments and platform are the assembly's."""
+    source = {
+        "directory": "asset.abc",
+        "dockerBuildArgs": {"MODEL": "minilm"},
+        "platform": "linux/arm64",
+    }
+    (found,) = image_assets(assembly(tmp_path, source))
+    assert found.context == tmp_path / "asset.abc"
+    assert (found.file, found.platform) == ("Dockerfile", "linux/arm64")
+    assert found.arguments == {"MODEL": "minilm"}
+
+
+def test_what_is_not_rehearsed_is_refused(tmp_path):
+    """An option of the builder that is ignored would build another image than the deploy."""
+    source = {"directory": "asset.abc", "networkMode": "host"}
+    with pytest.raises(ValueError, match=r"asks for \['networkMode'\]"):
+        image_assets(assembly(tmp_path, source))
+
+
+def test_the_bases_are_those_that_the_last_stage_needs(asset, monkeypatch):
+    """Each with its platform; a stage that nothing uses pulls nothing."""
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    assert named_bases(asset) == [
+        Base(name="base:1", architecture="amd64"),
+        Base(name="base:1-arm64", architecture="arm64"),
+    ]
+    assert final_base(asset).name == "base:1-arm64"
+
+
+def test_on_an_arm_machine_all_bases_are_arm(asset, monkeypatch):
+    """There nothing is emulated."""
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert {base.architecture for base in named_bases(asset)} == {"arm64"}
+
+
+def test_certificates_are_a_secret_and_only_where_asked_for(asset, tmp_path, monkeypatch):
+    """They reach the commands that ask for them, and no layer."""
+    bundle = tmp_path / "bundle.crt"
+    bundle.touch()
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    assert certificates(asset) == ["--secret", f"id=certificates,src={bundle}"]
+    (tmp_path / "Dockerfile").write_text("FROM base:1\n")
+    assert certificates(asset) == []
+
+
+def test_the_projects_own_dockerfile_holds_one_platform_a_tag(root, monkeypatch):
+    """A daemon may hold no more, and then the emulated build could not find its bases."""
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    own = ImageAsset(
+        hash="abc",
+        context=root / "lambda_image",
+        file="Dockerfile",
+        arguments={},
+        platform="linux/arm64",
+        secrets={},
+    )
+    bases = named_bases(own)
+    assert len({base.name for base in bases}) == len(bases) == 2
+    assert final_base(own).architecture == "arm64"

@@ -1,0 +1,95 @@
+"""The copy that is deployed: the user's files, and each change told."""
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from deploy_rehearsal.checkout import Checkout, copy_checkout
+
+FILE = """\
+# A comment that stays.
+[model]
+name = "google/embeddinggemma-300m"
+
+[callers]
+accounts = ["111122223333"]
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A repository with an environment, a file that is not committed yet, and one ignored."""
+    root = tmp_path / "source"
+    for name, text in {
+        "environments/dev.toml": FILE,
+        "lambda_image/embedder/handler.py": "A = 1\n",
+        ".gitignore": "ignored\n.venv/\nnode_modules/\n",
+        "ignored": "",
+        ".venv/stamp": "1",
+        ".venv/pyvenv.cfg": "home = x",
+        ".venv/bin/python": "",
+        "node_modules/cdk": "",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    subprocess.run(["git", "init", "--quiet", root], check=True)
+    return root
+
+
+@pytest.fixture
+def checkout(source: Path, tmp_path: Path) -> Checkout:
+    """Its copy."""
+    return copy_checkout(source, tmp_path / "copy", "dev")
+
+
+def settings(checkout: Checkout) -> dict:
+    return tomllib.loads(checkout.file.read_text())
+
+
+def test_it_has_what_git_knows_or_would_add(checkout):
+    """And what is installed, by a link: nothing is installed twice."""
+    assert (checkout.root / "lambda_image/embedder/handler.py").is_file()
+    assert not (checkout.root / "ignored").exists()
+    assert (checkout.root / ".venv/bin").is_symlink()
+    assert not (checkout.root / ".venv/stamp").is_symlink()
+    assert (checkout.root / "node_modules/cdk").is_file()
+
+
+def test_the_users_own_files_stay_as_they_are(checkout, source):
+    """Whatever is changed for the rehearsal is changed in the copy."""
+    checkout.let_call("arn:aws:iam::1:role/caller")
+    checkout.serve_without_a_hub()
+    checkout.keep_ready(minimum=1, maximum=2)
+    checkout.change_code()
+    assert (source / "environments/dev.toml").read_text() == FILE
+    assert (source / "lambda_image/embedder/handler.py").read_text() == "A = 1\n"
+
+
+def test_a_caller_is_added_and_told(checkout):
+    """Beside those that the environment names; the rest of the file stays."""
+    checkout.let_call("arn:aws:iam::1:role/caller")
+    callers = {"accounts": ["111122223333"], "roles": ["arn:aws:iam::1:role/caller"]}
+    assert settings(checkout)["callers"] == callers
+    assert checkout.file.read_text().startswith("# A comment that stays.")
+    assert checkout.changes == [
+        "environments/dev.toml: callers.roles: the rehearsal's own role caller was added"
+    ]
+
+
+def test_a_model_that_needs_a_hub_is_replaced_and_told(checkout):
+    """One that needs none is served as it is, and nothing is told."""
+    checkout.serve_without_a_hub()
+    assert settings(checkout)["model"] == {"name": "sentence-transformers/all-MiniLM-L6-v2"}
+    assert len(checkout.changes) == 1
+    checkout.serve_without_a_hub()
+    assert len(checkout.changes) == 1
+
+
+def test_environments_are_kept_ready_and_the_file_comes_back(checkout):
+    """What it said before is given back, to be written again."""
+    before = checkout.keep_ready(minimum=1, maximum=2)
+    start = {"kind": "provisioned", "minimum": 1, "maximum": 2}
+    assert settings(checkout)["cold_start"] == start
+    assert before == FILE

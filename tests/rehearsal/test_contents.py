@@ -1,0 +1,134 @@
+"""The rules about what may stand in the image's layers: each finds what it is for."""
+
+import importlib.util
+import py_compile
+import sys
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from image_rehearsal.contents import bytecode_faults, kinds, leftovers, sizes, unreadable
+from image_rehearsal.layers import File, Layer
+
+TAG = str(sys.implementation.cache_tag)
+MODULE = PurePosixPath("/var/task/lib/module.py")
+COMPILED = PurePosixPath(f"/var/task/lib/__pycache__/module.{TAG}.pyc")
+
+
+def file(path: str, size: int = 1, mode: int = 0o644) -> File:
+    return File(path=PurePosixPath(path), size=size, mode=mode)
+
+
+def layer(*files: File) -> Layer:
+    return Layer(digest="sha256:0", files=files, member="layer.tar")
+
+
+def compiled(tmp_path: Path, source: str, mode: py_compile.PycInvalidationMode) -> bytes:
+    """Compile a module as Python does."""
+    (tmp_path / "module.py").write_text(source)
+    made = py_compile.compile(str(tmp_path / "module.py"), invalidation_mode=mode)
+    return Path(str(made)).read_bytes()
+
+
+def test_layers_are_told_by_what_they_carry():
+    """Their order is what a change of code, of the model or of a library sends."""
+    layers = [
+        layer(file("/var/task/numpy/__init__.py"), file("/var/task/orjson/x.so")),
+        layer(file("/var/task/artifact/model.onnx"), file("/var/task/index/vectors.npy")),
+        layer(file("/var/task/embedder/handler.py")),
+        layer(file("/var/task/embedder/handler.py"), file("/var/task/artifact/a")),
+        layer(file("/etc/motd")),
+    ]
+    assert kinds(layers) == [
+        "dependencies",
+        "model",
+        "code",
+        "code and model",
+        "outside /var/task",
+    ]
+
+
+def test_sizes_add_up_by_kind_and_folder():
+    """The largest first, so that a reader sees what to cut."""
+    found = sizes(
+        [
+            layer(file("/var/task/numpy/a", 5), file("/var/task/onnxruntime/b", 7)),
+            layer(file("/var/task/artifact/c", 3), file("/var/task/numpy/d", 1)),
+        ]
+    )
+    assert found == {"dependencies": {"onnxruntime": 7, "numpy": 6}, "model": {"artifact": 3}}
+    assert list(found["dependencies"]) == ["onnxruntime", "numpy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/root/.cache/pip/wheels/x", "package cache"),
+        ("/var/task/x.whl", "package cache"),
+        ("/var/task/numpy/tests/test_a.py", "tests"),
+        ("/var/task/numpy/conftest.py", "tests"),
+        ("/var/task/pip/__init__.py", "installer"),
+        ("/var/task/setuptools-80.dist-info/METADATA", "installer"),
+        ("/usr/bin/gcc", "compiler or sources"),
+        ("/var/task/numpy/include/a.h", "compiler or sources"),
+        ("/var/task/numpy/__init__.pxd", "compiler or sources"),
+        ("/var/task/model_compiler/compile.py", "model compiler"),
+        ("/var/task/onnx/__init__.py", "model compiler"),
+        ("/build/layer/x", "build stage"),
+        ("/tmp/x", "build stage"),
+        ("/var/task/artifact/model.safetensors", "model source"),
+    ],
+)
+def test_what_a_build_leaves_is_found(path, what):
+    """Each of these has stood in somebody's image."""
+    assert list(leftovers([file(path)])) == [(what, PurePosixPath(path))]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/var/task/onnxruntime/capi/_pybind_state.py",
+        "/var/task/numpy/testing/__init__.py",
+        "/var/task/embedder/dialects/tei.py",
+        "/var/task/artifact/model.onnx",
+        "/var/task/orjson/orjson.so",
+    ],
+)
+def test_what_runs_is_no_leftover(path):
+    """The rules name what a build needs, and nothing that a run reads."""
+    assert list(leftovers([file(path)])) == []
+
+
+def test_a_file_for_its_owner_alone_is_found():
+    """Lambda's user owns nothing of the image."""
+    files = [file("/var/task/a", mode=0o600), file("/var/task/b", mode=0o644)]
+    assert list(unreadable(files)) == [PurePosixPath("/var/task/a")]
+
+
+def faults(contents: dict[PurePosixPath, bytes]) -> list[str]:
+    magic = importlib.util.MAGIC_NUMBER
+    return [why for _, why in bytecode_faults(contents, tag=TAG, magic=magic)]
+
+
+def test_byte_code_that_is_never_checked_has_no_fault(tmp_path):
+    """It is loaded without a look at its source."""
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    made = compiled(tmp_path, "A = 1\n", mode)
+    assert faults({MODULE: b"A = 1\n", COMPILED: made}) == []
+
+
+def test_each_fault_of_byte_code_is_told(tmp_path):
+    """Missing, of another Python, checked at each import, or of another source."""
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    good = compiled(tmp_path, "A = 1\n", unchecked)
+    for mode in (
+        py_compile.PycInvalidationMode.TIMESTAMP,
+        py_compile.PycInvalidationMode.CHECKED_HASH,
+    ):
+        made = compiled(tmp_path, "A = 1\n", mode)
+        told = ["byte code that is checked against its source at every import"]
+        assert faults({MODULE: b"A = 1\n", COMPILED: made}) == told
+    assert faults({MODULE: b"A = 1\n"}) == ["no byte code"]
+    assert faults({MODULE: b"A = 2\n", COMPILED: good}) == ["byte code of another source"]
+    other = b"\x00\x00\r\n" + good[4:]
+    assert faults({MODULE: b"A = 1\n", COMPILED: other}) == ["byte code of another Python"]

@@ -1,0 +1,91 @@
+"""What the CLI calls as `docker`: written down, led to the registry here, or done without."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy_rehearsal.docker_client import push_empty, write_client
+
+REGISTRY = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
+
+
+@pytest.fixture
+def run(tmp_path, aws):
+    """Run the written client; without containers if no program is given."""
+
+    def do(*arguments: str, docker: list[str] | None = None) -> subprocess.CompletedProcess[str]:
+        client = write_client(
+            tmp_path,
+            registry=REGISTRY,
+            local=f"localhost:{aws.port}",
+            docker=docker,
+            variables={"FROM_REHEARSAL": "1"},
+        )
+        command = [client, *arguments]
+        return subprocess.run(command, input="", capture_output=True, text=True, check=False)
+
+    return do
+
+
+def test_the_registry_is_the_one_here_and_a_build_has_its_secret(run, tmp_path):
+    """The rest of what the CLI asks is passed on as it is."""
+    echo = tmp_path / "echo"
+    echo.write_text('#!/bin/sh\necho "$FROM_REHEARSAL" "$@"\n')
+    echo.chmod(0o755)
+    docker = [str(echo), "--secret", "id=certificates"]
+    built = run("build", "--tag", "a", ".", docker=docker)
+    assert built.stdout == "1 build --secret id=certificates --tag a .\n"
+    pushed = run("push", f"{REGISTRY}/images:1", docker=docker).stdout.split()
+    assert pushed[:2] == ["1", "push"]
+    assert pushed[2].startswith("localhost:")
+    lines = (tmp_path / "docker.jsonl").read_text().splitlines()
+    assert [json.loads(line)["arguments"] for line in lines] == [
+        ["build", "--tag", "a", "."],
+        ["push", f"{REGISTRY}/images:1"],
+    ]
+
+
+def test_a_failure_of_the_real_client_is_the_clis(run):
+    """A build that fails must fail the deploy."""
+    assert run("build", ".", docker=["/bin/false"]).returncode == 1
+
+
+def test_the_registry_here_knows_no_passwords(run):
+    """The CLI logs in before it pushes."""
+    assert run("login", "--username", "AWS", "--password-stdin", REGISTRY).returncode == 0
+
+
+def test_without_containers_an_empty_image_stands_under_the_tag(run, aws):
+    """The deploy goes on, and ECR has what the function names."""
+    aws.client("ecr").create_repository(repositoryName="without")
+    assert run("inspect", "cdkasset-1").returncode == 1
+    for arguments in (
+        ["build", "--tag", "cdkasset-1", "--platform", "linux/arm64", "."],
+        ["inspect", "cdkasset-1"],
+        ["tag", "cdkasset-1", f"{REGISTRY}/without:1"],
+        ["push", f"{REGISTRY}/without:1"],
+    ):
+        done = run(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+    images = [{"imageTag": "1"}]
+    (found,) = aws.client("ecr").batch_get_image(repositoryName="without", imageIds=images)[
+        "images"
+    ]
+    assert json.loads(found["imageManifest"])["layers"] == []
+
+
+def test_nothing_is_pushed_where_there_is_no_repository(aws):
+    """As on AWS, a push makes none."""
+    with pytest.raises(OSError, match="404"):
+        push_empty(f"localhost:{aws.port}/nowhere:1")
+
+
+def test_the_written_client_needs_nothing_of_the_callers_folder(run, tmp_path, monkeypatch):
+    """The CLI calls it in the folder of the image."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert run("login").returncode == 0
+    assert Path.cwd() == folder
