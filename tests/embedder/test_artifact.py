@@ -1,0 +1,184 @@
+"""Loading an artifact: what is read, and everything that is refused."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from embedder.artifact import Artifact, load_artifact, parse_manifest
+from embedder.errors import ArtifactError
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def manifest() -> dict[str, Any]:
+    """Return a manifest that is right in every field."""
+    return {
+        "format_version": 1,
+        "model": {
+            "name": "acme/model",
+            "revision": "0123",
+            "architecture": "bert",
+            "licence": None,
+        },
+        "vector_space": "model@0123/int8/4567",
+        "precision": "int8",
+        "dimensions": [384, 128],
+        "max_tokens": 256,
+        "prompts": {"query": "q: "},
+        "default_prompt": "query",
+        "tokenizer": {"kind": "wordpiece", "file": "tokenizer.bin", "reason": None},
+        "graph": {
+            "file": "model.onnx",
+            "inputs": ["input_ids", "attention_mask"],
+            "output": "sentence_embedding",
+            "optimization": "none",
+        },
+        "fidelity": {"cosine_min": 0.99},
+        "golden": [{"text": "a", "prompt": None, "embedding_head": [0.5, 1]}],
+        "files": {
+            "model.onnx": {"bytes": 5, "sha256": "00"},
+            "tokenizer.bin": {"bytes": 0, "sha256": "11"},
+        },
+    }
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """Return the manifest's bytes with the checksum that its content has."""
+    canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    return json.dumps({**content, "checksum": hashlib.sha256(canonical).hexdigest()}).encode()
+
+
+def write(folder: Path, content: bytes) -> Path:
+    (folder / "manifest.json").write_bytes(content)
+    (folder / "model.onnx").write_bytes(b"graph")
+    (folder / "tokenizer.bin").write_bytes(b"")
+    return folder
+
+
+def test_every_field_is_read(tmp_path: Path) -> None:
+    """What is in the file is in the values, with its types."""
+    artifact = load_artifact(write(tmp_path, sealed(manifest())))
+    found = artifact.manifest
+    assert found.model.name == "acme/model"
+    assert found.model.licence is None
+    assert found.dimensions == (384, 128)
+    assert found.dimension == 384
+    assert found.vector_space_of(dimension=128) == "model@0123/int8/4567/128"
+    assert found.graph.inputs == ("input_ids", "attention_mask")
+    assert found.golden[0].embedding_head == (0.5, 1.0)
+    assert found.files["model.onnx"].bytes == 5
+    assert artifact.graph_path == tmp_path / "model.onnx"
+
+
+def test_what_the_compiler_wrote_is_read(minilm_artifact: Artifact) -> None:
+    """The contract between the two programs, on a real artifact."""
+    assert minilm_artifact.manifest.dimensions == (384,)
+    assert minilm_artifact.manifest.max_tokens == 256
+    assert minilm_artifact.manifest.vector_space.startswith("all-MiniLM-L6-v2@")
+
+
+def test_a_folder_that_is_no_artifact(tmp_path: Path) -> None:
+    """The error says which file is not there, and how to make an artifact."""
+    with pytest.raises(
+        ArtifactError, match=r"manifest.json cannot be read \(No such file.*--output"
+    ):
+        load_artifact(tmp_path)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"3", b'"\xff"'])
+def test_a_manifest_that_is_no_object(raw: bytes) -> None:
+    """Anything but a JSON object is refused with the file's name."""
+    with pytest.raises(ArtifactError, match=r"^M(:| is not JSON)"):
+        parse_manifest(raw, where="M")
+
+
+def test_a_newer_format_is_refused_first(tmp_path: Path) -> None:
+    """Of a newer format nothing else is believed: not even the checksum."""
+    raw = json.dumps({"format_version": 2, "surprise": True}).encode()
+    with pytest.raises(ArtifactError, match=r"format_version 2; this embedder reads 1\. Compile"):
+        load_artifact(write(tmp_path, raw))
+
+
+@given(st.sampled_from(sorted(manifest())), st.none() | st.booleans() | st.integers() | st.text())
+def test_a_manifest_edited_by_hand(key: str, value: object) -> None:
+    """Whichever field is changed without the checksum, and to whatever: refused."""
+    content = manifest()
+    raw = json.loads(sealed(content))
+    if raw[key] != value or type(raw[key]) is not type(value):
+        raw[key] = value
+        with pytest.raises(ArtifactError, match=r"was changed after|format_version"):
+            parse_manifest(json.dumps(raw).encode(), where="M")
+
+
+def put(*path: str | int, value: object) -> Change:
+    """Return a change that sets one value, deep in the manifest."""
+
+    def change(content: dict[str, Any]) -> None:
+        inner: Any = content
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (put("max_tokens", value="256"), "max_tokens must be an integer; found '256'"),
+        (put("max_tokens", value=True), "max_tokens must be an integer; found True"),
+        (put("max_tokens", value=0), "max_tokens must be a positive number; found 0"),
+        (put("dimensions", value=[128, 384]), "dimensions must be positive sizes, largest first"),
+        (put("dimensions", value=[]), "dimensions must be positive sizes, largest first"),
+        (put("default_prompt", value="title"), r"default_prompt must be one of \['query'\]"),
+        (put("prompts", "query", value=3), "prompts must be an object of strings"),
+        (put("graph", "optimization", value="all"), "graph.optimization must be none or extended"),
+        (put("graph", "inputs", value="input_ids"), "graph.inputs must be a list of strings"),
+        (put("graph", "file", value="x.onnx"), "graph.file must be one of the artifact's files"),
+        (put("golden", 0, "embedding_head", value=["1"]), r"golden\[0\].embedding_head must be a"),
+        (put("golden", value=[3]), "golden must be a list of objects"),
+        (put("files", "../x", value={"bytes": 1, "sha256": ""}), "own folder; found '../x'"),
+        (put("files", "/etc/x", value={"bytes": 1, "sha256": ""}), "own folder; found '/etc/x'"),
+        (put("model", "colour", value="red"), r"unknown fields \['colour'\] in model"),
+        (put("colour", value="red"), r"unknown fields \['colour'\] in the outermost object"),
+        (lambda content: content.pop("graph"), "graph is missing"),
+        (lambda content: content["model"].pop("licence"), "model.licence is missing"),
+    ],
+)
+def test_fields_that_are_wrong(change: Change, message: str) -> None:
+    """With a right checksum, each field is still checked: its type, its range, its place."""
+    content = manifest()
+    change(content)
+    with pytest.raises(ArtifactError, match=message):
+        parse_manifest(sealed(content), where="M")
+
+
+def test_files_that_are_not_as_the_manifest_says(tmp_path: Path) -> None:
+    """A file that is gone and one that was cut short are named, with both sizes."""
+    write(tmp_path, sealed(manifest()))
+    (tmp_path / "model.onnx").write_bytes(b"grap")
+    with pytest.raises(ArtifactError, match=r"model.onnx has 4 bytes and the manifest says 5"):
+        load_artifact(tmp_path)
+    (tmp_path / "model.onnx").unlink()
+    with pytest.raises(ArtifactError, match=r"model.onnx .* cannot be read \(No such file"):
+        load_artifact(tmp_path)
+
+
+def test_values_cannot_be_changed(minilm_artifact: Artifact) -> None:
+    """A manifest is what it was when it was read."""
+    with pytest.raises(AttributeError):
+        minilm_artifact.manifest.max_tokens = 8192  # type: ignore[misc]
+
+
+def test_an_artifact_can_be_moved(minilm_artifact: Artifact, tmp_path: Path) -> None:
+    """Nothing in it says where it lies."""
+    shutil.copytree(minilm_artifact.folder, tmp_path / "moved")
+    assert load_artifact(tmp_path / "moved").manifest == minilm_artifact.manifest

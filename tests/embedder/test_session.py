@@ -1,0 +1,50 @@
+"""The ONNX Runtime session: what goes in, what comes out, and another graph than the manifest's."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embedder.artifact import Artifact
+from embedder.errors import ArtifactError
+from embedder.session import Session
+
+IDS = np.array([[101, 7592, 2088, 102], [101, 7592, 102, 0]])
+MASK = np.array([[1, 1, 1, 1], [1, 1, 1, 0]])
+
+
+def test_a_batch_becomes_rows_of_length_1(minilm_artifact: Artifact) -> None:
+    """Float32 [batch, dimension]; what stands under a 0 of the mask makes no difference."""
+    session = Session(minilm_artifact)
+    vectors = session.run(IDS, MASK)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (2, 384)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    other = IDS.copy()
+    other[1, 3] = 2003
+    np.testing.assert_allclose(session.run(other, MASK), vectors, atol=1e-6)
+
+
+def test_threads_change_no_vector(minilm_artifact: Artifact) -> None:
+    """Two threads compute what one does."""
+    one, two = Session(minilm_artifact, threads=1), Session(minilm_artifact, threads=2)
+    np.testing.assert_allclose(two.run(IDS, MASK), one.run(IDS, MASK), atol=1e-6)
+
+
+def test_a_graph_that_cannot_be_loaded(minilm_artifact: Artifact, tmp_path: Path) -> None:
+    """A graph of the right size and the wrong bytes is refused at load, not at a request."""
+    shutil.copytree(minilm_artifact.folder, tmp_path / "broken")
+    path = tmp_path / "broken" / "model.onnx"
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(ArtifactError, match="ONNX Runtime cannot load"):
+        Session(minilm_artifact._replace(folder=tmp_path / "broken"))
+
+
+@pytest.mark.parametrize("change", [{"inputs": ("input_ids",)}, {"output": "last_hidden_state"}])
+def test_a_graph_that_is_another(minilm_artifact: Artifact, change: dict[str, object]) -> None:
+    """Inputs and outputs must be those of the manifest."""
+    manifest = minilm_artifact.manifest
+    graph = manifest.graph._replace(**change)
+    with pytest.raises(ArtifactError, match=r"has inputs .* the manifest says"):
+        Session(minilm_artifact._replace(manifest=manifest._replace(graph=graph)))
