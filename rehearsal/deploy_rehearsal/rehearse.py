@@ -69,6 +69,8 @@ def _docker(
         docker = stack.enter_context(containers(root / ".cache" / "docker"))
         with report.step("getting the base images"):
             ensure_bases(docker, asset)
+        # The CLI builds no image that the daemon has under the asset's name; the layers stay.
+        docker.succeeds("image", "rm", asset.tag)
     except ContainersUnavailableError as error:
         if require_containers:
             report.check("containers", "run on this machine", False, by="Docker", found=error)
