@@ -79,7 +79,7 @@ class EndpointDashboard(Construct):
                 title="Is it well?",
                 alarms=[alarms.page, *alarms.alarms.values()],
                 width=_WIDTH,
-                height=4,
+                height=3,
             )
         ]
 
@@ -170,21 +170,25 @@ class EndpointDashboard(Construct):
 
     def _room(self) -> list[cloudwatch.IWidget]:
         metrics, thresholds = self._metrics, self._endpoint.thresholds
+        ready = isinstance(self._endpoint.cold_start, Provisioned)
+        width = _WIDTH // 3 if ready else _WIDTH // 2
         concurrency = _graph(
             "Requests at once",
             metrics.of_function("ConcurrentExecutions", "Maximum", "This function"),
             metrics.of_account("ConcurrentExecutions", "Maximum", "All of the account"),
             limit=(thresholds.concurrency_limit, "Limit"),
+            width=width,
         )
         memory = _graph(
             "Memory, MB",
             metrics.of_platform("MaxMemoryUsed", "p50", "p50"),
             metrics.of_platform("MaxMemoryUsed", "Maximum", "Maximum"),
             limit=(self._endpoint.settings.memory_mb, "The function's memory"),
+            width=width,
         )
-        if not isinstance(self._endpoint.cold_start, Provisioned):
+        if not ready:
             return [concurrency, memory]
-        ready = _graph(
+        use = _graph(
             "Environments kept ready",
             metrics.of_alias("ProvisionedConcurrentExecutions", "Maximum", "Ready"),
             metrics.of_alias("ProvisionedConcurrencySpilloverInvocations", "Sum", "Went past them"),
@@ -192,7 +196,7 @@ class EndpointDashboard(Construct):
                 metrics.of_alias("ProvisionedConcurrencyUtilization", "Maximum", "Busy, of one")
             ],
         )
-        return [concurrency, ready, memory]
+        return [concurrency, use, memory]
 
     def _cost(self) -> list[cloudwatch.IWidget]:
         memory, kind = self._endpoint.settings.memory_mb, self._endpoint.cold_start
@@ -201,7 +205,7 @@ class EndpointDashboard(Construct):
         thousand = cost_per_thousand(self._metrics, memory_mb=memory, cold_start=kind)
         return [
             cloudwatch.SingleValueWidget(
-                title="For 1,000 embeddings, US dollars", metrics=[thousand], width=6, height=4
+                title="1,000 embeddings, US dollars", metrics=[thousand], width=6, height=4
             ),
             cloudwatch.GraphWidget(
                 title="US dollars an hour", left=[rate], width=12, height=4, left_y_axis=_FROM_ZERO
@@ -239,6 +243,7 @@ def _graph(
     *left: cloudwatch.IMetric,
     right: list[cloudwatch.IMetric] | None = None,
     limit: tuple[float, str] | None = None,
+    width: int = _WIDTH // 3,
 ) -> cloudwatch.GraphWidget:
     lines = [cloudwatch.HorizontalAnnotation(value=limit[0], label=limit[1])] if limit else []
     return cloudwatch.GraphWidget(
@@ -248,7 +253,7 @@ def _graph(
         left_annotations=lines,
         left_y_axis=_FROM_ZERO,
         right_y_axis=_FROM_ZERO,
-        width=_WIDTH // 3,
+        width=width,
         height=_HEIGHT,
     )
 

@@ -176,7 +176,7 @@ def test_one_page_answers_the_questions(template):
         "Requests that met a cold start, percent",
         "Requests at once",
         "Memory, MB",
-        "For 1,000 embeddings, US dollars",
+        "1,000 embeddings, US dollars",
         "US dollars an hour",
         None,
         "Slowest requests",

@@ -1,0 +1,194 @@
+"""Draws the dashboard from its own JSON, with made-up data: `scripts/draw-dashboard [NAME]`.
+
+What a reader of the docs sees is what is deployed: the widgets, their titles, lines, limits and
+places come from the synthesized template. Only the data is made up.
+"""
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from stacks.dashboard_sample import MINUTES, rows, series, single_value
+
+__all__ = ["dashboard_body", "draw"]
+
+_CELL = 44  # pixels of a cell of CloudWatch's grid, which is 24 wide
+_COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
+_STYLE = (
+    "text{font-family:Helvetica,Arial,sans-serif;font-size:11px;fill:#16191f}"
+    ".title{font-size:13px;font-weight:bold}.quiet{fill:#687078}"
+    ".frame{fill:#fff;stroke:#d5dbdb}.big{font-size:26px}"
+)
+
+
+def main() -> int:
+    """Draw the dashboard of a template that is read from stdin."""
+    sys.stdout.write(draw(dashboard_body(json.load(sys.stdin))))
+    return 0
+
+
+def dashboard_body(template: dict[str, Any]) -> dict[str, Any]:
+    """Return the dashboard of a template, with the name of a resource where its value would be."""
+    (body,) = (
+        resource["Properties"]["DashboardBody"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::Dashboard"
+    )
+    parts = body["Fn::Join"][1]
+    text = "".join(part if isinstance(part, str) else _name(part) for part in parts)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def draw(body: dict[str, Any]) -> str:
+    """Return an SVG picture of a dashboard's body."""
+    height = max(widget["y"] + widget["height"] for widget in body["widgets"]) * _CELL
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {24 * _CELL} {height}">',
+        f"<style>{_STYLE}</style>",
+        f'<rect width="{24 * _CELL}" height="{height}" fill="#f2f3f3"/>',
+    ]
+    for widget in body["widgets"]:
+        x, y = widget["x"] * _CELL, widget["y"] * _CELL
+        lines.append(f'<g transform="translate({x} {y})">')
+        lines += _widget(widget, widget["width"] * _CELL, widget["height"] * _CELL)
+        lines.append("</g>")
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _widget(widget: dict[str, Any], width: int, height: int) -> Iterator[str]:
+    yield f'<rect class="frame" x="4" y="4" width="{width - 8}" height="{height - 8}" rx="4"/>'
+    properties = widget["properties"]
+    if "title" in properties:
+        yield _text(14, 24, properties["title"], "title")
+    if widget["type"] == "alarm":
+        yield from _alarms(properties["alarms"], width)
+    elif widget["type"] == "text":
+        yield from _markdown(properties["markdown"], width)
+    elif widget["type"] == "log":
+        yield from _query(properties["title"], properties["query"])
+    elif properties.get("view") == "singleValue":
+        (key, _) = next(_lines(properties["metrics"]))
+        yield _text(14, 70, single_value(key), "big")
+        yield _text(14, 96, key, "quiet")
+    else:
+        yield from _graph(properties, width, height)
+
+
+def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]:
+    left, right, top, bottom = 44, width - 44, 40, height - 60
+    drawn = list(_lines(properties["metrics"]))
+    limits = properties.get("annotations", {}).get("horizontal", [])
+    sides = {
+        side: [series(key, line=n) for n, (key, at) in enumerate(drawn) if at["side"] == side]
+        for side in ("left", "right")
+    }
+    tops = {
+        side: max((max(values) for values in found), default=1) for side, found in sides.items()
+    }
+    # A limit far above the lines would press them flat; its label then says that it is out of sight.
+    shown = [limit for limit in limits if limit["value"] <= 3 * tops["left"]]
+    tops["left"] = max([tops["left"], *(limit["value"] for limit in shown)]) * 1.08
+    for share in (0, 0.5, 1):
+        y = bottom - share * (bottom - top)
+        yield f'<path d="M{left} {y:.0f}H{right}" stroke="#eaeded"/>'
+        yield _text(left - 6, y + 4, _number(share * tops["left"]), "quiet", anchor="end")
+        if sides["right"]:
+            yield _text(right + 6, y + 4, _number(share * tops["right"]), "quiet")
+    for n, (key, at) in enumerate(drawn):
+        highest = tops[at["side"]] or 1
+        step = (right - left) / (MINUTES - 1)
+        points = " ".join(
+            f"{left + minute * step:.1f},{bottom - min(value / highest, 1) * (bottom - top):.1f}"
+            for minute, value in enumerate(series(key, line=n))
+        )
+        colour = _COLOURS[n % len(_COLOURS)]
+        yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.3"/>'
+    for limit in shown:
+        y = bottom - limit["value"] / tops["left"] * (bottom - top)
+        yield f'<path d="M{left} {y:.0f}H{right}" stroke="#d13212" stroke-dasharray="5 4"/>'
+    labels = [at["label"] + (" (right)" if at["side"] == "right" else "") for _, at in drawn]
+    for limit in limits:
+        above = "" if limit in shown else ", above the picture"
+        labels.append(f"{limit['label']}: {_number(limit['value'])}{above}")
+    yield from _legend(labels, limits=len(limits), width=width, y=bottom + 16)
+
+
+def _legend(labels: list[str], *, limits: int, width: int, y: int) -> Iterator[str]:
+    x = 14
+    for n, label in enumerate(labels):
+        size = 24 + round(5.9 * len(label))
+        if x + size > width - 8:
+            x, y = 14, y + 16
+        colour = _COLOURS[n % len(_COLOURS)] if n < len(labels) - limits else "#d13212"
+        yield f'<rect x="{x}" y="{y}" width="9" height="9" fill="{colour}"/>'
+        yield _text(x + 13, y + 8, label)
+        x += size
+
+
+def _lines(metrics: list[list[Any]]) -> Iterator[tuple[str, dict[str, str]]]:
+    """List the lines of a graph: what its data is called, and its label and axis."""
+    for metric in metrics:
+        options = metric[-1] if isinstance(metric[-1], dict) else {}
+        if options.get("visible") is False:
+            continue
+        if isinstance(metric[0], dict):
+            key = options["label"]
+        else:
+            key = f"{metric[1]} {options.get('stat', 'Average')}"
+        label = str(options.get("label", key))
+        yield str(key), {"label": label, "side": str(options.get("yAxis", "left"))}
+
+
+def _alarms(names: list[str], width: int) -> Iterator[str]:
+    x, y = 14, 40
+    for name in names:
+        shown = name.removeprefix("Alarms")[:-8]
+        size = 26 + round(6.4 * len(shown))
+        if x + size > width - 14:
+            x, y = 14, y + 40
+        yield f'<rect x="{x}" y="{y}" width="{size}" height="30" rx="4" fill="#e9f5ea"/>'
+        yield f'<circle cx="{x + 12}" cy="{y + 15}" r="4" fill="#1d8102"/>'
+        yield _text(x + 20, y + 19, shown)
+        x += size + 8
+
+
+def _markdown(markdown: str, width: int) -> Iterator[str]:
+    plain = markdown.replace("[", "").replace("]", "").replace("(https", " (https")
+    for n, line in enumerate(textwrap.wrap(plain, width // 7)):
+        yield _text(14, 26 + 15 * n, line, "quiet")
+
+
+def _query(title: str, query: str) -> Iterator[str]:
+    # The first line has the log group in front of the first command.
+    commands = query.partition(" | ")[2].splitlines()
+    for n, line in enumerate(commands):
+        yield _text(14, 46 + 15 * n, line.removeprefix("| "), "quiet")
+    for n, row in enumerate(rows(title), start=len(commands) + 1):
+        yield _text(14, 46 + 15 * n, row)
+
+
+def _text(x: float, y: float, text: str, kind: str = "", *, anchor: str = "start") -> str:
+    return (
+        f'<text x="{x:.0f}" y="{y:.0f}" class="{kind}" text-anchor="{anchor}">{escape(text)}</text>'
+    )
+
+
+def _number(value: float) -> str:
+    if value >= 1000:
+        return f"{value / 1000:.3g}k"
+    return f"{value:.3g}"
+
+
+def _name(part: dict[str, Any]) -> str:
+    (value,) = part.values()
+    while isinstance(value, list | dict):
+        value = value[0] if isinstance(value, list) else value["OutputName"]
+    return str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
