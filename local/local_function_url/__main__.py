@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        artifact = artifact_of(options.model)
+        artifact = artifact_of(options.model, accept_licence=options.accept_licence)
         url, runtime = endpoint(
             artifact,
             index=index_of(options.index, artifact) if options.index else None,
@@ -62,6 +62,11 @@ def _parser() -> argparse.ArgumentParser:
         default=DEFAULT_MODEL,
         help="a name of the catalogue, a sentence-transformers folder, or an artifact's folder "
         "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--accept-licence",
+        metavar="NAME",
+        help="say that you accept the terms of the model's licence (gemma, say)",
     )
     parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
     parser.add_argument(

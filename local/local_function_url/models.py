@@ -23,11 +23,12 @@ class ModelError(Exception):
     """The model cannot be served; the reason has been told, or is the message."""
 
 
-def artifact_of(model: str, *, cache: Path = _CACHE) -> Path:
+def artifact_of(model: str, *, accept_licence: str | None = None, cache: Path = _CACHE) -> Path:
     """Returns the artifact of a model.
 
     Args:
         model: an artifact's folder, a sentence-transformers folder, or a name of the catalogue.
+        accept_licence: the name of a licence whose terms the user accepts; some models have one.
         cache: where compiled artifacts are kept.
 
     Raises:
@@ -38,7 +39,8 @@ def artifact_of(model: str, *, cache: Path = _CACHE) -> Path:
         return folder.resolve()
     name = folder.resolve().name if folder.is_dir() else model.rpartition("/")[2]
     artifact = cache / f"{name}-{_fingerprint(model, folder)}"
-    _make(artifact, f"compiling {model} ...", ["model_compiler", model])
+    accepted = ["--accept-licence", accept_licence] if accept_licence else []
+    _make(artifact, f"compiling {model} ...", ["model_compiler", model, *accepted])
     return artifact
 
 
