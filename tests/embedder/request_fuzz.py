@@ -126,5 +126,6 @@ def write_seeds() -> None:
 if __name__ == "__main__":
     write_seeds()
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the log of millions of requests
-    atheris.Setup([*sys.argv, str(CORPUS), "-max_len=4096", "-timeout=10"], one_input)
+    options = ["-max_len=4096", "-timeout=10", f"-artifact_prefix={CORPUS.parent}/"]
+    atheris.Setup([*sys.argv, *options, str(CORPUS)], one_input)
     atheris.Fuzz()
