@@ -17,7 +17,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from embedding_client import EmbeddingClient
+from embedding_client import EmbeddingClient, EmbeddingClientError
 from local_function_url.endpoint import endpoint
 from local_function_url.models import (
     DEFAULT_MODEL,
@@ -27,6 +27,7 @@ from local_function_url.models import (
     artifact_of,
     index_of,
 )
+from local_function_url.runtime import FunctionError
 
 __all__ = ["main"]
 
@@ -72,7 +73,7 @@ def main() -> int:
             _serve(artifact, index)
             _heading("4  What `scripts/deploy dev` would create in your AWS account")
             _tell_stacks(synthesis, Path(folder))
-        except ModelError as error:
+        except (ModelError, FunctionError, EmbeddingClientError) as error:
             sys.stderr.write(f"error: {error}\n")
             return 1
         finally:

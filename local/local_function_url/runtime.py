@@ -222,11 +222,9 @@ class EmulatedRuntime:
 class InProcessRuntime:
     """The handler, called in this process: no emulator, no awslambdaric, no timeout."""
 
-    description = (
-        f"this process (AWS's emulator has no binary for {platform.system()} {platform.machine()})"
-    )
-
     def __init__(self, function: Function) -> None:
+        machine = f"{platform.system()} {platform.machine()}"
+        self.description = f"this process (AWS's emulator has no binary for {machine})"
         os.environ.update(function.variables())
         if str(function.source_root) not in sys.path:
             sys.path.insert(0, str(function.source_root))

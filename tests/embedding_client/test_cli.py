@@ -166,7 +166,8 @@ def test_a_run_that_was_ended_goes_on(embed, running, tmp_path, client, ending):
     texts = [f"row {number} of many " + "word " * 60 for number in range(3000)]
     source, output = tmp_path / "many.txt", tmp_path / "many.npy"
     source.write_text("\n".join(texts))
-    command = [*EMBED, "--url", running.url, "--file", str(source), "--output", str(output)]
+    command = [*EMBED, "--url", running.url, "--concurrency", "1"]
+    command += ["--file", str(source), "--output", str(output)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
         while not (part_of(output).exists() and part_of(output).stat().st_size > 100_000):
             assert run.poll() is None, run.stderr.read()

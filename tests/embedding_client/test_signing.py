@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import botocore.session
@@ -212,3 +214,14 @@ def test_credentials_are_refreshed_asynchronously():
 
     request = asyncio.run(send())
     accepted(request, pair=Credentials("SECOND", "secret"))
+
+
+def test_httpx2_is_not_needed():
+    """Where only httpx is installed, nothing is missing."""
+    program = (
+        "import sys; sys.modules['httpx2'] = None\n"
+        "import httpx\n"
+        "from embedding_client import SigV4Auth\n"
+        "assert isinstance(SigV4Auth(), httpx.Auth)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
