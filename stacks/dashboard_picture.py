@@ -89,7 +89,7 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
     tops = {
         side: max((max(values) for values in found), default=1) for side, found in sides.items()
     }
-    # A limit far above the lines would press them flat; its label then says that it is out of sight.
+    # A limit far above would press the lines flat; its label then says that it is out of sight.
     shown = [limit for limit in limits if limit["value"] <= 3 * tops["left"]]
     tops["left"] = max([tops["left"], *(limit["value"] for limit in shown)]) * 1.08
     for share in (0, 0.5, 1):

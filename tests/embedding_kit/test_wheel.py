@@ -1,0 +1,48 @@
+"""The package as another app installs it."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> set[str]:
+    """The names of the files in the wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
+    subprocess.run([*command, "--directory", folder], cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return set(zipfile.ZipFile(built).namelist())
+
+
+def test_the_images_recipe_goes_with_the_constructs(wheel):
+    """An endpoint in somebody else's app builds the same image, of all that the context sends."""
+    sent = {
+        line.removeprefix("!")
+        for line in (ROOT / "lambda_image" / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    recipe = {
+        name.removeprefix("embedding_kit/lambda_image/")
+        for name in wheel
+        if name.startswith("embedding_kit/lambda_image/")
+    }
+    assert {".dockerignore", "Dockerfile"} <= recipe
+    assert sent == {name.partition("/")[0] for name in recipe} - {".dockerignore", "Dockerfile"}
+    sources = {
+        str(path.relative_to(ROOT / "lambda_image"))
+        for package in ("embedder", "model_compiler")
+        for path in (ROOT / "lambda_image" / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert sources <= recipe
+
+
+def test_no_byte_code_and_no_tests_are_in_it(wheel):
+    """What is installed is sources."""
+    assert not [name for name in wheel if name.endswith(".pyc") or name.startswith("tests/")]
