@@ -39,7 +39,12 @@ def _compile_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "model", help="a sentence-transformers folder, a name below, or owner/name of a hub"
     )
-    parser.add_argument("--output", type=Path, required=True, help="the artifact's folder")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("artifact"),
+        help="the artifact's folder (default: %(default)s)",
+    )
     parser.add_argument(
         "--precision",
         choices=[str(precision) for precision in Precision],
