@@ -1,4 +1,4 @@
-"""Puts the image's recipe beside the constructs, so that an installed package can build the image."""
+"""Puts the image's recipe beside the constructs, so that an installed package can build it."""
 
 from pathlib import Path
 from typing import Any

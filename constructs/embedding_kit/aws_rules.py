@@ -4,7 +4,10 @@ Settings are checked when they are read. An app can still reach behind a constru
 escape hatches or with a method of the function; this looks at what came out in the end.
 """
 
+from collections.abc import Iterator
+
 import jsii
+from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_lambda as lambda_
 from constructs import IValidation
 
@@ -15,29 +18,55 @@ __all__ = ["AwsRules"]
 
 @jsii.implements(IValidation)
 class AwsRules:
-    """Validates a function at synth: what SnapStart cannot be combined with."""
+    """Validates a function and its alias at synth: what AWS would refuse, or bill for nothing."""
 
-    def __init__(self, function: lambda_.Function) -> None:
+    def __init__(self, function: lambda_.Function, alias: lambda_.Alias) -> None:
         self._function = function
+        self._alias = alias
 
     def validate(self) -> list[str]:
         """List what would be refused; called by the CDK."""
-        resource = self._function.node.default_child
-        if not isinstance(resource, lambda_.CfnFunction) or resource.snap_start is None:
+        function, alias = self._function.node.default_child, self._alias.node.default_child
+        if not isinstance(function, lambda_.CfnFunction) or not isinstance(alias, lambda_.CfnAlias):
             return []
-        found = []
-        if resource.file_system_configs:
-            found.append(
-                "SnapStart takes no EFS file system; found: a file system on the function; "
-                'allowed: no file system, or another cold_start.kind than "snapstart"'
-            )
-        storage = resource.ephemeral_storage
-        size = (
-            storage.size if isinstance(storage, lambda_.CfnFunction.EphemeralStorageProperty) else 0
+        scaled = any(isinstance(n, scaling.CfnScalableTarget) for n in self._alias.node.find_all())
+        return [*_of_alias(alias, scaled=scaled), *_of_snapstart(function, alias, scaled=scaled)]
+
+
+def _of_alias(alias: lambda_.CfnAlias, *, scaled: bool) -> Iterator[str]:
+    static = alias.provisioned_concurrency_config is not None
+    if static and scaled:
+        yield (
+            "a static count of provisioned concurrency and its scaling would set the same number "
+            "against each other; found: both; allowed: one of them"
         )
-        if size > SNAPSTART_STORAGE_MB:
-            found.append(
-                f"SnapStart takes no /tmp over {SNAPSTART_STORAGE_MB} MB; found: {size} MB; "
-                f'allowed: {SNAPSTART_STORAGE_MB} MB, or another cold_start.kind than "snapstart"'
-            )
-        return found
+    if alias.routing_config is not None and (static or scaled):
+        yield (
+            "an alias with provisioned concurrency takes no weights; found: both; "
+            "allowed: one of them, or a second alias with a URL of its own"
+        )
+
+
+def _of_snapstart(
+    function: lambda_.CfnFunction, alias: lambda_.CfnAlias, *, scaled: bool
+) -> Iterator[str]:
+    if function.snap_start is None:
+        return
+    other = 'another cold_start.kind than "snapstart"'
+    if scaled or alias.provisioned_concurrency_config is not None:
+        yield (
+            "SnapStart takes no provisioned concurrency; found: both; "
+            f"allowed: no provisioned concurrency, or {other}"
+        )
+    if function.file_system_configs:
+        yield (
+            "SnapStart takes no EFS file system; found: a file system on the function; "
+            f"allowed: no file system, or {other}"
+        )
+    storage = function.ephemeral_storage
+    size = storage.size if isinstance(storage, lambda_.CfnFunction.EphemeralStorageProperty) else 0
+    if size > SNAPSTART_STORAGE_MB:
+        yield (
+            f"SnapStart takes no /tmp over {SNAPSTART_STORAGE_MB} MB; found: {size} MB; "
+            f"allowed: {SNAPSTART_STORAGE_MB} MB, or {other}"
+        )

@@ -145,7 +145,7 @@ class EmbeddingEndpoint(Construct):
         self.candidate_url = self._candidate(experiment)
         for principal in principals(callers or Callers()):
             self.grant_invoke(principal)
-        self.node.add_validation(AwsRules(self.function))
+        self.node.add_validation(AwsRules(self.function, self.alias))
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let a principal call the URL of each alias, and nothing else of the function."""

@@ -3,32 +3,52 @@
 import pytest
 from aws_cdk import aws_lambda as lambda_
 
-from embedding_kit import EmbeddingEndpoint, SnapStart
+from embedding_kit import EmbeddingEndpoint, Provisioned, SnapStart
 
 
 @pytest.fixture
 def synthesize_changed(synthesize, model):
-    """Synthesize an endpoint whose CfnFunction was changed behind the construct's back."""
+    """Synthesize an endpoint that was changed behind the construct's back."""
 
     def run(cold_start, change):
         def build(stack):
             endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, cold_start=cold_start)
-            change(endpoint.function.node.default_child)
+            change(endpoint)
 
         return synthesize(build)
 
     return run
 
 
-def _mount_efs(function: lambda_.CfnFunction) -> None:
+def _mount_efs(endpoint: EmbeddingEndpoint) -> None:
     arn = "arn:aws:elasticfilesystem:us-east-1:123456789012:access-point/fsap-0123456789abcdef0"
-    function.file_system_configs = [
+    endpoint.function.node.default_child.file_system_configs = [
         lambda_.CfnFunction.FileSystemConfigProperty(arn=arn, local_mount_path="/mnt/models")
     ]
 
 
-def _grow_storage(function: lambda_.CfnFunction) -> None:
-    function.ephemeral_storage = lambda_.CfnFunction.EphemeralStorageProperty(size=1024)
+def _grow_storage(endpoint: EmbeddingEndpoint) -> None:
+    storage = lambda_.CfnFunction.EphemeralStorageProperty(size=1024)
+    endpoint.function.node.default_child.ephemeral_storage = storage
+
+
+def _scale(endpoint: EmbeddingEndpoint) -> None:
+    endpoint.alias.add_auto_scaling(max_capacity=2)
+
+
+def _count(endpoint: EmbeddingEndpoint) -> None:
+    config = lambda_.CfnAlias.ProvisionedConcurrencyConfigurationProperty(
+        provisioned_concurrent_executions=2
+    )
+    endpoint.alias.node.default_child.provisioned_concurrency_config = config
+
+
+def _weigh(endpoint: EmbeddingEndpoint) -> None:
+    weight = lambda_.CfnAlias.VersionWeightProperty(function_version="3", function_weight=0.1)
+    routing = lambda_.CfnAlias.AliasRoutingConfigurationProperty(
+        additional_version_weights=[weight]
+    )
+    endpoint.alias.node.default_child.routing_config = routing
 
 
 @pytest.mark.parametrize(
@@ -62,3 +82,26 @@ def test_snapstart_refuses_what_it_cannot_snapshot(synthesize_changed, change, m
 def test_without_snapstart_both_are_allowed(synthesize_changed, change):
     """The rules are SnapStart's, not ours."""
     synthesize_changed(None, change).resource_count_is("AWS::Lambda::Url", 1)
+
+
+@pytest.mark.parametrize("change", [_scale, _count], ids=["scaling", "static count"])
+def test_snapstart_refuses_provisioned_concurrency(synthesize_changed, change):
+    """The CDK does not catch it, and AWS does only at deploy."""
+    with pytest.raises(RuntimeError) as refused:
+        synthesize_changed(SnapStart(), change)
+    assert (
+        "SnapStart takes no provisioned concurrency; found: both; "
+        'allowed: no provisioned concurrency, or another cold_start.kind than "snapstart"'
+    ) in str(refused.value)
+
+
+def test_a_static_count_beside_scaling_is_refused(synthesize_changed):
+    """Every deploy would set back what the scaling has set."""
+    with pytest.raises(RuntimeError, match="a static count of provisioned concurrency and its"):
+        synthesize_changed(Provisioned(), _count)
+
+
+def test_weights_beside_provisioned_concurrency_are_refused(synthesize_changed):
+    """AWS would answer the update of the alias with an error."""
+    with pytest.raises(RuntimeError, match="an alias with provisioned concurrency takes no weig"):
+        synthesize_changed(Provisioned(), _weigh)
