@@ -129,8 +129,8 @@ def batches(present: Sequence[Contender], requests: Requests, *, rounds: int) ->
     whole request.
     """
     source = random.Random(3)  # noqa: S311 - not a secret
-    mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(48)]
-    kinds = {"64 texts of 8 tokens": [8] * 64, "48 texts of 4 to 400 tokens": mixed}
+    mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(24)]
+    kinds = {"64 texts of 8 tokens": [8] * 64, "24 texts of 4 to 400 tokens": mixed}
     found: Batches = {name: {} for name in kinds}
     with ExitStack() as stack:
         workers = {contender.kind: stack.enter_context(Worker(contender)) for contender in present}
