@@ -110,8 +110,9 @@ def accept(
         )
         _refuse(problems(report, thresholds, golden), worst="")
         return report, golden_entries(engine)
-    # Beside the artifact: the system's temporary folder may be small, or in memory.
-    with tempfile.TemporaryDirectory(prefix=".reference-", dir=folder.parent) as name:
+    # Not in the system's temporary folder, which may be small or in memory, but where it is cleared
+    # away with the rest if this compile is killed.
+    with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
         full = write_graph(model, Path(name), Precision.FP32, progress=progress)
         session = Session(Artifact(Path(name), artifact.manifest))
         reference = Engine(artifact.manifest, engine.tokenizer, session, truncate="right")

@@ -122,7 +122,10 @@ def _locked(partial: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise OutputError(f"Another compile is writing to {partial}; wait for it.") from error
         for leftover in partial.iterdir():
-            leftover.unlink()
+            if leftover.is_dir():
+                shutil.rmtree(leftover)
+            else:
+                leftover.unlink()
         yield
     finally:
         os.close(descriptor)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 __all__ = ["graph_digest", "vector_space"]
 
@@ -44,7 +44,7 @@ def graph_digest(model: ModelProto, *, weights: Mapping[str, bytes]) -> bytes:
 
     Args:
         model: the graph.
-        weights: a hash for each initializer whose bytes stand outside the graph.
+        weights: for each initializer whose bytes stand outside the graph, their SHA-256.
     """
     digest = hashlib.sha256()
     for opset in sorted((entry.domain, entry.version) for entry in model.opset_import):
@@ -86,12 +86,9 @@ def _name_outputs(names: dict[str, str], node: NodeProto, number: int, *, depth:
 
 
 def _tensor_hash(tensor: TensorProto, weights: Mapping[str, bytes]) -> str:
+    """Hash a weight's values, wherever they stand."""
     content = weights.get(tensor.name)
     if content is None:
-        bare = TensorProto()
-        bare.CopyFrom(tensor)
-        bare.ClearField("name")
-        bare.ClearField("doc_string")
-        content = bare.SerializeToString(deterministic=True)
+        content = hashlib.sha256(numpy_helper.to_array(tensor).tobytes()).digest()
     head = repr((tensor.data_type, list(tensor.dims))).encode()
     return hashlib.sha256(head + content).hexdigest()

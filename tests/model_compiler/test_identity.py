@@ -1,5 +1,6 @@
 """The name of a vector space changes when vectors could, and at no other time."""
 
+import io
 import json
 import shutil
 from collections.abc import Callable
@@ -12,7 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file, save_file
 
 from embedder.artifact import Artifact
+from model_compiler import graph as graph_module
 from model_compiler.compile import Options, compile_model
+from model_compiler.graph import GraphBuilder
 from model_compiler.identity import graph_digest
 from model_compiler.manifest_content import Choices
 from model_compiler.quantization import Precision
@@ -156,6 +159,24 @@ def graph(*, prefix: str = "", value: float = 2.0, operator: str = "Mul") -> byt
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])]
     proto = helper.make_graph(nodes, f"{prefix}graph", inputs, outputs, [two])
     return graph_digest(helper.make_model(proto, producer_name=prefix), weights={})
+
+
+def test_where_a_weight_stands_does_not_matter() -> None:
+    """A weight in the graph's file and the same in a file beside it are one."""
+
+    def digest(*, inline: int) -> bytes:
+        weights = io.BytesIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(graph_module, "INLINE_BYTES", inline)
+            builder = GraphBuilder(name="g", weights=weights, weights_file="w")
+            value = builder.input("x", dtype=np.float32, shape=["n", 8])
+            table = builder.weight("table", np.arange(64, dtype=np.float32).reshape(8, 8))
+            builder.node("MatMul", [value, table], output="y")
+            builder.output("y", dtype=np.float32, shape=["n", 8])
+        assert bool(weights.getvalue()) == (inline == 0)
+        return graph_digest(builder.model(), weights=builder.external_digests)
+
+    assert digest(inline=0) == digest(inline=10_000)
 
 
 def test_names_inside_a_graph_do_not_matter() -> None:
