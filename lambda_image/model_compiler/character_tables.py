@@ -6,6 +6,7 @@ asked about a page at a time.
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -52,16 +53,18 @@ class _Changes(NamedTuple):
         return self.texts.get(character, character)
 
 
+@cache
 def character_sections(
     *,
     clean_text: bool,
     handle_chinese_chars: bool,
     strip_accents: bool | None,
     lowercase: bool,
-) -> dict[str, bytes]:
+) -> Mapping[str, bytes]:
     """Return the sections `char_*`, `marks` and `odd_spaces` of a WordPiece file.
 
-    The pre-tokenizer is BERT's; the arguments are those of the normalizer.
+    The pre-tokenizer is BERT's; the arguments are those of the normalizer. Few are ever asked for,
+    and each takes most of a second.
 
     Raises:
         NotCoveredError: if combining marks behave in a way that the tables cannot say.
