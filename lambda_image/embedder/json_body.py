@@ -41,12 +41,16 @@ def parse_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _count_keys(value: object) -> int:
-    if isinstance(value, dict):
-        return len(value) + sum(map(_count_keys, value.values()))
-    if isinstance(value, list):
-        return sum(_count_keys(item) for item in value if isinstance(item, list | dict))
-    return 0
+def _count_keys(value: dict[str, Any]) -> int:
+    # Without recursion: JSON may be nested deeper than Python's stack allows.
+    keys = 0
+    waiting: list[dict[str, Any] | list[Any]] = [value]
+    while waiting:
+        container = waiting.pop()
+        keys += len(container) if isinstance(container, dict) else 0
+        items = container.values() if isinstance(container, dict) else container
+        waiting += [item for item in items if isinstance(item, dict | list)]
+    return keys
 
 
 def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedBodyError:

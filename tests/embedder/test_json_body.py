@@ -72,6 +72,17 @@ def test_a_key_that_stands_twice_is_refused(body: bytes) -> None:
         parse_object(body)
 
 
+@pytest.mark.parametrize("opening", ['{"a":', '{"a":[', "["])
+def test_depth_is_no_way_to_break_it(opening: str) -> None:
+    """As deep as the parser goes, an object is taken or refused, and the stack holds."""
+    closing = "".join({"{": "}", "[": "]"}[c] for c in reversed(opening) if c in "{[")
+    depth = 1000 // len(closing)
+    body = '{"a": ' + opening * depth + "1" + closing * depth + "}"
+    assert set(parse_object(body.encode())) == {"a"}
+    with pytest.raises(MalformedBodyError, match="depth limit exceeded"):
+        parse_object(body.replace("1", opening * 100 + "1" + closing * 100).encode())
+
+
 @pytest.mark.parametrize(
     "text", ['"text": "b"', '\\"', '":', "\\", '{"text":1}', '"a":"a":', '\\\\":']
 )
