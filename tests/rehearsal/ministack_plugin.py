@@ -10,6 +10,7 @@ check can read what would have been asked of AWS, and the rehearsal's report say
 - Resource types that MiniStack refuses: `RECORDED` ones are kept; composite alarms and budgets go
   to MiniStack's own services, which have them, only not for CloudFormation.
 - Application Auto Scaling: the calls that read and suspend what the stacks recorded.
+- Lambda: a function's provisioned concurrency is listed; MiniStack knows one at a time.
 - Every function is invoked at `REHEARSAL_FUNCTION_PROXY`, MiniStack's own proxy mode: its
   `MINISTACK_LAMBDA_PROXY_URL` without a variable in a template.
 
@@ -37,6 +38,8 @@ PRIVATE_NAMES = (
     (ecr, "_describe_images"),
     (ecr, "_find_image"),
     (ecr, "_repositories"),
+    (lambda_svc, "_functions"),
+    (lambda_svc, "_get_provisioned_concurrency"),
     (lambda_svc, "_proxy_url_for"),
     (cloudwatch, "_composite_alarms"),
     (cloudwatch, "_put_metric_alarm"),
@@ -88,6 +91,10 @@ def install() -> None:
     iam_actions.extract_resource_arn = lambda service, *request: (
         _named_repository(service, request) or resource(service, *request)
     )
+    ready = lambda_svc._get_provisioned_concurrency
+    lambda_svc._get_provisioned_concurrency = lambda function, qualifier: (
+        ready(function, qualifier) if qualifier else _kept_ready(function)
+    )
     if proxy := os.environ.get("REHEARSAL_FUNCTION_PROXY"):
         lambda_svc._proxy_url_for = lambda _config: proxy
     app.SERVICE_HANDLERS["application-autoscaling"] = _application_autoscaling
@@ -128,6 +135,17 @@ def _named_repository(service: str, request: tuple[Any, ...]) -> str | None:
     _, _, _, body, _, region, account = request
     names = json.loads(body or b"{}").get("repositoryNames", []) if service == "ecr" else []
     return f"arn:aws:ecr:{region}:{account}:repository/{names[0]}" if len(names) == 1 else None
+
+
+def _kept_ready(function: str) -> Any:
+    """`ListProvisionedConcurrencyConfigs`, which MiniStack takes for a question about $LATEST."""
+    place = f"{responses.get_region()}:{responses.get_account_id()}"
+    kept = lambda_svc._functions[function].get("provisioned_concurrency", {})
+    configs = [
+        {**config, "FunctionArn": f"arn:aws:lambda:{place}:function:{function}:{qualifier}"}
+        for qualifier, config in kept.items()
+    ]
+    return responses.json_response({"ProvisionedConcurrencyConfigs": configs})
 
 
 def _missing_image(data: Properties) -> Any:

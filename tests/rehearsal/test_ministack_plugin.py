@@ -153,6 +153,30 @@ def test_capacity_is_read_and_suspended_by_its_own_api(aws, stack):
         scaling.register_scalable_target(**where, SuspendedState=suspended)
 
 
+def test_what_is_kept_ready_is_listed(aws):
+    """All of a function's, as on AWS: none is an empty list, and no error."""
+    client = aws.client("lambda")
+    role = f"arn:aws:iam::{aws.account}:role/ready"
+    aws.client("iam").create_role(RoleName="ready", AssumeRolePolicyDocument="{}")
+    code = {"ImageUri": f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com/images:1"}
+    client.create_function(
+        FunctionName="ready", Role=role, PackageType="Image", Code=code, Publish=True
+    )
+    client.create_alias(FunctionName="ready", Name="live", FunctionVersion="1")
+
+    def listed() -> list[str]:
+        found = client.list_provisioned_concurrency_configs(FunctionName="ready")
+        return [config["FunctionArn"] for config in found["ProvisionedConcurrencyConfigs"]]
+
+    assert listed() == []
+    where = {"FunctionName": "ready", "Qualifier": "live"}
+    client.put_provisioned_concurrency_config(**where, ProvisionedConcurrentExecutions=1)
+    assert listed() == [f"arn:aws:lambda:{aws.region}:{aws.account}:function:ready:live"]
+    client.delete_provisioned_concurrency_config(**where)
+    assert listed() == []
+    client.delete_function(FunctionName="ready")
+
+
 def test_alarms_on_mathematics_and_on_alarms_stand(aws, stack):
     """The mathematics is kept, and the composite's rule names alarms that are there."""
     metrics = [{"Id": "sum", "Expression": "1 + 1", "ReturnData": True}]
