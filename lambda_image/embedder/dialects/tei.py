@@ -35,7 +35,6 @@ from embedder.dialects.options import (
 from embedder.errors import (
     AnswerableError,
     EmptyInputError,
-    InferenceError,
     OutOfTimeError,
     ServerError,
     statuses_of,
@@ -57,10 +56,8 @@ def error_type(error: AnswerableError) -> str:
             return "Empty"
         case OutOfTimeError():
             return "Overloaded"
-        case InferenceError():
-            return "Backend"
         case ServerError():
-            return "Unhealthy"
+            return "Backend"
         case _:
             return "Validation"
 
