@@ -106,7 +106,10 @@ def _parquet(path: Path, source: Source, log: VectorLog) -> None:
             table = table.append_column("embedding", vectors).replace_schema_metadata(
                 {"vector_space": log.vector_space or ""}
             )
-            writer = writer or arrow.parquet.ParquetWriter(path, table.schema)
+            # Floats hardly ever repeat: a dictionary of them would only take room.
+            writer = writer or arrow.parquet.ParquetWriter(
+                path, table.schema, use_dictionary=schema.names
+            )
             writer.write_table(table)
     except arrow.ArrowException as error:
         raise FileError(f"The rows do not fit into one Parquet table: {error}") from error
