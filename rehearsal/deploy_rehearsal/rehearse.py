@@ -58,6 +58,8 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
         cdk = Cdk(checkout=checkout, aws=aws, docker=client)
         record = folder / "docker.jsonl" if docker else None
         _run(report, cdk, assembly, function, record=record)
+        if docker and record:
+            _remove_images(docker, aws, record)
     tell_unproven(report)
     return report
 
@@ -82,6 +84,18 @@ def _docker(
         )
         return None
     return docker
+
+
+def _remove_images(docker: Docker, aws: Emulator, record: Path) -> None:
+    """Leave no image behind that only the rehearsal named."""
+    asked = [json.loads(line)["arguments"] for line in record.read_text().splitlines()]
+    ecr = f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com"
+    pushed = {
+        words[-1].replace(ecr, f"localhost:{aws.port}") for words in asked if words[0] == "push"
+    }
+    built = {words[words.index("--tag") + 1] for words in asked if words[0] == "build"}
+    for name in sorted(pushed | built):
+        docker.succeeds("image", "rm", name)
 
 
 def _client(aws: Emulator, docker: Docker | None, asset: ImageAsset, folder: Path) -> Path:

@@ -27,6 +27,7 @@ _PACKAGES = {
 }
 _BINFMT = Path("/proc/sys/fs/binfmt_misc")
 _START_SECONDS = 60
+_KEPT = "4GB"
 
 
 class ContainersUnavailableError(RuntimeError):
@@ -159,6 +160,9 @@ def _daemon(folder: Path) -> Iterator[Docker]:
         try:
             _wait_until_up(docker, daemon, log_path)
             yield docker
+            # The folder is kept for the next run, and does not grow with every one.
+            docker.run("image", "prune", "--force")
+            docker.run("builder", "prune", "--force", "--keep-storage", _KEPT)
         finally:
             daemon.send_signal(signal.SIGTERM)
             try:

@@ -92,6 +92,7 @@ def _check_image(
         check_code_change(subject)
     check_answers(subject)
     check_other_precision(subject)
+    docker.run("image", "rm", asset.tag)
 
 
 def _tell_bases(report: Report, docker: Docker, bases: list[Base]) -> None:
