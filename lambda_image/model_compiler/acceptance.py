@@ -52,7 +52,7 @@ class Trial:
         return {"batch_cosine_min": round(self.batch_cosine_min, DIGITS)}
 
 
-def try_export(folder: Path, content: Mapping[str, Any]) -> Trial:
+def try_export(folder: Path, content: Mapping[str, Any], *, progress: bool = False) -> Trial:
     """Run an export whose manifest is not written yet.
 
     Raises:
@@ -67,7 +67,7 @@ def try_export(folder: Path, content: Mapping[str, Any]) -> Trial:
         engine = Engine(artifact.manifest, tokenizer, session, truncate="right")
         return Trial(
             start_seconds=start_seconds,
-            batch_cosine_min=batch_invariance(engine),
+            batch_cosine_min=batch_invariance(engine, progress=progress),
             golden=golden_entries(engine),
         )
     except EmbedderError as error:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from model_compiler import tokenizer_tables
 from model_compiler.acceptance import accept, try_export
 from model_compiler.artifact_writer import MANIFEST_FILE, manifest_bytes, new_artifact
@@ -11,10 +13,11 @@ from model_compiler.export_file import write_export
 from model_compiler.export_folder import find_export, read_export_folder
 from model_compiler.fidelity import Thresholds, table
 from model_compiler.graph_file import INPUTS, OUTPUT, write_graph
-from model_compiler.manifest_content import Choices, Written, manifest_content
+from model_compiler.manifest_content import Choices, Described, Written, manifest_content
 from model_compiler.model_folder import read_model_folder
 from model_compiler.quantization import Precision
 from model_compiler.source import Source
+from model_compiler.tokenizer_tables import TokenizerTables
 
 __all__ = ["Options", "compile_model"]
 
@@ -48,10 +51,7 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
 def _compile_weights(source: Source, output: Path, options: Options) -> dict[str, Any]:
     model = read_model_folder(source.folder)
     with new_artifact(output) as partial:
-        tables = tokenizer_tables.build(
-            model.tokenizer.data, embedding_rows=model.architecture.vocabulary_size
-        )
-        (partial / tables.file).write_bytes(tables.data)
+        tables = _write_tokenizer(model, partial, options)
         graph = write_graph(model, partial, options.precision, progress=options.progress)
         written = Written(
             graph=graph,
@@ -82,8 +82,7 @@ def _compile_weights(source: Source, output: Path, options: Options) -> dict[str
 def _take_export(source: Source, path: Path, output: Path, options: Options) -> dict[str, Any]:
     model = read_export_folder(source.folder, path)
     with new_artifact(output) as partial:
-        tables = tokenizer_tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
-        (partial / tables.file).write_bytes(tables.data)
+        tables = _write_tokenizer(model, partial, options)
         export = write_export(model, partial)
         written = Written(
             graph=export.graph,
@@ -95,7 +94,7 @@ def _take_export(source: Source, path: Path, output: Path, options: Options) -> 
         content = manifest_content(
             source, model, options.choices, written=written, tables=tables, folder=partial
         )
-        tried = try_export(partial, content)
+        tried = try_export(partial, content, progress=options.progress)
         content |= {"fidelity": tried.as_json(), "golden": tried.golden}
         _say(
             f"  {path.name} is taken as it is. Starting a session took {tried.start_seconds:.2f} s "
@@ -105,6 +104,14 @@ def _take_export(source: Source, path: Path, output: Path, options: Options) -> 
         )
         (partial / MANIFEST_FILE).write_bytes(manifest_bytes(content))
     return content
+
+
+def _write_tokenizer(model: Described, folder: Path, options: Options) -> TokenizerTables:
+    with tqdm(total=1, desc="tokenizer", unit=" file", disable=not options.progress) as bar:
+        tables = tokenizer_tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
+        (folder / tables.file).write_bytes(tables.data)
+        bar.update()
+    return tables
 
 
 def _say(text: str, options: Options) -> None:

@@ -110,10 +110,10 @@ def measure(
         progress: whether to draw a progress bar.
     """
     named = texts()
-    documents = _documents(multiply_adds)
     same = reference is artifact
-    total = len(named) * (2 if same else 3) + len(documents) * (1 if same else 2)
-    with tqdm(total=total, desc="fidelity", unit=" texts", disable=not progress) as bar:
+    with tqdm(desc="fidelity", unit=" texts", disable=not progress) as bar:
+        documents = _documents(multiply_adds)
+        bar.reset(len(named) * (2 if same else 3) + len(documents) * (1 if same else 2))
         alone = _alone(artifact, list(named.values()), bar)
         together = _together(artifact, list(named.values()), bar)
         found = _together(artifact, documents, bar)
@@ -191,10 +191,10 @@ def table(fidelity: Fidelity) -> str:
     )
 
 
-def batch_invariance(artifact: Engine) -> float:
+def batch_invariance(artifact: Engine, *, progress: bool = False) -> float:
     """Return the least cosine of a text's vector alone to its vector in a batch."""
     asked = list(texts().values())
-    with tqdm(disable=True) as bar:
+    with tqdm(total=2 * len(asked), desc="fidelity", unit=" texts", disable=not progress) as bar:
         return float(_cosines(_alone(artifact, asked, bar), _together(artifact, asked, bar)).min())
 
 

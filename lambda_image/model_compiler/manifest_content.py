@@ -32,6 +32,11 @@ class Described(Protocol):
         ...
 
     @property
+    def vocabulary_size(self) -> int:
+        """How many rows its embedding table has."""
+        ...
+
+    @property
     def max_tokens(self) -> int:
         """Its limit, special tokens included."""
         ...

@@ -80,6 +80,11 @@ class ModelFolder:
         return self.architecture.name
 
     @property
+    def vocabulary_size(self) -> int:
+        """How many rows the embedding table has."""
+        return self.architecture.vocabulary_size
+
+    @property
     def dimension(self) -> int:
         """The width of the embedding."""
         return self.head.dimension
