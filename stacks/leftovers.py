@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session, get_session
 
 from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
@@ -46,8 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if options.after == "deploy" and isinstance(environment.cold_start, Provisioned):
         return 0
-    for ended in end_provisioned_concurrency(get_session(), environment):
-        print(f"ended provisioned concurrency of {ended}, which nothing managed any more")
+    try:
+        for ended in end_provisioned_concurrency(get_session(), environment):
+            print(f"ended provisioned concurrency of {ended}, which nothing managed any more")
+    except (BotoCoreError, ClientError) as error:
+        print(f"error: {environment.name} could not be looked through: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -171,3 +171,18 @@ def test_an_unknown_environment_is_an_error(capsys):
     """The same message as synth's."""
     assert main(["nowhere", "--before", "destroy"]) == 1
     assert capsys.readouterr().err.startswith("error: there is no environment 'nowhere'")
+
+
+def test_missing_credentials_are_told_without_a_traceback(monkeypatch, environments, capsys):
+    """Whoever is not signed in sees that, and not where it was noticed."""
+    monkeypatch.setattr(leftovers, "load_environment", lambda name, **_: environments[name])
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    assert main(["dev", "--before", "destroy"]) == 1
+    assert capsys.readouterr().err == (
+        "error: dev could not be looked through: Unable to locate credentials\n"
+    )

@@ -1,0 +1,98 @@
+"""What each role of an endpoint may do, and what not: its policies, judged by an evaluator."""
+
+from typing import Any
+
+import pytest
+
+from embedding_kit import Canary
+
+HOME = "123456789012"
+REGION = "us-east-1"
+PSEUDO = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": HOME}
+EMBEDDER = f"arn:aws:lambda:{REGION}:{HOME}:function:embedder"
+CHECK = f"arn:aws:lambda:{REGION}:{HOME}:function:check"
+OTHER = f"arn:aws:lambda:{REGION}:{HOME}:function:other"
+LOGS = f"arn:aws:logs:{REGION}:{HOME}:log-group"
+
+
+@pytest.fixture(scope="session")
+def role_may(endpoint_template, question, may):
+    """Say whether a role of the endpoint may do something on a resource."""
+    template = endpoint_template(release=Canary())
+    policies = template.find_resources("AWS::IAM::Policy").values()
+
+    def ask(role: str, action: str, resource: str) -> bool:
+        identity = [
+            _resolved(policy["Properties"]["PolicyDocument"])
+            for policy in policies
+            if any(found["Ref"].startswith(role) for found in policy["Properties"]["Roles"])
+        ]
+        assert identity
+        asked = question(
+            principal=f"arn:aws:iam::{HOME}:role/{role}",
+            action=action,
+            resource=resource,
+            identity=identity,
+        )
+        (answer,) = may(asked)
+        return answer
+
+    return ask
+
+
+def _resolved(value: Any) -> Any:
+    """Put made-up ARNs in the place of a template's references."""
+    if isinstance(value, list):
+        return [_resolved(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "Ref" in value:
+        return PSEUDO.get(value["Ref"], value["Ref"])
+    if "Fn::GetAtt" in value:
+        return _arn(value["Fn::GetAtt"][0])
+    if "Fn::Join" in value:
+        separator, parts = _resolved(value["Fn::Join"])
+        return separator.join(parts)
+    return {key: _resolved(item) for key, item in value.items()}
+
+
+def _arn(name: str) -> str:
+    if "Logs" in name:
+        return f"{LOGS}:{'embedder' if 'Embedder' in name else 'check'}:*"
+    return EMBEDDER if "EmbedderFunction" in name else CHECK
+
+
+@pytest.mark.parametrize(
+    ("role", "action", "resource"),
+    [
+        ("EndpointEmbedderRole", "logs:PutLogEvents", f"{LOGS}:embedder:log-stream:s"),
+        ("EndpointReleaseCheckRole", "logs:PutLogEvents", f"{LOGS}:check:log-stream:s"),
+        ("EndpointReleaseCheckRole", "lambda:InvokeFunction", f"{EMBEDDER}:live"),
+        ("EndpointReleaseCheckRole", "lambda:InvokeFunction", f"{EMBEDDER}:12"),
+        ("EndpointReleaseRole", "lambda:UpdateAlias", EMBEDDER),
+        ("EndpointReleaseRole", "lambda:InvokeFunction", CHECK),
+    ],
+)
+def test_a_role_may_do_its_work(role_may, role, action, resource):
+    """Function, check and CodeDeploy have what they need."""
+    assert role_may(role, action, resource)
+
+
+@pytest.mark.parametrize(
+    ("role", "action", "resource"),
+    [
+        ("EndpointEmbedderRole", "logs:PutLogEvents", f"{LOGS}:check:log-stream:s"),
+        ("EndpointEmbedderRole", "logs:CreateLogGroup", f"{LOGS}:anything"),
+        ("EndpointEmbedderRole", "lambda:InvokeFunction", f"{EMBEDDER}:live"),
+        ("EndpointEmbedderRole", "s3:GetObject", "arn:aws:s3:::bucket/key"),
+        ("EndpointReleaseCheckRole", "lambda:InvokeFunction", EMBEDDER),
+        ("EndpointReleaseCheckRole", "lambda:InvokeFunction", f"{OTHER}:live"),
+        ("EndpointReleaseCheckRole", "lambda:UpdateAlias", EMBEDDER),
+        ("EndpointReleaseRole", "lambda:UpdateAlias", OTHER),
+        ("EndpointReleaseRole", "lambda:UpdateFunctionCode", EMBEDDER),
+        ("EndpointReleaseRole", "lambda:InvokeFunction", OTHER),
+    ],
+)
+def test_a_role_may_do_nothing_else(role_may, role, action, resource):
+    """A function that is taken over reaches neither data nor other functions."""
+    assert not role_may(role, action, resource)
