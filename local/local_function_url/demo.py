@@ -17,6 +17,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from embedding_client import EmbeddingClient, EmbeddingClientError
 from local_function_url.endpoint import endpoint
 from local_function_url.models import (
@@ -62,7 +64,8 @@ def main() -> int:
     """Runs the demo; returns 0, or 1 after an error told on standard error."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        synthesis = _start_synthesis(Path(folder))
+        log = Path(folder, "log")
+        synthesis = _start_synthesis(Path(folder), log)
         try:
             _heading(f"1  The model: {DEFAULT_MODEL}")
             artifact = artifact_of(DEFAULT_MODEL)
@@ -72,7 +75,8 @@ def main() -> int:
             _say(f"compiled to {manifest['precision']}, {size / 1e6:.0f} MB: {_shown(artifact)}")
             _serve(artifact, index)
             _heading("4  What `scripts/deploy dev` would create in your AWS account")
-            _tell_stacks(synthesis, Path(folder))
+            _await_synthesis(synthesis, log)
+            _tell_stacks(Path(folder))
         except (ModelError, FunctionError, EmbeddingClientError) as error:
             sys.stderr.write(f"error: {error}\n")
             return 1
@@ -110,26 +114,34 @@ def _serve(artifact: Path, index: Path) -> None:
                 _say(f"  {match.score:.3f}  {_one_line(match.text)}")
 
 
-def _start_synthesis(folder: Path) -> "subprocess.Popen[str]":
+def _start_synthesis(folder: Path, log: Path) -> "subprocess.Popen[bytes]":
     """Begins `python app.py`, which takes some seconds, beside everything else."""
     environment = {
         **os.environ,
         "CDK_OUTDIR": str(folder),
         "CDK_CONTEXT_JSON": json.dumps({"environment": "dev"}),
     }
-    return subprocess.Popen(  # noqa: S603  (our own program)
-        [sys.executable, str(ROOT / "app.py")],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    with log.open("wb") as output:
+        return subprocess.Popen(  # noqa: S603  (our own program)
+            [sys.executable, str(ROOT / "app.py")],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
 
 
-def _tell_stacks(synthesis: "subprocess.Popen[str]", folder: Path) -> None:
-    output, _ = synthesis.communicate()
+def _await_synthesis(synthesis: "subprocess.Popen[bytes]", log: Path) -> None:
+    shown = "synthesizing the stacks: {elapsed}"
+    with tqdm(bar_format=shown, leave=False, disable=None, delay=0.3) as bar:
+        while synthesis.poll() is None:
+            time.sleep(0.1)
+            bar.refresh()
     if synthesis.returncode != 0:
-        raise ModelError(f"the stacks could not be synthesized:\n{output}")
+        said = log.read_text(encoding="utf-8", errors="replace")
+        raise ModelError(f"the stacks could not be synthesized:\n{said}")
+
+
+def _tell_stacks(folder: Path) -> None:
     for stack in _in_order(json.loads((folder / "manifest.json").read_text(encoding="utf-8"))):
         template = json.loads((folder / f"{stack}.template.json").read_text(encoding="utf-8"))
         _say(f"  {stack}: {_resources(template)}")

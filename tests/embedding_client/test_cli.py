@@ -15,6 +15,8 @@ import pytest
 
 from embedding_client.cli import main
 from embedding_client.vector_log import VectorLog
+from local_function_url.endpoint import endpoint
+from model_compiler.index_builder import build_index
 
 EMBED = [sys.executable, "-m", "embedding_client.cli"]
 
@@ -75,6 +77,29 @@ def test_similar_says_when_there_is_no_index(embed):
     code, out, err = embed("similar", "parse a date")
     assert (code, out) == (1, "")
     assert err.startswith("error: This image carries no search index")
+
+
+@pytest.fixture(scope="module")
+def searched(minilm_artifact, tmp_path_factory):
+    """An endpoint that carries an index of three facts."""
+    index = tmp_path_factory.mktemp("index") / "facts"
+    facts = ["Water boils at 100 degrees.", "A violin\nhas four strings.", "Rain is wet."]
+    build_index(facts, minilm_artifact.folder, index)
+    url, _ = endpoint(minilm_artifact.folder, index=index)
+    with url:
+        yield url.url
+
+
+def test_similar_tells_the_best_matches(embed, searched):
+    """Score and text on a line each, best first; or JSON."""
+    code, out, _ = embed("similar", "Which instrument?", "-n", "2", "--url", searched)
+    first, second = out.splitlines()
+    assert code == 0
+    assert first[6:] == "  A violin has four strings."
+    assert float(first[:6]) > float(second[:6])
+    code, out, _ = embed("similar", "Which instrument?", "--url", searched, "--json")
+    rows = lines(out)
+    assert [rows[0]["index"], len(rows)] == [1, 3]
 
 
 def test_no_endpoint_is_an_error(embed, monkeypatch):
