@@ -8,15 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 
 from embedder.artifact import Artifact
 from embedder.engine import Engine
+from embedder.session import Session
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import SourceError
 from model_compiler.manifest_content import Choices
 from model_compiler.quantization import Precision
 from model_compiler.source import find_source
-from tests.model_compiler.goldens.tiny_models import TEXTS, VARIANTS, write_model
+from tests.model_compiler.conftest import Edit, merged
+from tests.model_compiler.goldens.tiny_models import TEXTS, TOKENS, VARIANTS, write_model
 
 GOLDENS = Path(__file__).parent / "goldens"
 MINILM_TEXTS = json.loads((GOLDENS / "minilm.json").read_text("utf-8"))["texts"]
@@ -79,6 +82,31 @@ def test_both_generations_of_files(
     engine = Engine.load(compile_tiny(folder), truncate="right")
     found = np.concatenate([engine.embed([text]).vectors for text in TEXTS])
     np.testing.assert_allclose(found, TINY[variant], atol=1e-5, rtol=0)
+
+
+def test_a_tokenizer_that_the_fast_ones_do_not_cover(
+    tiny_folder: Path, compile_tiny: Callable[..., Artifact], edit_json: Edit
+) -> None:
+    """Unigram, as multilingual e5 has it, is served by the library, and the manifest says why."""
+    model = {
+        "type": "Unigram",
+        "unk_id": 1,
+        "vocab": [[token.removeprefix("##"), -float(rank)] for rank, token in enumerate(TOKENS)],
+        "byte_fallback": False,
+    }
+    edit_json(
+        tiny_folder / "tokenizer.json",
+        lambda value: merged(value, model=model, pre_tokenizer={"type": "Whitespace"}),
+    )
+    artifact = compile_tiny(tiny_folder)
+    entry = artifact.manifest.tokenizer
+    assert (entry.kind, entry.file) == ("tokenizers", "tokenizer.json")
+    assert "Unigram" in (entry.reason or "")
+    library = tokenizers.Tokenizer.from_file(str(artifact.folder / entry.file))
+    ids = library.encode("hello the date").ids
+    wanted = Session(artifact).run(np.array([ids]), np.ones((1, len(ids)), np.int64))
+    found = Engine.load(artifact).embed(["hello the date"]).vectors
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize("precision", Precision)
