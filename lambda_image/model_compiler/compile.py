@@ -111,6 +111,11 @@ def _write_tokenizer(model: Described, folder: Path, options: Options) -> Tokeni
         tables = tokenizer_tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
         (folder / tables.file).write_bytes(tables.data)
         bar.update()
+    if model.tokenizer.dropped:
+        names = ", ".join(model.tokenizer.dropped)
+        _say(f"  read as ordinary text, for the model has no row for it: {names}", options)
+    if tables.reason:
+        _say(f"  `tokenizers` itself will serve: {tables.reason}", options)
     return tables
 
 

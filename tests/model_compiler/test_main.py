@@ -9,6 +9,7 @@ import pytest
 from embedder.artifact import Artifact, load_artifact
 from model_compiler import source
 from model_compiler.__main__ import main
+from tests.model_compiler.conftest import Edit, merged
 
 Capture = pytest.CaptureFixture[str]
 
@@ -30,6 +31,26 @@ def test_a_folder_is_compiled(tiny_folder: Path, tmp_path: Path, capsys: Capture
     printed = capsys.readouterr().out
     assert "cosine to full precision, least" in printed
     assert printed.splitlines()[-1].startswith(f"{output}: {space}, ")
+
+
+def test_notes_on_the_tokenizer(
+    tiny_folder: Path, tmp_path: Path, capsys: Capture, edit_json: Edit
+) -> None:
+    """Whoever compiles is told of tokens that are dropped, and why the library has to serve."""
+    image = {"id": 77, "content": "<image>", "special": True, "normalized": False}
+    image |= dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+    edit_json(
+        tiny_folder / "tokenizer.json",
+        lambda value: merged(
+            value,
+            added_tokens=[*value["added_tokens"], image],
+            pre_tokenizer={"type": "Whitespace"},
+        ),
+    )
+    assert main([str(tiny_folder), "--output", str(tmp_path / "artifact"), "--unmeasured"]) == 0
+    printed = capsys.readouterr().out
+    assert "read as ordinary text, for the model has no row for it: <image>" in printed
+    assert "`tokenizers` itself will serve: " in printed
 
 
 def test_quiet_says_nothing(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
