@@ -1,11 +1,13 @@
 """Constructs that put a text-embedding model on AWS Lambda, with what production needs around it.
 
+```python
 from aws_cdk import App, Stack
 from embedding_kit import EmbeddingEndpoint, Model
 
 app = App()
 EmbeddingEndpoint(Stack(app, "Search"), "Embeddings", model=Model(name="BAAI/bge-small-en-v1.5"))
 app.synth()
+```
 """
 
 from embedding_kit.alarms import EndpointAlarms

@@ -161,6 +161,22 @@ class EmbeddingEndpoint(Construct):
         """
         return self.alias.metric(name, **options)
 
+    def metric_duration(self, *, statistic: str = "p99") -> cloudwatch.Metric:
+        """Return how long requests take, in milliseconds."""
+        return self.metrics.of_alias("Duration", statistic)
+
+    def metric_errors(self, *, statistic: str = "Sum") -> cloudwatch.Metric:
+        """Return how many invocations crash, or run out of time or memory."""
+        return self.metrics.of_alias("Errors", statistic)
+
+    def metric_init_duration(self, *, statistic: str = "p99") -> cloudwatch.Metric:
+        """Return how long cold starts on demand take, in milliseconds."""
+        return self.metrics.of_platform("InitDuration", statistic)
+
+    def metric_texts(self, *, statistic: str = "Sum") -> cloudwatch.Metric:
+        """Return how many texts are embedded."""
+        return self.metrics.of_embedder("Texts", statistic)
+
     def _weights(self, experiment: Experiment | None) -> list[lambda_.VersionWeight] | None:
         if not isinstance(experiment, WeightedExperiment):
             return None

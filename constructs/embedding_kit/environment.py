@@ -167,7 +167,10 @@ def _quote(value: object) -> str:
 
 
 def _show(value: object) -> str:
-    text = str(value)
+    # One line for each mistake, whatever characters a value has.
+    text = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)
+    )
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

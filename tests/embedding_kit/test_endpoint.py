@@ -1,14 +1,17 @@
 """The endpoint: what must never change silently."""
 
+import re
 import subprocess
 import sys
 import textwrap
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Match, Template
 
+import embedding_kit
 from embedder.settings import Settings
 from embedding_kit import (
     AliasExperiment,
@@ -21,6 +24,7 @@ from embedding_kit import (
     WeightedExperiment,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 ROLE = "arn:aws:iam::111122223333:role/search"
 
 
@@ -244,3 +248,40 @@ def test_the_constructs_work_in_somebody_elses_app(tmp_path):
     subprocess.run([sys.executable, "foreign.py"], cwd=tmp_path, check=True)
     template = Template.from_string((tmp_path / "out" / "Search.template.json").read_text())
     template.resource_count_is("AWS::Lambda::Url", 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [embedding_kit.__doc__, (ROOT / "docs" / "operations.md").read_text()],
+    ids=["docstring", "operations.md"],
+)
+def test_what_is_shown_to_others_works(text, monkeypatch, tmp_path):
+    """The example that a reader copies synthesizes."""
+    monkeypatch.chdir(tmp_path)
+    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    exec(compile(example, "example", "exec"), {})
+
+
+def test_the_metrics_that_people_ask_for_have_methods(synthesize, model):
+    """Another app can alarm on speed, cold starts and failures without knowing their names."""
+    found = {}
+
+    def build(stack):
+        endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, name="test")
+        for metric in (
+            endpoint.metric_duration(statistic="p90"),
+            endpoint.metric_errors(),
+            endpoint.metric_init_duration(),
+            endpoint.metric_texts(),
+            endpoint.metric("UrlRequestCount", statistic="Sum"),
+        ):
+            found[metric.metric_name] = (metric.namespace, metric.statistic)
+
+    synthesize(build)
+    assert found == {
+        "Duration": ("AWS/Lambda", "p90"),
+        "Errors": ("AWS/Lambda", "Sum"),
+        "InitDuration": ("EmbeddingKit/test", "p99"),
+        "Texts": ("EmbeddingKit/test", "Sum"),
+        "UrlRequestCount": ("AWS/Lambda", "Sum"),
+    }

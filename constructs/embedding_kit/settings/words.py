@@ -1,5 +1,7 @@
 """Says in words what a setting allows: for the errors, and for the table in the docs."""
 
+import json
+import re
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from embedding_kit.settings.base import allowed
 
 __all__ = ["Place", "annotation_of", "find", "item_of", "tables", "words"]
 
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _PLAIN = {bool: "true or false", str: "text", Path: "a path"}
 _NUMBERS = {int: "a whole number", float: "a number"}
 
@@ -47,10 +50,10 @@ def find(model: type[BaseModel], location: tuple[str | int, ...]) -> Place:
         elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
             fields = annotation.model_fields
             siblings = tuple(fields)
-            key = f"{key}.{part}" if key else part
+            key = f"{key}.{_key(part)}" if key else _key(part)
             annotation = annotation_of(fields[part]) if part in fields else None
         else:
-            key = f"{key}.{part}" if key else part
+            key = f"{key}.{_key(part)}" if key else _key(part)
             annotation = item_of(annotation)
     return Place(key, annotation, siblings)
 
@@ -126,6 +129,11 @@ def _bare(annotation: Any) -> Any:
             annotation = next(member for member in members if member is not type(None))
             continue
         return annotation
+
+
+def _key(name: str) -> str:
+    """Write a key as TOML does: bare where it may be, else quoted."""
+    return name if _BARE.fullmatch(name) else json.dumps(name)
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:

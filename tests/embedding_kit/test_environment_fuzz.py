@@ -1,0 +1,59 @@
+"""Whatever an environment's file says, it is an environment or an error that helps."""
+
+import math
+from pathlib import Path
+
+import pytest
+import tomlkit
+from hypothesis import given
+from hypothesis import strategies as some
+from pydantic import BaseModel
+
+from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
+from embedding_kit.settings.words import item_of, tables
+
+
+def _keys(model: type[BaseModel]) -> set[str]:
+    found = set(model.model_fields)
+    for field in model.model_fields.values():
+        for group in tables(item_of(field.annotation) or field.annotation).values():
+            found |= _keys(group)
+    return found
+
+
+KEYS = some.sampled_from(sorted(_keys(Environment))) | some.text(max_size=5)
+PLAIN = (
+    some.booleans()
+    | some.integers(-(2**40), 2**40)
+    | some.floats(allow_nan=False, allow_infinity=False)
+    | some.sampled_from(
+        ["none", "snapstart", "provisioned", "canary", "linear", "weights", "alias", "30s", "1h"]
+    )
+    | some.text(max_size=8)
+)
+VALUES = some.recursive(
+    PLAIN,
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("fuzz") / "environments"
+
+
+@given(content=some.dictionaries(KEYS, VALUES, max_size=5))
+def test_no_content_is_a_traceback(folder, content):
+    """Every mistake is named with file, key and what is allowed; nothing else comes out."""
+    content.setdefault("model", {"name": "any/model"})
+    folder.mkdir(exist_ok=True)
+    (folder / "test.toml").write_text(tomlkit.dumps(content), encoding="utf-8")
+    try:
+        environment = load_environment("test", folder=folder)
+    except EnvironmentFileError as error:
+        lines = str(error).splitlines()
+        assert all(line.startswith("environments/test.toml") for line in lines)
+        assert all("allowed" in line or "is not TOML" in line for line in lines)
+    else:
+        assert math.isfinite(environment.function.timeout.total_seconds())
