@@ -99,8 +99,27 @@ def accept(
         The report, and the manifest's golden entries.
 
     Raises:
-        FidelityError: if it misses a threshold; the message names the worst layer.
+        FidelityError: if it cannot be run, or misses a threshold; then the message names the
+            worst layer.
     """
+    try:
+        return _measured(
+            model, folder, content, graph, golden=golden, thresholds=thresholds, progress=progress
+        )
+    except EmbedderError as error:
+        raise FidelityError(f"The compiled model cannot be run: {error}") from error
+
+
+def _measured(
+    model: ModelFolder,
+    folder: Path,
+    content: Mapping[str, Any],
+    graph: Graph,
+    *,
+    golden: tuple[Golden, ...],
+    thresholds: Thresholds,
+    progress: bool,
+) -> tuple[Fidelity, list[dict[str, Any]]]:
     # The manifest's file comes last of all, so that what a killed compile leaves cannot be loaded.
     artifact = Artifact(folder, parse_manifest(manifest_bytes(content), where=str(folder)))
     engine = Engine.load(artifact, truncate="right")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from embedder.artifact import Artifact, load_artifact
 from embedder.engine import Engine
@@ -138,6 +139,18 @@ def test_a_bad_layer_is_refused_and_named(
     message = str(refused.value)
     assert "the least cosine to full precision is " in message
     assert "The worst layer is layer 1, which takes the relative error" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
+
+
+def test_vectors_that_are_no_numbers_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    """Weights that are finite and overflow on the way give an error, and nothing is written."""
+    tensors = load_file(tiny_folder / "model.safetensors")
+    for name in ("attention.self.query", "attention.self.key"):
+        tensors[f"encoder.layer.0.{name}.weight"] *= 1e30
+    save_file(tensors, tiny_folder / "model.safetensors")
+    options = Options(precision=Precision.FP32, progress=False)
+    with pytest.raises(FidelityError, match="The compiled model cannot be run"):
+        compile_model(find_source(str(tiny_folder)), tmp_path / "out", options)
     assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
 
 
