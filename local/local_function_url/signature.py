@@ -79,7 +79,8 @@ class Verifier:
             )
         self._check_scope(claim)
         _check_age(claim, now or datetime.now(UTC))
-        if not hmac.compare_digest(self._signature(request, claim), claim.signature):
+        computed = self._signature(request, claim)
+        if not hmac.compare_digest(computed.encode(), claim.signature.encode()):
             raise invalid(_MISMATCH)
         return Caller(access_key=claim.access_key, session_token=claim.session_token)
 
@@ -106,7 +107,7 @@ class Verifier:
             raise invalid(_MISMATCH)
         covered = AWSRequest(
             method=request.method,
-            url=f"http://{request.headers.get('host', '')}{claim.target}",
+            url=f"http://localhost{claim.target}",  # the host is among the headers
             data=request.body,
             headers={"X-Amz-Content-SHA256": declared} if declared else {},
         )

@@ -7,6 +7,8 @@ import pytest
 from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from hypothesis import given
+from hypothesis import strategies as st
 
 from local_function_url.signature import SignatureError, SignedRequest, Verifier
 
@@ -246,3 +248,28 @@ def test_refuses_a_date_that_is_none():
     request = signed()
     headers = {**request.headers, "x-amz-date": request.headers["x-amz-date"][:8] + "T"}
     assert "ISO-8601 'basic format'" in str(refusal(changed(request, headers=headers)))
+
+
+PARTS = st.text(st.characters(codec="latin-1"), max_size=60)
+
+
+@given(
+    authorization=st.none()
+    | PARTS
+    | st.builds("AWS4-HMAC-SHA256 {}".format, PARTS)
+    | st.builds(
+        f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders={{}}, Signature={{}}".format, PARTS, PARTS
+    )
+    | st.builds(f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders=host;{{}}, Signature=é".format, PARTS),
+    date=st.none() | PARTS | st.just("20260101T000000Z"),
+    target=st.builds("/{}".format, PARTS) | st.builds("/?X-Amz-Signature={}".format, PARTS),
+    host=PARTS,
+)
+def test_nothing_unsigned_passes_and_nothing_breaks_the_check(authorization, date, target, host):
+    """Whatever is sent instead of a signature is refused as AWS refuses it."""
+    sent = {"authorization": authorization, "x-amz-date": date, "host": host}
+    headers = {name: value for name, value in sent.items() if value is not None}
+    request = SignedRequest(method="POST", target=target, headers=headers, body=b"x")
+    error = refusal(request, now=datetime(2026, 1, 1, tzinfo=UTC))
+    assert error.error_type.endswith("Exception")
+    assert list(error.body.values()) == [str(error)]
