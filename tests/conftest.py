@@ -2,6 +2,8 @@
 
 import fcntl
 import hashlib
+import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from model_compiler.source import find_source
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".cache" / "test-artifacts"
+AN_HOUR = 3600.0
 
 
 @pytest.fixture(scope="session")
@@ -40,12 +43,20 @@ def _compiled(precision: Precision) -> Artifact:
     with (KEPT / f"{precision}.lock").open("w") as lock:  # two runs at once must not both write
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
+            _clear_old(f"minilm-{precision}-*")
             compile_model(
                 find_source("all-MiniLM-L6-v2"),
                 folder,
                 Options(precision=precision, progress=False),
             )
     return load_artifact(folder)
+
+
+def _clear_old(pattern: str) -> None:
+    """Remove what older sources compiled, unless another run may still be using it."""
+    for folder in KEPT.glob(pattern):
+        if time.time() - folder.stat().st_mtime > AN_HOUR:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sources_hash() -> str:
