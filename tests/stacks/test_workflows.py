@@ -27,7 +27,18 @@ def _steps(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
 
 def test_the_tests_run_by_the_one_script(workflow):
     """What CI runs is what a developer runs."""
-    assert [step["run"] for step in _steps(workflow("test")) if "run" in step] == ["scripts/test"]
+    steps = workflow("test")["jobs"]["test"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == ["scripts/test"]
+
+
+def test_every_change_is_rehearsed_with_containers(workflow):
+    """Image and deploy are tried out in CI, where a missing container is a failure and no skip."""
+    steps = workflow("test")["jobs"]["rehearse"]["steps"]
+    scripts = [step["run"] for step in steps if step.get("run", "").startswith("scripts/")]
+    assert scripts == [
+        "scripts/verify-image --require-containers",
+        "scripts/rehearse dev --require-containers",
+    ]
 
 
 def test_production_comes_after_all_else(workflow):
