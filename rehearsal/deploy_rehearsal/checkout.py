@@ -16,6 +16,12 @@ __all__ = ["Checkout", "copy_checkout"]
 #: A model that no hub and nobody's terms are needed for.
 _MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _LINKED = ("node_modules",)
+#: The stamp as scripts/setup itself computes it.
+_STAMP = r"""
+set -euo pipefail
+eval "$(grep -E '^(python|stamp)=' scripts/setup)"
+printf '%s\n' "$stamp" > .venv/stamp
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +102,13 @@ def copy_checkout(source: Path, folder: Path, environment: str) -> Checkout:
             shutil.copy2(source / name, folder / name)
     for name in _LINKED:
         (folder / name).symlink_to(source / name)
-    # A folder of links: the scripts find what is installed, and write nothing into the user's own.
+    # A folder of links, and a stamp of the copy's own: the scripts find what is installed to be up to
+    # date, and so install nothing through the links into the user's own environment.
     (folder / ".venv").mkdir()
     for entry in (source / ".venv").iterdir():
-        if entry.name in {"stamp", "pyvenv.cfg"}:
+        if entry.name == "pyvenv.cfg":
             shutil.copy2(entry, folder / ".venv" / entry.name)
-        else:
+        elif entry.name != "stamp":
             (folder / ".venv" / entry.name).symlink_to(entry)
+    subprocess.run(["bash", "-c", _STAMP], cwd=folder, check=True)
     return Checkout(root=folder, environment=environment)
