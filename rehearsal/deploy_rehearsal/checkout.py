@@ -102,7 +102,7 @@ def copy_checkout(source: Path, folder: Path, environment: str) -> Checkout:
             shutil.copy2(source / name, folder / name)
     for name in _LINKED:
         (folder / name).symlink_to(source / name)
-    # A folder of links, and a stamp of the copy's own: the scripts find what is installed to be up to
+    # A folder of links, and a stamp of its own: the scripts find what is installed to be up to
     # date, and so install nothing through the links into the user's own environment.
     (folder / ".venv").mkdir()
     for entry in (source / ".venv").iterdir():
