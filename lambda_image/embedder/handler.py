@@ -9,6 +9,7 @@ import os
 import time
 from typing import Any
 
+from embedder import quick_start as _quick_start  # noqa: F401 - first, for its effect
 from embedder.errors import ClientError
 from embedder.function_url import request_from_event, response_to_event
 from embedder.service import Service, build_service
@@ -52,6 +53,7 @@ def _start(settings: Settings) -> Service:
 _service = _start(Settings.from_env(os.environ))
 # What is there now stays: the garbage collector need not look through it with every request.
 gc.freeze()
+gc.enable()
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:

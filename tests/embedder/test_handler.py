@@ -1,5 +1,6 @@
 """Lambda's entry, in process and as the runtime imports it."""
 
+import gc
 import json
 import os
 import subprocess
@@ -90,12 +91,19 @@ def test_a_cold_start_imports_nothing_that_it_does_not_need(environment: dict[st
     assert int(finished.stdout.split()[1]) < 25, finished.stdout
 
 
+def test_garbage_is_collected_once_the_start_is_over(environment: dict[str, str]) -> None:
+    """And not while it lasts."""
+    finished = run("import gc, embedder.handler\nprint(gc.isenabled())", environment)
+    assert finished.stdout.split() == ["True"], finished.stderr
+
+
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact, service: Service) -> Any:
     """`answer_event`, around a small service."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
     from embedder.handler import answer_event
 
+    gc.unfreeze()  # the handler froze what the tests have loaded, too
     return lambda event, context=None: answer_event(service, event, context)
 
 
