@@ -40,6 +40,8 @@ def image_code(model: Model, *, command: list[str] | None = None) -> lambda_.Doc
     arguments = {"MODEL": model.name, "PRECISION": model.precision}
     if model.accept_licence:
         arguments["ACCEPT_LICENCE"] = model.accept_licence
+    if model.dimensions:
+        arguments["DIMENSIONS"] = ",".join(map(str, model.dimensions))
     if model.index:
         arguments["TEXTS"] = model.index.name
     return lambda_.DockerImageCode.from_image_asset(

@@ -68,6 +68,14 @@ def test_a_model_of_your_own_is_a_build_context(docker_image, model_folder):
     assert source["dockerBuildArgs"]["MODEL"] == "mine/tuned"
 
 
+def test_the_sizes_of_a_model_of_your_own_reach_the_compiler(docker_image, model_folder):
+    """A fine-tune of a Matryoshka model keeps its sizes: the catalogue does not know them."""
+    _, source = docker_image(
+        Model(name="mine/tuned", folder=model_folder, dimensions=(768, 512, 256, 128))
+    )
+    assert source["dockerBuildArgs"]["DIMENSIONS"] == "768,512,256,128"
+
+
 def test_what_the_models_folder_holds_makes_the_image(docker_image, model_folder, tmp_path):
     """Other weights are another image; the same ones in another place are not."""
     before, _ = docker_image(Model(name="mine/tuned", folder=model_folder))

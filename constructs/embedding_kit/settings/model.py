@@ -33,6 +33,12 @@ class Model(Settings):
         default=None,
         description="The licence whose terms you accept, for a model whose maker asks for that.",
     )
+    dimensions: tuple[Annotated[int, Field(ge=1, le=16384)], ...] = Field(
+        default=(),
+        strict=False,
+        description="The sizes that callers may ask for, of a model that was trained to be cut to "
+        "them; what the catalogue says if unset, and the full size alone for a model of your own.",
+    )
     hub_token_variable: (
         Annotated[
             str, Field(pattern=r"^[A-Z][A-Z0-9_]*$"), allowed("a variable's name such as HF_TOKEN")
