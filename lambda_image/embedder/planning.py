@@ -59,8 +59,5 @@ def plan(lengths: Sequence[int], *, limit: int, budget: int = TOKEN_BUDGET) -> l
     for tokens, positions in sorted(groups.items(), reverse=True):
         count = -(-len(positions) // max(1, budget // tokens))
         bounds = [len(positions) * part // count for part in range(count + 1)]
-        runs += [
-            Run(positions[start:stop], tokens)
-            for start, stop in itertools.pairwise(bounds)
-        ]
+        runs += [Run(positions[start:stop], tokens) for start, stop in itertools.pairwise(bounds)]
     return runs
