@@ -18,6 +18,8 @@ _VALUE = 120  # room for the number behind a bar
 _LONGEST = 3.0  # a bar of more than so many times the article's is cut, and says so
 _COLOURS = {KIT: "#0b7a75", BASE: "#8a8f98"}
 _OTHER = "#c9cdd3"
+# Letters stay legible where they cross the line.
+_HALO = 'stroke="#ffffff" stroke-width="3" paint-order="stroke"'
 _FONT = 'font-family="system-ui, sans-serif" font-size="13"'
 
 
@@ -52,6 +54,11 @@ def _panel(results: Results, row: Row, top: float) -> Iterator[str]:
     scale = (_WIDTH - _LABEL - _VALUE - 24) / min(_LONGEST, max(1.0, *ratios.values()))
     yield _text(24, top + 22, f"{row.name} ({row.unit})", weight=600)
     y = top + _PANEL
+    line, bottom = _LABEL + scale, y + len(ratios) * (_BAR + _GAP)
+    yield (
+        f'<line x1="{line:.1f}" x2="{line:.1f}" y1="{y - 3:.0f}" y2="{bottom:.0f}" '
+        'stroke="#374151" stroke-width="1" stroke-dasharray="3 3"/>'
+    )
     for kind, ratio in ratios.items():
         cut = ratio > _LONGEST
         length = min(ratio, _LONGEST) * scale
@@ -64,17 +71,12 @@ def _panel(results: Results, row: Row, top: float) -> Iterator[str]:
             f'fill="{colour}"/>'
         )
         if cut:
-            yield _text(_LABEL + length - 18, middle, "»", colour="#ffffff", weight=600)
+            yield _text(_LABEL + length - 18, middle, "»", weight=600)
         value = row.values[kind]
         number = f"{value:.0f}" if value >= 100 else f"{value:.1f}"
         shown = number if kind == BASE else f"{number}  ×{ratio:.2f}"
         yield _text(_LABEL + length + 6, middle, shown, weight=weight)
         y += _BAR + _GAP
-    line = _LABEL + scale
-    yield (
-        f'<line x1="{line:.1f}" x2="{line:.1f}" y1="{top + _PANEL - 3:.0f}" y2="{y:.0f}" '
-        'stroke="#374151" stroke-width="1" stroke-dasharray="3 3"/>'
-    )
 
 
 def _text(
@@ -89,5 +91,5 @@ def _text(
 ) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" '
-        f'text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
+        f'text-anchor="{anchor}" fill="{colour}" {_HALO}>{escape(text)}</text>'
     )
