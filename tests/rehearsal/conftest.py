@@ -47,7 +47,9 @@ def stack(aws: Emulator) -> Iterator[Callable[[str, dict[str, Any]], None]]:
 
     def make(name: str, resources: dict[str, Any]) -> None:
         template = json.dumps({"Resources": resources})
-        cloudformation.create_stack(StackName=name, TemplateBody=template)
+        cloudformation.create_stack(
+            StackName=name, TemplateBody=template, Capabilities=["CAPABILITY_IAM"]
+        )
         made.append(name)
         cloudformation.get_waiter("stack_create_complete").wait(
             StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 20}

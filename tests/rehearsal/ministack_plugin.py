@@ -6,11 +6,13 @@ check can read what would have been asked of AWS, and the rehearsal's report say
 
 - ECR: `DescribeImages` of a missing tag is an error, as on AWS; MiniStack answers an empty list,
   and the CDK CLI would believe that the image is published and push nothing.
+- Policies: `DescribeRepositories` is about the repository it names, and the loopback counts as TLS.
 - Alarms on metric math, which MiniStack refuses, stand with all but the mathematics.
 - Resource types that MiniStack refuses: `RECORDED` ones are kept; composite alarms and budgets go
   to MiniStack's own services, which have them, only not for CloudFormation.
 - Application Auto Scaling: the calls that read and suspend what the stacks recorded.
-- Lambda: a function's provisioned concurrency is listed; MiniStack knows one at a time.
+- Lambda: a template's reserved concurrency is reserved, and a function's provisioned concurrency
+  is listed; MiniStack has the first as a call alone, and the second for one qualifier at a time.
 - Every function is invoked at `REHEARSAL_FUNCTION_PROXY`, MiniStack's own proxy mode: its
   `MINISTACK_LAMBDA_PROXY_URL` without a variable in a template.
 
@@ -101,6 +103,7 @@ def install() -> None:
     handlers = provisioners._RESOURCE_HANDLERS
     for kind in RECORDED:
         _add(handlers, kind, _recorder(kind), _forget)
+    _reserve_concurrency(handlers["AWS::Lambda::Function"])
     _keep_metric_math(handlers["AWS::CloudWatch::Alarm"])
     _add(handlers, "AWS::CloudWatch::CompositeAlarm", _composite_alarm, _remove_composite_alarm)
     _add(handlers, "AWS::Budgets::Budget", _budget, _remove_budget)
@@ -203,6 +206,25 @@ def _keep() -> None:
     """Writes the records where the rehearsal reads them."""
     if path := os.environ.get("REHEARSAL_RECORDS"):
         pathlib.Path(path).write_text(json.dumps(records, default=str))
+
+
+def _reserve_concurrency(handler: dict[str, Any]) -> None:
+    """Reserves what a template asks for; MiniStack has it as a call alone."""
+    create, update = handler["create"], handler["update"]
+
+    def reserve(made: Created, properties: Properties) -> Created:
+        reserved = properties.get("ReservedConcurrentExecutions")
+        kept = None if reserved is None else int(reserved)
+        lambda_svc._functions[made[0]]["concurrency"] = kept
+        return made
+
+    def created(logical: str, properties: Properties, stack: str) -> Created:
+        return reserve(create(logical, properties, stack), properties)
+
+    def updated(physical: str, old: Properties, new: Properties, *rest: str) -> Created:
+        return reserve(update(physical, old, new, *rest), new)
+
+    handler.update(create=created, update=updated)
 
 
 def _keep_metric_math(handler: dict[str, Any]) -> None:

@@ -153,6 +153,27 @@ def test_capacity_is_read_and_suspended_by_its_own_api(aws, stack):
         scaling.register_scalable_target(**where, SuspendedState=suspended)
 
 
+def test_a_templates_reserved_concurrency_is_reserved(aws, stack):
+    """So the setting is read back from Lambda, as on AWS."""
+    trust = {"Version": "2012-10-17", "Statement": []}
+    properties = {
+        "FunctionName": "reserved",
+        "PackageType": "Image",
+        "Code": {"ImageUri": f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com/images:1"},
+        "Role": {"Fn::GetAtt": ["Role", "Arn"]},
+        "ReservedConcurrentExecutions": 20,
+    }
+    stack(
+        "reserved",
+        {
+            "Role": {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": trust}},
+            "Function": {"Type": "AWS::Lambda::Function", "Properties": properties},
+        },
+    )
+    found = aws.client("lambda").get_function_concurrency(FunctionName="reserved")
+    assert found["ReservedConcurrentExecutions"] == 20
+
+
 def test_what_is_kept_ready_is_listed(aws):
     """All of a function's, as on AWS: none is an empty list, and no error."""
     client = aws.client("lambda")
