@@ -154,7 +154,7 @@ def _rate_note(models: Models, seconds: float, peak: float | None) -> str:
         return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s (no C compiler: no peak)"
     return (
         f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {rate / peak:.2f} of the "
-        f"core's peak of {peak / 1e9:.0f} G/s (to reach: 0.50)"
+        f"core's peak of {peak / 1e9:.0f} G/s (at full size, to reach: 0.50)"
     )
 
 
