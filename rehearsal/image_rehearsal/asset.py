@@ -48,11 +48,12 @@ class ImageAsset:
     @property
     def command(self) -> list[str]:
         """The client's arguments, in the CDK's words and order."""
-        words = ["build", "--tag", self.tag]
-        for name, value in self.secrets.items():
-            words += ["--secret", f"id={name},{value}"]
+        words = ["build"]
         for name, value in self.arguments.items():
             words += ["--build-arg", f"{name}={value}"]
+        for name, value in self.secrets.items():
+            words += ["--secret", f"id={name},{value}"]
+        words += ["--tag", self.tag]
         words += ["--file", self.file] if self.file != "Dockerfile" else []
         words += ["--platform", self.platform] if self.platform else []
         return [*words, "."]

@@ -45,8 +45,8 @@ def assembly(folder: Path, source: dict[str, object]) -> Path:
 def test_it_is_built_by_the_clis_words(asset):
     """In their order: the rehearsal of the deploy compares these with what the CLI asked."""
     assert " ".join(asset.command) == (
-        "build --tag cdkasset-abc --secret id=hub_token,env=HF_TOKEN --build-arg MODEL=minilm "
-        "--build-arg PRECISION=int8 --platform linux/arm64 ."
+        "build --build-arg MODEL=minilm --build-arg PRECISION=int8 "
+        "--secret id=hub_token,env=HF_TOKEN --tag cdkasset-abc --platform linux/arm64 ."
     )
 
 
