@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class ImageAsset:
         arguments: The build arguments.
         platform: The platform asked for, such as `linux/arm64`; None where none was asked for.
         secrets: The build secrets by id, as the assembly writes them.
+        contexts: Further folders by name: the index's texts, a model's own folder.
     """
 
     hash: str
@@ -39,6 +40,7 @@ class ImageAsset:
     arguments: dict[str, str]
     platform: str | None
     secrets: dict[str, str]
+    contexts: dict[str, str] = field(default_factory=dict)
 
     @property
     def tag(self) -> str:
@@ -51,6 +53,8 @@ class ImageAsset:
         words = ["build"]
         for name, value in self.arguments.items():
             words += ["--build-arg", f"{name}={value}"]
+        for name, value in self.contexts.items():
+            words += ["--build-context", f"{name}={value}"]
         for name, value in self.secrets.items():
             words += ["--secret", f"id={name},{value}"]
         words += ["--tag", self.tag]
@@ -88,6 +92,7 @@ def image_assets(assembly: Path) -> list[ImageAsset]:
 def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
     known = {
         "directory", "dockerFile", "dockerBuildArgs", "platform", "dockerBuildSecrets",
+        "dockerBuildContexts",
         "cacheDisabled", "executable",
     }  # fmt: skip
     if unknown := sorted(set(source) - known):
@@ -101,6 +106,7 @@ def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
         arguments=source.get("dockerBuildArgs", {}),
         platform=source.get("platform"),
         secrets=source.get("dockerBuildSecrets", {}),
+        contexts=source.get("dockerBuildContexts", {}),
     )
 
 

@@ -32,6 +32,7 @@ def asset(tmp_path: Path) -> ImageAsset:
         arguments={"MODEL": "minilm", "PRECISION": "int8"},
         platform="linux/arm64",
         secrets={"hub_token": "env=HF_TOKEN"},
+        contexts={"texts": "/texts"},
     )
 
 
@@ -45,7 +46,7 @@ def assembly(folder: Path, source: dict[str, object]) -> Path:
 def test_it_is_built_by_the_clis_words(asset):
     """In their order: the rehearsal of the deploy compares these with what the CLI asked."""
     assert " ".join(asset.command) == (
-        "build --build-arg MODEL=minilm --build-arg PRECISION=int8 "
+        "build --build-arg MODEL=minilm --build-arg PRECISION=int8 --build-context texts=/texts "
         "--secret id=hub_token,env=HF_TOKEN --tag cdkasset-abc --platform linux/arm64 ."
     )
 
