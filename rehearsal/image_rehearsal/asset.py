@@ -91,10 +91,13 @@ def image_assets(assembly: Path) -> list[ImageAsset]:
 
 def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
     known = {
-        "directory", "dockerFile", "dockerBuildArgs", "platform", "dockerBuildSecrets",
+        "directory",
+        "dockerBuildArgs",
         "dockerBuildContexts",
-        "cacheDisabled", "executable",
-    }  # fmt: skip
+        "dockerBuildSecrets",
+        "dockerFile",
+        "platform",
+    }
     if unknown := sorted(set(source) - known):
         raise ValueError(
             f"image asset {name} asks for {unknown}, which the rehearsal does not build"
