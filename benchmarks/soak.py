@@ -5,11 +5,6 @@ Emulator with awslambdaric, as in a Lambda container, and sends it requests of a
 and long, single and in batches, repeated and new, good and bad. It fails if any answer has not the
 status that its request must have, or if the memory of the function's process is not flat: in the
 last tenth of the run it may be 2% over the second tenth. (The first tenth fills what is kept.)
-
-The runtime itself grows with every request, whatever the handler does: awslambdaric sets the
-environment variable `_X_AMZN_TRACE_ID` to each request's trace id, and glibc's `setenv` never frees
-a value. So a handler that does nothing is measured first, in the same runtime, and what it grows by
-is told and taken off.
 """
 
 import argparse
@@ -29,8 +24,6 @@ from local_function_url.runtime import EmulatedRuntime, Function, emulator
 SOURCE_ROOT = Path(__file__).parents[1] / "lambda_image"
 #: So many requests at the beginning fill what the tokenizer remembers.
 FILLING = 100
-#: So many requests measure the runtime alone, and as many go before.
-NOTHINGS = 10_000
 #: Memory is read this often.
 EVERY = 100
 ALLOWED_GROWTH = 0.02
@@ -82,44 +75,12 @@ def main() -> None:
         source_root=SOURCE_ROOT,
         environment={"EMBEDDING_ARTIFACT": str(arguments.artifact.resolve())},
     )
-    leak = growth_of_nothing(binary)
     runtime = EmulatedRuntime(function, binary=binary)
     try:
         statuses, wrong, memory, seconds = soak(runtime, arguments.requests, arguments.seed)
     finally:
         runtime.close()
-    report(
-        arguments.requests,
-        statuses=statuses,
-        wrong=wrong,
-        memory=memory,
-        seconds=seconds,
-        leak=leak,
-    )
-
-
-def nothing(_event: object, _context: object) -> dict[str, Any]:
-    """Answer without doing anything: a handler to measure the runtime by."""
-    return {"statusCode": 200, "body": "{}"}
-
-
-def growth_of_nothing(binary: Path) -> float:
-    """Return by how many kB the runtime's process grows with a request that does nothing."""
-    root = SOURCE_ROOT.parent
-    runtime = EmulatedRuntime(
-        Function(handler="benchmarks.soak.nothing", source_root=root), binary=binary
-    )
-    given = event("GET", "/", None)
-    try:
-        for _ in tqdm(range(NOTHINGS), unit=" requests", desc="the runtime alone", mininterval=1):
-            runtime.invoke(given)
-        pid = runtime_process()
-        before = resident(pid)
-        for _ in tqdm(range(NOTHINGS), unit=" requests", desc="the runtime alone", mininterval=1):
-            runtime.invoke(given)
-        return (resident(pid) - before) / NOTHINGS
-    finally:
-        runtime.close()
+    report(arguments.requests, statuses, wrong, memory, seconds)
 
 
 def soak(
@@ -145,17 +106,9 @@ def soak(
 
 
 def report(
-    count: int,
-    *,
-    statuses: Counter[int],
-    wrong: list[str],
-    memory: list[int],
-    seconds: float,
-    leak: float,
+    count: int, statuses: Counter[int], wrong: list[str], memory: list[int], seconds: float
 ) -> None:
     """Print what was seen; exit with an error if it was not as it must be."""
-    print(f"the runtime alone grows by {leak * 1024:.0f} bytes a request, taken off below")
-    memory = [int(size - leak * EVERY * number) for number, size in enumerate(memory)]
     tenth = len(memory) // 10
     tenths = [sum(memory[part * tenth : (part + 1) * tenth]) / tenth / 1024 for part in range(10)]
     growth = tenths[9] / tenths[1] - 1
