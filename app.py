@@ -20,12 +20,14 @@ from embedding_kit.environment import EnvironmentFileError, load_environment  # 
 from stacks.environment_stacks import EnvironmentStacks  # noqa: E402
 
 _ROOT = Path(__file__).parent
+#: What the CLI adds to the context by itself, and warns of where it finds it in cdk.json.
+_CLI_CONTEXT = {"aws:cdk:enable-asset-metadata": True, "aws:cdk:enable-path-metadata": True}
 
 
 def main() -> int:
     """Synthesize the environment that the context names; `dev` where it names none."""
     # The CLI hands over cdk.json's context itself; read here, `python app.py` gives the same bytes.
-    context = json.loads((_ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    context = json.loads((_ROOT / "cdk.json").read_text(encoding="utf-8"))["context"] | _CLI_CONTEXT
     app = App(context=context, analytics_reporting=False)
     name = str(app.node.try_get_context("environment") or "dev")
     try:
