@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from model_compiler.source import find_source
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".cache" / "test-artifacts"
 AN_HOUR = 3600.0
+
+# A shell starts what is in the background with SIGINT ignored, and children inherit that: the
+# programs that tests interrupt would never end.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
