@@ -57,7 +57,7 @@ def prepare(cache: Path, *, model: Path | None, quick: bool, peers_python: str |
     else:
         name, source = model.resolve().name, model.resolve()
     exporter = "torch" if peers_python and _has_torch(peers_python) else "plain"
-    # Made anew each time, which takes seconds: it is what is measured, and it changes with the code.
+    # Made anew each time, which takes seconds: it is what is measured, and changes with the code.
     shutil.rmtree(cache / f"{name}-artifact", ignore_errors=True)
     artifact = _made(cache / f"{name}-artifact", lambda folder: _compile(source, folder))
     export = _made(
