@@ -6,13 +6,13 @@ missing or of another size. Hashing the files would cost hundreds of millisecond
 cold start: that is the compiler's `verify` command.
 """
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import orjson
 
+from embedder.digest import digest
 from embedder.errors import ArtifactError
 from embedder.json_fields import JsonFields
 
@@ -26,6 +26,7 @@ __all__ = [
     "ModelEntry",
     "TokenizerEntry",
     "load_artifact",
+    "manifest_checksum",
 ]
 
 FORMAT_VERSION = 1
@@ -168,7 +169,7 @@ def parse_manifest(raw: bytes, *, where: str) -> Manifest:
             "Compile the model again with the compiler of this version."
         )
     checksum = fields.string("checksum")
-    found = _checksum(document)
+    found = manifest_checksum({key: document[key] for key in document if key != "checksum"})
     if found != checksum:
         raise ArtifactError(
             f"{where} was changed after it was written: its checksum is {checksum}, its "
@@ -289,7 +290,9 @@ def _check_size(path: Path, expected: int) -> None:
         )
 
 
-def _checksum(document: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the canonical JSON (UTF-8, sorted keys, no spaces) of the rest."""
-    rest = {key: value for key, value in document.items() if key != "checksum"}
-    return hashlib.sha256(orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)).hexdigest()
+def manifest_checksum(content: Mapping[str, Any]) -> str:
+    """Return the BLAKE2b-256 of a manifest without its checksum, in hexadecimal.
+
+    It is that of the canonical JSON: UTF-8, keys sorted, no spaces, numbers as orjson writes them.
+    """
+    return digest(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), 32).hex()

@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from embedder.artifact import manifest_checksum
 from model_compiler.errors import OutputError
 
 __all__ = [
@@ -73,15 +74,10 @@ def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def manifest_bytes(content: Mapping[str, Any]) -> bytes:
-    """Return a manifest with its checksum, as the bytes of `manifest.json`.
-
-    The checksum is the SHA-256 of the content as canonical JSON: UTF-8, keys sorted, no spaces,
-    numbers as orjson writes them.
-    """
-    canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-    checksum = hashlib.sha256(canonical).hexdigest()
+    """Return a manifest with its checksum, as the bytes of `manifest.json`."""
     return orjson.dumps(
-        {**content, "checksum": checksum}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        {**content, "checksum": manifest_checksum(content)},
+        option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
     )
 
 

@@ -53,7 +53,8 @@ def manifest() -> dict[str, Any]:
 def sealed(content: dict[str, Any]) -> bytes:
     """Return the manifest's bytes with the checksum that its content has."""
     canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-    return json.dumps({**content, "checksum": hashlib.sha256(canonical).hexdigest()}).encode()
+    checksum = hashlib.blake2b(canonical, digest_size=32).hexdigest()
+    return json.dumps({**content, "checksum": checksum}).encode()
 
 
 def write(folder: Path, content: bytes) -> Path:
