@@ -1,14 +1,17 @@
 """Keeps the vectors of inputs that may come again: a bounded, least-recently-used cache."""
 
-from collections import OrderedDict
-from hashlib import blake2b
+from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from embedder.digest import digest
+
+if TYPE_CHECKING:  # see quick_start
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["VectorCache"]
-
-Vector = npt.NDArray[np.float32]
 
 
 class VectorCache:
@@ -23,12 +26,12 @@ class VectorCache:
 
     def __init__(self, entries: int) -> None:
         self._entries = entries
-        self._vectors: OrderedDict[bytes, Vector] = OrderedDict()
+        self._vectors: OrderedDict[bytes, npt.NDArray[np.float32]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._vectors)
 
-    def get(self, ids: bytes) -> Vector | None:
+    def get(self, ids: bytes) -> npt.NDArray[np.float32] | None:
         """Return a vector and make it the most recently used one."""
         if not self._vectors:
             return None
@@ -38,7 +41,7 @@ class VectorCache:
             self._vectors.move_to_end(key)
         return vector
 
-    def put(self, ids: bytes, vector: Vector) -> None:
+    def put(self, ids: bytes, vector: npt.NDArray[np.float32]) -> None:
         """Keep a vector; the least recently used one goes if there is no room."""
         if not self._entries:
             return
@@ -56,4 +59,4 @@ class VectorCache:
 
 def _digest(ids: bytes) -> bytes:
     # The ids of a long text take more room than its vector.
-    return blake2b(ids, digest_size=16).digest()
+    return digest(ids, 16)

@@ -1,12 +1,13 @@
 """Texts to vectors: tokenize → plan → run → truncate, with every input embedded once."""
 
+from __future__ import annotations
+
 import time
 from array import array
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from embedder.artifact import Artifact, Manifest
 from embedder.cache import VectorCache
@@ -19,6 +20,9 @@ from embedder.planning import plan
 from embedder.requests import Embeddings, EmbedRequest, Inputs, Limits, Timings
 from embedder.session import Session
 from embedder.tokenizers import Tokenizer, load
+
+if TYPE_CHECKING:  # see quick_start
+    import numpy.typing as npt
 
 __all__ = ["Engine", "Runs", "truncate_vectors"]
 
@@ -83,7 +87,7 @@ class Engine:
         truncate: str = "refuse",
         max_characters: int | None = None,
         cache_entries: int = 0,
-    ) -> "Engine":
+    ) -> Engine:
         """Load an artifact's tokenizer and session; `threads` is for one run of the session.
 
         Raises:

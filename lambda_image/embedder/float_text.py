@@ -10,8 +10,14 @@ The shortest form of a number would take 12.4 bytes on average (768 dimensions):
 for time. Whoever counts bytes asks for base64, which takes 5.4.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:  # see quick_start
+    import numpy.typing as npt
 
 __all__ = ["NUMBER_BYTES", "write_rows"]
 

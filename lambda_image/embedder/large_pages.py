@@ -4,7 +4,7 @@ ONNX Runtime copies every weight into the layout of this CPU's kernels when a se
 pages of 4 kB that copy is a page fault each, and under a hypervisor the faults cost more than the
 copying: 66 of 133 ms for 100 MB. In pages of 2 MB they cost next to nothing. The C library hands
 memory out; here it is told to take it from its heap, and the kernel to back that heap with large
-pages. Where either does not know how, nothing happens and the session starts as it always did.
+pages. Where either does not know how, nothing happens and the process starts as it always did.
 """
 
 import ctypes
@@ -24,8 +24,14 @@ _LARGEST = (1 << 31) - _PAGE
 _MADV_HUGEPAGE = 14
 
 
+class _MallInfo(ctypes.Structure):
+    """glibc's `struct mallinfo2`; `keepcost` is what is left of the heap at its end."""
+
+    _fields_ = (("others", ctypes.c_size_t * 9), ("keepcost", ctypes.c_size_t))
+
+
 def back_heap_with_large_pages(size: int) -> bool:
-    """Grow the heap by `size` bytes of address space that the kernel backs with large pages.
+    """Have `size` bytes of free address space in the heap, backed with large pages.
 
     No memory is taken before it is written to.
 
@@ -38,13 +44,14 @@ def back_heap_with_large_pages(size: int) -> bool:
     try:
         library = ctypes.CDLL(None)
         malloc, free, sbrk = library.malloc, library.free, library.sbrk
-        mallopt, madvise = library.mallopt, library.madvise
-    except (AttributeError, OSError):  # another C library
+        mallopt, mallinfo, madvise = library.mallopt, library.mallinfo2, library.madvise
+    except (AttributeError, OSError):  # another C library, or one before glibc 2.33
         return False
     malloc.restype = sbrk.restype = ctypes.c_void_p
     malloc.argtypes, free.argtypes = [ctypes.c_size_t], [ctypes.c_void_p]
     sbrk.argtypes = [ctypes.c_ssize_t]
     madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    mallinfo.restype = _MallInfo
     size = min(size, _LARGEST)
     for name, value in (
         (_M_MMAP_THRESHOLD, _FROM_HEAP),
@@ -53,7 +60,8 @@ def back_heap_with_large_pages(size: int) -> bool:
     ):
         if not mallopt(name, value):
             return False
-    start = malloc(_PAGE)  # the heap grows by this and the padding
+    # More than is left of the heap: it must grow, by this and the padding.
+    start = malloc(mallinfo().keepcost + _PAGE)
     if start is None:
         return False
     free(start)

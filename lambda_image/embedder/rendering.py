@@ -14,17 +14,21 @@ The formats are those of Voyage and Cohere:
 - base64: the bytes of the numbers, little-endian, as OpenAI sends its float32.
 """
 
+from __future__ import annotations
+
 from binascii import b2a_base64
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from embedder.errors import BatchTooLargeError
 from embedder.float_text import write_rows
 from embedder.http import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
+
+if TYPE_CHECKING:  # see quick_start
+    import numpy.typing as npt
 
 __all__ = [
     "DTYPES",

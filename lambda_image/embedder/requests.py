@@ -1,14 +1,18 @@
 """What the dialects hand to the engine and get back, and the limits that they share."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from embedder.errors import EmptyInputError, InvalidFieldError
 from embedder.json_body import found
 from embedder.json_types import JsonType
+
+if TYPE_CHECKING:  # see quick_start
+    import numpy.typing as npt
 
 __all__ = ["EmbedRequest", "Embeddings", "Inputs", "InputsType", "Limits", "TextType", "Timings"]
 

@@ -4,16 +4,20 @@ A matrix product over 100,000 vectors of 384 floats takes about 10 ms, so nothin
 at the sizes that fit into an image; beyond that, S3 Vectors is the place.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from embedder.errors import IndexFolderError
 from embedder.json_fields import JsonFields
+
+if TYPE_CHECKING:  # see quick_start
+    import numpy.typing as npt
 
 __all__ = ["FORMAT_VERSION", "Match", "SearchIndex", "load_index"]
 

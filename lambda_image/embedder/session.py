@@ -1,15 +1,20 @@
 """The artifact's graph, loaded into ONNX Runtime and run: token ids in, embeddings out."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import onnxruntime
 
 from embedder.artifact import Artifact
 from embedder.errors import ArtifactError
 from embedder.large_pages import back_heap_with_large_pages
+
+if TYPE_CHECKING:  # see quick_start
+    import numpy.typing as npt
 
 __all__ = ["Session"]
 
@@ -17,6 +22,8 @@ _OPTIMIZATION = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
 }
+#: What a session allocates beside the weights: its nodes, the graph file, what stands in it.
+_GRAPH_BYTES = 16 << 20
 
 
 class Session:
@@ -95,4 +102,4 @@ def _prepare(graph_path: Path) -> None:
             os.posix_fadvise(file, 0, size, os.POSIX_FADV_WILLNEED)
     finally:
         os.close(file)
-    back_heap_with_large_pages(size)
+    back_heap_with_large_pages(size + _GRAPH_BYTES)

@@ -30,3 +30,20 @@ def test_asking_takes_no_memory(size: int) -> None:
     taken, anonymous = answer.split()
     assert taken in {"True", "False"}
     assert int(anonymous) < 48 << 10
+
+
+@linux
+def test_each_call_makes_room_for_what_it_asks_for() -> None:
+    """Also where an earlier call has left some: imports first, then the weights."""
+    program = """
+import ctypes
+from embedder.large_pages import _MallInfo, back_heap_with_large_pages
+mallinfo = ctypes.CDLL(None).mallinfo2
+mallinfo.restype = _MallInfo
+for size in (16 << 20, 100 << 20):
+    taken = back_heap_with_large_pages(size)
+    print(taken, size <= mallinfo().keepcost < size + (4 << 20))
+"""
+    command = [sys.executable, "-c", program]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert answer in {"True True\n" * 2, "False True\n" * 2}  # False: a kernel without large pages
