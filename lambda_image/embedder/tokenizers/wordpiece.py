@@ -21,13 +21,13 @@ from zlib import crc32
 from embedder.tokenizers import Span
 from embedder.tokenizers.added_tokens import AddedTokens
 from embedder.tokenizers.characters import REORDERED, Aligned, character_table
-from embedder.tokenizers.memo import WordMemo
+from embedder.tokenizers.memo import Memo, WordMemo
 from embedder.tokenizers.table_file import TableFile
 from embedder.tokenizers.vocabulary import TokenIds, TokenTexts, read_parameters
 
 __all__ = ["WordPiece"]
 
-#: Entries; about 4 MB when full.
+#: Entries; 3 to 4 MB when full, and 10 with nothing but the longest words.
 _REMEMBERED = 1 << 14
 
 
@@ -56,6 +56,9 @@ class WordPiece:
         self._characters = character_table(file)
         self._chunks = WordMemo(self._encode_chunk, limit=_REMEMBERED)
         self._words = WordMemo(self._encode_word, limit=_REMEMBERED)
+        # One object for each id. Names, numbers and other scripts are words of many tokens, and an
+        # id takes 32 bytes beside its place in the tuple: most of what would be remembered.
+        self._shared: Memo[int, int] = Memo(int, limit=_REMEMBERED)
 
     def encode(self, text: str) -> list[int]:
         """Return the text's own ids: no special tokens around them, no truncation."""
@@ -153,7 +156,7 @@ class WordPiece:
             token_id, start = self._longest(head, characters, start)
             if token_id < 0:
                 return self._unknown
-            ids.append(token_id)
+            ids.append(self._shared[token_id])
             head = self._continuation
         return tuple(ids)
 

@@ -54,6 +54,14 @@ def test_every_character_is_the_librarys(minilm: Both) -> None:
     assert [minilm.fast.encode(text) for text in texts] == [encoding.ids for encoding in expected]
 
 
+def test_equal_ids_of_two_words_take_room_once(minilm: Both) -> None:
+    """Words of many tokens are remembered without an object for each id of each of them."""
+    first, second = map(minilm.fast.encode, ("2f9c61e0a7", "2f9c61e0b3"))
+    pairs = [(one, other) for one, other in zip(first, second, strict=False) if one == other]
+    assert len(pairs) > 2
+    assert all(one is other for one, other in pairs)
+
+
 def test_marks_that_stay_are_sorted_as_unicode_says(minilm: Both) -> None:
     """Spacing marks and stripped ones, in all orders, become what the library's sorting makes."""
     marks = "\u0301\u0316\u302e\u302f\u1b44\u093c\u0345\u0334\u0903\U0001d165\U0001d16d"
