@@ -1,0 +1,29 @@
+"""What the soak sends: the same requests for the same seed, and a memory of words that is full."""
+
+from itertools import islice
+
+from benchmarks.soak import FILLING, FILLING_WORDS, cases
+from embedder.artifact import Artifact
+from embedder.tokenizers import load
+from embedder.tokenizers.memo import WordMemo
+
+REMEMBERED = 16_384
+
+
+def test_the_beginning_fills_both_memories_of_words_at_once(minilm_artifact: Artifact) -> None:
+    """Neither grows later to where it has not been beside the other."""
+    tokenizer = load(minilm_artifact.manifest.tokenizer, minilm_artifact.folder)
+    memos = [memo for memo in vars(tokenizer).values() if isinstance(memo, WordMemo)]
+    assert len(memos) == 2
+    fullest = 0
+    for _, path, body, _ in islice(cases(1000, seed=1), 2 * FILLING):
+        take_apart = tokenizer.spans if path == "/tokenize" else tokenizer.encode
+        assert len(take_apart(body["inputs"])) > minilm_artifact.manifest.max_tokens
+        fullest = max(fullest, min(map(len, memos)))
+    assert REMEMBERED - FILLING_WORDS < fullest <= REMEMBERED
+
+
+def test_a_seed_makes_its_requests_again() -> None:
+    """A failure can be looked for with the same requests."""
+    assert list(cases(1000, seed=3)) == list(cases(1000, seed=3))
+    assert len(list(cases(1000, seed=3))) == 1000
