@@ -8,7 +8,16 @@ card says and its files do not.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["CATALOGUE", "CatalogueEntry", "Golden", "Licence", "Repository", "Wheel", "find"]
+__all__ = [
+    "CATALOGUE",
+    "CatalogueEntry",
+    "Golden",
+    "Licence",
+    "Repository",
+    "Wheel",
+    "find",
+    "recognize",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,11 @@ class CatalogueEntry:
     #: The prompt that applies where the caller gives none, where the model's files name none.
     default_prompt: str | None = None
     golden: tuple[Golden, ...] = ()
+    #: How the name of its vector space tells its weights, where that is known.
+    source: str | None = None
+    #: Its own files' prompts where it, and what was tuned from it, is known by them and the family.
+    own_prompts: Mapping[str, str] = field(default_factory=dict)
+    family: str | None = None
 
     @property
     def short_name(self) -> str:
@@ -103,6 +117,7 @@ CATALOGUE = (
             "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
             "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
         },
+        source="1116469e73c1",
     ),
     CatalogueEntry(
         name="google/embeddinggemma-300m",
@@ -137,6 +152,11 @@ CATALOGUE = (
                 tolerance=1e-3,
             ),
         ),
+        family="gemma3_text",
+        own_prompts={
+            "query": "task: search result | query: ",
+            "document": "title: none | text: ",
+        },
     ),
     CatalogueEntry(
         name="onnx-community/embeddinggemma-300m-ONNX",
@@ -232,5 +252,21 @@ def find(name: str) -> CatalogueEntry | None:
     wanted = name.lower()
     for entry in CATALOGUE:
         if wanted in {entry.name.lower(), entry.short_name.lower()}:
+            return entry
+    return None
+
+
+def recognize(*, family: str, source: str, prompts: Mapping[str, str]) -> CatalogueEntry | None:
+    """Return the entry of a model that is known by its content alone; or none.
+
+    Args:
+        family: its architecture.
+        source: how the name of its vector space tells its weights.
+        prompts: those of its own files.
+    """
+    for entry in CATALOGUE:
+        if source == entry.source:
+            return entry
+        if family == entry.family and entry.own_prompts.items() <= prompts.items():
             return entry
     return None

@@ -13,30 +13,32 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-__all__ = ["graph_digest", "vector_space"]
+__all__ = ["graph_digest", "source_name", "vector_space"]
 
 #: How many hexadecimal digits of each hash stand in the name: 48 bits.
 DIGITS = 12
 
 
 def vector_space(
-    *, label: str, source: bytes, precision: str, graph: bytes, settings: Mapping[str, Any]
+    *, label: str, source: str, precision: str, graph: bytes, settings: Mapping[str, Any]
 ) -> str:
     """Return the name of the space of full-size vectors.
 
     Args:
         label: the model's short name, for people; it must follow from the content too.
-        source: a hash of the model's own weights.
+        source: what `source_name` makes of the model's own weights.
         precision: `fp32` or `int8`.
         graph: a hash of the compiled graph and its weights.
         settings: what else decides on vectors: tokenizer, prompts, limits. Values of JSON.
     """
     fingerprint = hashlib.sha256(graph)
     fingerprint.update(json.dumps(settings, ensure_ascii=False, sort_keys=True).encode())
-    return (
-        f"{label}@{hashlib.sha256(source).hexdigest()[:DIGITS]}/{precision}/"
-        f"{fingerprint.hexdigest()[:DIGITS]}"
-    )
+    return f"{label}@{source}/{precision}/{fingerprint.hexdigest()[:DIGITS]}"
+
+
+def source_name(digest: bytes) -> str:
+    """Return how a name tells a model's own weights, of which `digest` is a hash."""
+    return hashlib.sha256(digest).hexdigest()[:DIGITS]
 
 
 def graph_digest(model: ModelProto, *, weights: Mapping[str, bytes]) -> bytes:

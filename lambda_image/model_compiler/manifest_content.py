@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from model_compiler import identity
 from model_compiler.artifact_writer import FORMAT_VERSION, describe_files
-from model_compiler.catalogue import CatalogueEntry
+from model_compiler.catalogue import CatalogueEntry, recognize
 from model_compiler.errors import SourceError
 from model_compiler.graph_file import GRAPH_FILE, Graph
 from model_compiler.model_folder import Prompts
@@ -97,7 +97,7 @@ def manifest_content(
             "architecture": model.family,
             "licence": source.licence,
         },
-        "vector_space": _vector_space(model, source.entry, settings, written),
+        "vector_space": _vector_space(model, settings, written),
         "precision": written.precision,
         **settings,
         "tokenizer": {"kind": tables.kind, "file": tables.file, "reason": tables.reason},
@@ -113,18 +113,15 @@ def manifest_content(
     }
 
 
-def _vector_space(
-    model: Described,
-    entry: CatalogueEntry | None,
-    settings: Mapping[str, Any],
-    written: Written,
-) -> str:
+def _vector_space(model: Described, settings: Mapping[str, Any], written: Written) -> str:
     # Which sizes may be asked for changes no vector; the size itself is named in every answer.
     decisive = {key: value for key, value in settings.items() if key != "dimensions"}
+    source = identity.source_name(written.graph.source_digest)
+    # By neither the folder nor what was asked for: the same model from elsewhere is the same space.
+    known = recognize(family=model.family, source=source, prompts=model.prompts.texts)
     return identity.vector_space(
-        # Not the folder's name: the same model in another folder is the same space.
-        label=entry.short_name if entry else model.family,
-        source=written.graph.source_digest,
+        label=known.short_name if known else model.family,
+        source=source,
         precision=written.precision,
         graph=written.graph.digest,
         settings={**decisive, "tokenizer": model.tokenizer.data.decode("utf-8", "surrogatepass")},

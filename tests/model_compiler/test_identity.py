@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file, save_file
 
 from embedder.artifact import Artifact
+from model_compiler import catalogue
 from model_compiler import graph as graph_module
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph import GraphBuilder
@@ -21,6 +23,7 @@ from model_compiler.manifest_content import Choices
 from model_compiler.quantization import Precision
 from model_compiler.source import find_source
 from tests.model_compiler.conftest import Edit, merged
+from tests.model_compiler.goldens.gemma3_model import write_gemma3
 from tests.model_compiler.goldens.tiny_models import write_model
 
 Compile = Callable[..., Artifact]
@@ -140,12 +143,37 @@ def test_precision_and_default_prompt_matter(tmp_path: Path, compile_tiny: Compi
 def test_a_known_model_is_known_in_any_folder(
     minilm_folder: Path, minilm_artifact: Artifact, tmp_path: Path
 ) -> None:
-    """MiniLM copied elsewhere is compiled to the space that the catalogue's name gives."""
-    shutil.copytree(minilm_folder, tmp_path / "mine")
+    """MiniLM stored otherwise and elsewhere is compiled to the space of the catalogue's MiniLM."""
+    folder = tmp_path / "mine"
+    shutil.copytree(minilm_folder, folder)
+    change_weights(folder, lambda tensors: dict(reversed(tensors.items())))
+    (folder / "config.json").write_bytes((folder / "config.json").read_bytes() + b"\n")
     options = Options(thresholds=None, progress=False)
-    manifest = compile_model(find_source(str(tmp_path / "mine")), tmp_path / "out", options)
+    manifest = compile_model(find_source(str(folder)), tmp_path / "out", options)
+    assert manifest["model"]["name"] == "mine"
     assert manifest["vector_space"] == minilm_artifact.manifest.vector_space
     assert manifest["vector_space"].startswith("all-MiniLM-L6-v2@")
+
+
+def test_embedding_gemma_is_known_by_its_prompts(tmp_path: Path, edit_json: Edit) -> None:
+    """Fetched by its name or from a folder: one space, told from others' by its weights."""
+    entry = catalogue.find("embeddinggemma-300m")
+    assert entry
+    folder = write_gemma3(tmp_path / "mine")
+    options = Options(thresholds=None, progress=False)
+
+    def compiled(place: str) -> str:
+        source = find_source(str(folder))
+        if place == "hub":
+            # Without the published model's sizes, which this small one does not have.
+            known = replace(entry, dimensions=())
+            source = replace(source, name=entry.name, revision="0" * 40, entry=known)
+        return str(compile_model(source, tmp_path / place, options)["vector_space"])
+
+    assert compiled("hub") == compiled("folder")
+    assert compiled("again").startswith("embeddinggemma-300m@")
+    edit_json(folder / "config_sentence_transformers.json", lambda value: merged(value, prompts={}))
+    assert compiled("without its prompts").startswith("gemma3_text@")
 
 
 def graph(*, prefix: str = "", value: float = 2.0, operator: str = "Mul") -> bytes:
