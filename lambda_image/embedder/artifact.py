@@ -6,8 +6,8 @@ missing or of another size. Hashing the files would cost hundreds of millisecond
 cold start: that is the compiler's `verify` command.
 """
 
+import os
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import orjson
@@ -120,33 +120,34 @@ class Manifest(NamedTuple):
 class Artifact(NamedTuple):
     """A folder whose manifest has been read and whose files are there."""
 
-    folder: Path
+    folder: str | os.PathLike[str]
     manifest: Manifest
 
     @property
-    def graph_path(self) -> Path:
+    def graph_path(self) -> str:
         """The ONNX file that the session loads."""
-        return self.folder / self.manifest.graph.file
+        return os.path.join(self.folder, self.manifest.graph.file)
 
 
-def load_artifact(folder: Path) -> Artifact:
+def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
     """Read and check the artifact in `folder`.
 
     Raises:
         ArtifactError: if it is not an artifact, is of a newer format, was changed after it was
             written, or is incomplete.
     """
-    path = folder / MANIFEST_FILE
+    path = os.path.join(folder, MANIFEST_FILE)
     try:
-        raw = path.read_bytes()
+        with open(path, "rb") as file:
+            raw = file.read()
     except OSError as error:
         raise ArtifactError(
             f"{folder} is not an artifact: {path} cannot be read ({error.strerror}). "
             "`python -m model_compiler MODEL --output DIR` writes one."
         ) from error
-    manifest = parse_manifest(raw, where=str(path))
+    manifest = parse_manifest(raw, where=path)
     for name, entry in manifest.files.items():
-        _check_size(folder / name, entry.bytes)
+        _check_size(os.path.join(folder, name), entry.bytes)
     return Artifact(folder=folder, manifest=manifest)
 
 
@@ -268,16 +269,16 @@ def _files(fields: JsonFields) -> dict[str, FileEntry]:
     files = {}
     for name, entry in fields.child("files").items():
         # A manifest may come from anywhere; it must not make the embedder look outside its folder.
-        if PurePosixPath(name).name != name or name in {"", ".", ".."}:
+        if "/" in name or name in {"", ".", ".."}:
             fields.refuse("files", "names of files in the artifact's own folder", name)
         files[name] = FileEntry(bytes=entry.integer("bytes"), sha256=entry.string("sha256"))
         entry.done()
     return files
 
 
-def _check_size(path: Path, expected: int) -> None:
+def _check_size(path: str, expected: int) -> None:
     try:
-        found = path.stat().st_size
+        found = os.stat(path).st_size
     except OSError as error:
         raise ArtifactError(
             f"{path} is named in the manifest and cannot be read ({error.strerror}). "

@@ -6,8 +6,8 @@ at the sizes that fit into an image; beyond that, S3 Vectors is the place.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -68,7 +68,7 @@ class SearchIndex(NamedTuple):
         ]
 
 
-def load_index(folder: Path, *, spaces: Sequence[str]) -> SearchIndex:
+def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> SearchIndex:
     """Read an index.
 
     Args:
@@ -79,8 +79,8 @@ def load_index(folder: Path, *, spaces: Sequence[str]) -> SearchIndex:
         IndexFolderError: if the folder is not an index, is of a newer format, is incomplete, or
             holds vectors of a space that the model does not serve.
     """
-    where = str(folder / "manifest.json")
-    fields = JsonFields(_json(folder / "manifest.json"), where=where, error=IndexFolderError)
+    where = os.path.join(folder, "manifest.json")
+    fields = JsonFields(_json(where), where=where, error=IndexFolderError)
     version = fields.integer("format_version")
     if version != FORMAT_VERSION:
         raise IndexFolderError(
@@ -93,10 +93,11 @@ def load_index(folder: Path, *, spaces: Sequence[str]) -> SearchIndex:
             f"{where} is of the vector space {space}; the model serves {', '.join(spaces)}. "
             "Vectors of two spaces cannot be compared: build the index again with this model."
         )
-    texts = _json(folder / "entries.json")
+    entries = os.path.join(folder, "entries.json")
+    texts = _json(entries)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise IndexFolderError(f"{folder / 'entries.json'} must be a list of strings.")
-    vectors = _vectors(folder / "vectors.npy")
+        raise IndexFolderError(f"{entries} must be a list of strings.")
+    vectors = _vectors(os.path.join(folder, "vectors.npy"))
     shape = (count, int(space.rpartition("/")[2]))
     if vectors.shape != shape or len(texts) != count:
         raise IndexFolderError(
@@ -106,7 +107,7 @@ def load_index(folder: Path, *, spaces: Sequence[str]) -> SearchIndex:
     return SearchIndex(texts=texts, vectors=vectors, vector_space=space)
 
 
-def _vectors(path: Path) -> npt.NDArray[np.float32]:
+def _vectors(path: str) -> npt.NDArray[np.float32]:
     try:
         # Mapped, not read: the pages come as the first search wants them.
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -119,9 +120,10 @@ def _vectors(path: Path) -> npt.NDArray[np.float32]:
     return vectors  # type: ignore[no-any-return]
 
 
-def _json(path: Path) -> object:
+def _json(path: str) -> object:
     try:
-        return orjson.loads(path.read_bytes())
+        with open(path, "rb") as file:
+            return orjson.loads(file.read())
     except OSError as error:
         raise IndexFolderError(f"{path} cannot be read ({error.strerror}).") from error
     except orjson.JSONDecodeError as error:

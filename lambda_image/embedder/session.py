@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +55,7 @@ class Session:
         _prepare(artifact.graph_path)
         try:
             self._session = onnxruntime.InferenceSession(
-                str(artifact.graph_path), options, providers=["CPUExecutionProvider"]
+                artifact.graph_path, options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # ONNX Runtime raises classes of its own without a common base.
             raise ArtifactError(
@@ -89,11 +88,10 @@ class Session:
         return embeddings  # type: ignore[no-any-return]
 
 
-def _prepare(graph_path: Path) -> None:
+def _prepare(graph_path: str) -> None:
     """Have the weights read while ONNX Runtime still reads the graph, and room for them."""
-    weights = graph_path.with_name(f"{graph_path.name}.data")
     try:
-        file = os.open(weights, os.O_RDONLY)
+        file = os.open(f"{graph_path}.data", os.O_RDONLY)
     except FileNotFoundError:  # an export that keeps them in the graph
         return
     try:

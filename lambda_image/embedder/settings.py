@@ -3,9 +3,9 @@
 Nothing else in the embedder reads the environment.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from embedder.errors import SettingsError
 
@@ -37,9 +37,9 @@ class Settings:
     """How to serve."""
 
     #: The folder of the compiled model.
-    artifact: Path
+    artifact: str | os.PathLike[str]
     #: The folder of the search index that the image carries, if it carries one.
-    index: Path | None = None
+    index: str | os.PathLike[str] | None = None
     #: Threads of one ONNX run.
     threads: int = 1
     #: What happens to a text over the model's limit when the request does not say.
@@ -69,12 +69,11 @@ class Settings:
             raise SettingsError(
                 f"Unknown environment variables {', '.join(unknown)}. Allowed: {', '.join(_NAMES)}."
             )
-        root = Path(environ.get("LAMBDA_TASK_ROOT") or Path(__file__).parents[1])
-        index = environ.get("EMBEDDING_INDEX")
-        carried = root / "index"
+        root = environ.get("LAMBDA_TASK_ROOT") or os.path.dirname(os.path.dirname(__file__))
+        carried = os.path.join(root, "index")
         return cls(
-            artifact=Path(environ.get("EMBEDDING_ARTIFACT") or root / "artifact"),
-            index=Path(index) if index else carried if carried.is_dir() else None,
+            artifact=environ.get("EMBEDDING_ARTIFACT") or os.path.join(root, "artifact"),
+            index=environ.get("EMBEDDING_INDEX") or (carried if os.path.isdir(carried) else None),
             threads=_integer(environ, "EMBEDDING_THREADS", _threads(environ), minimum=1),
             truncate=_choice(environ, "EMBEDDING_TRUNCATE", TRUNCATIONS),
             max_characters=_integer(environ, "EMBEDDING_MAX_CHARACTERS", 0, minimum=1) or None,

@@ -76,7 +76,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     assert found.graph.inputs == ("input_ids", "attention_mask")
     assert found.golden[0].embedding_head == (0.5, 1.0)
     assert found.files["model.onnx"].bytes == 5
-    assert artifact.graph_path == tmp_path / "model.onnx"
+    assert artifact.graph_path == str(tmp_path / "model.onnx")
 
 
 def test_what_the_compiler_wrote_is_read(minilm_artifact: Artifact) -> None:

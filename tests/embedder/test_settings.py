@@ -14,7 +14,7 @@ PACKAGE_PARENT = Path(embedder.__file__).parents[1]
 def test_an_empty_environment_gives_the_defaults() -> None:
     """Without any variable, the artifact is sought beside the package, and one thread runs."""
     settings = Settings.from_env({})
-    assert settings == Settings(artifact=PACKAGE_PARENT / "artifact")
+    assert settings == Settings(artifact=str(PACKAGE_PARENT / "artifact"))
     assert (settings.threads, settings.truncate, settings.environment) == (1, "refuse", "local")
 
 
@@ -35,8 +35,8 @@ def test_every_variable_is_parsed(tmp_path: Path) -> None:
         }
     )
     assert settings == Settings(
-        artifact=tmp_path / "model",
-        index=tmp_path / "entries",
+        artifact=str(tmp_path / "model"),
+        index=str(tmp_path / "entries"),
         threads=3,
         truncate="left",
         max_characters=5000,
@@ -59,10 +59,10 @@ def test_threads_follow_the_memory(memory: str, threads: int) -> None:
 def test_the_task_root_is_where_artifact_and_index_are_sought(tmp_path: Path) -> None:
     """In Lambda both lie in the task's root; an index that is not there is none."""
     environ = {"LAMBDA_TASK_ROOT": str(tmp_path)}
-    assert Settings.from_env(environ).artifact == tmp_path / "artifact"
+    assert Settings.from_env(environ).artifact == str(tmp_path / "artifact")
     assert Settings.from_env(environ).index is None
     (tmp_path / "index").mkdir()
-    assert Settings.from_env(environ).index == tmp_path / "index"
+    assert Settings.from_env(environ).index == str(tmp_path / "index")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ text's own ids; the special tokens around them (`prefix`, `suffix`) and truncati
 engine.
 """
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from embedder.errors import ArtifactError
@@ -59,7 +59,7 @@ class TokenizerEntry(Protocol):
         """The name of the tokenizer's file in the artifact's folder."""
 
 
-def load(entry: TokenizerEntry, folder: Path) -> Tokenizer:
+def load(entry: TokenizerEntry, folder: str | os.PathLike[str]) -> Tokenizer:
     """Open the tokenizer that a manifest names.
 
     Args:
@@ -70,7 +70,7 @@ def load(entry: TokenizerEntry, folder: Path) -> Tokenizer:
         ArtifactError: if the kind is unknown, or the file cannot be read or was changed.
     """
     # Imported here: a cold start must not pay for the tokenizers that do not serve.
-    path = folder / entry.file
+    path = os.path.join(folder, entry.file)
     if entry.kind == "wordpiece":
         from embedder.tokenizers.wordpiece import WordPiece  # noqa: PLC0415
 

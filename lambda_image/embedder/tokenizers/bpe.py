@@ -20,7 +20,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from zlib import crc32
 
 from embedder.tokenizers import Span
@@ -55,7 +54,7 @@ class BytePairEncoding:
         ArtifactError: if the file cannot be read or was changed; from any method.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         file = TableFile(path)
         parameters = read_parameters(file)
         self.prefix = parameters.prefix

@@ -1,7 +1,6 @@
 """The `tokenizers` library behind our door, for models that the fast tokenizers do not cover."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import tokenizers
 
@@ -18,9 +17,10 @@ class LibraryTokenizer:
         ArtifactError: if the file cannot be read as a tokenizer.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         try:
-            library = tokenizers.Tokenizer.from_buffer(path.read_bytes())
+            with open(path, "rb") as file:
+                library = tokenizers.Tokenizer.from_buffer(file.read())
         except (OSError, ValueError) as error:
             raise ArtifactError(f"{path} cannot be read as a tokenizer: {error}.") from error
         # Length is the engine's business; the file's own settings are those of its training.

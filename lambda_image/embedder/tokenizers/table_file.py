@@ -23,7 +23,6 @@ does not have to read all of it.
 
 import mmap
 import struct
-from pathlib import Path
 from zlib import crc32
 
 from embedder.errors import ArtifactError
@@ -47,10 +46,10 @@ class TableFile:
             was changed. The same error comes later, from a section, if a block was changed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         try:
-            with path.open("rb") as file:
+            with open(path, "rb") as file:
                 self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise ArtifactError(f"{path} cannot be read: {error}.") from error

@@ -15,7 +15,6 @@ Sections besides those of `vocabulary`, `characters`, `reordering` and `added_to
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from pathlib import Path
 from zlib import crc32
 
 from embedder.tokenizers import Span
@@ -38,7 +37,7 @@ class WordPiece:
         ArtifactError: if the file cannot be read or was changed; from any method.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._file = file = TableFile(path)
         parameters = read_parameters(file)
         self.prefix = parameters.prefix
