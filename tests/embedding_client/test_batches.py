@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedding_client import BatchLimits
-from embedding_client.batches import batches, halves
+from embedding_client.batches import batches, estimated_tokens, halves
 
 
 @given(
     st.lists(st.text(min_size=1, max_size=40)),
     st.integers(1, 10),
-    st.integers(1, 100),
+    st.integers(1, 25),
     st.integers(20, 300),
 )
-def test_batches_keep_order_and_limits(texts, count, characters, body):
+def test_batches_keep_order_and_limits(texts, count, tokens, body):
     """All texts, in order, within each limit unless a text alone is over it."""
-    made = list(batches(texts, BatchLimits(texts=count, characters=characters, body=body)))
+    made = list(batches(texts, BatchLimits(texts=count, tokens=tokens, body=body)))
     assert [text for batch in made for text in batch.texts] == texts
     assert [batch.start for batch in made] == [
         sum(len(before.texts) for before in made[:position]) for position in range(len(made))
@@ -25,14 +25,14 @@ def test_batches_keep_order_and_limits(texts, count, characters, body):
     for batch in made:
         assert 1 <= len(batch.texts) <= count
         if len(batch.texts) > 1:
-            assert sum(map(len, batch.texts)) <= characters
+            assert sum(map(estimated_tokens, batch.texts)) <= tokens
             assert sum(len(json.dumps(json.dumps(text))) for text in batch.texts) <= body
 
 
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=20))
 def test_halves_are_the_whole(texts):
     """Two batches, neither empty, with the same texts in the same places."""
-    (batch,) = batches(texts, BatchLimits(characters=10**9))
+    (batch,) = batches(texts, BatchLimits(tokens=10**9))
     first, second = halves(batch)
     assert [*first.texts, *second.texts] == texts
     assert first.texts
