@@ -199,10 +199,16 @@ SENTENCES = [
 ]
 
 
-def test_a_real_batch_is_its_texts_one_by_one(minilm: Engine) -> None:
-    """To the last bit: what a text is padded to hangs on itself, and each row has its own scale."""
-    batch = minilm.embed(SENTENCES).vectors
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_real_batch_is_its_texts_one_by_one(
+    minilm: Engine, minilm_artifact: Artifact, threads: int
+) -> None:
+    """To the last bit: what a text is padded to hangs on itself, and each row has its own scale.
+
+    Threads share the rows out and not the terms of a sum, so that their number changes nothing.
+    """
     alone = np.concatenate([minilm.embed([text]).vectors for text in SENTENCES])
+    batch = Engine.load(minilm_artifact, threads=threads).embed(SENTENCES).vectors
     np.testing.assert_array_equal(batch, alone)
 
 
