@@ -1,0 +1,48 @@
+"""The command line of both rehearsals."""
+
+from pathlib import Path
+
+import pytest
+
+from image_rehearsal.command import run
+from image_rehearsal.report import Report
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "continuous", "environment", "required"),
+    [
+        ([], "", "dev", False),
+        (["staging"], "", "staging", False),
+        (["--require-containers"], "", "dev", True),
+        ([], "true", "dev", True),
+    ],
+)
+def test_what_is_asked_for_reaches_the_rehearsal(
+    monkeypatch, capsys, arguments, continuous, environment, required
+):
+    """`dev` without a name; containers are required where CI is set, asked for or not."""
+
+    def rehearse(root: Path, name: str, *, require_containers: bool) -> Report:
+        report = Report(title=f"{name} {require_containers}")
+        report.check("checkout", "is this one", root == ROOT, by="its path")
+        return report
+
+    monkeypatch.setenv("CI", continuous)
+    monkeypatch.setattr("sys.argv", ["rehearse", *arguments])
+    assert run("scripts/rehearse", "What it does.", rehearse) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"{environment} {required}"
+
+
+def test_what_is_broken_fails_the_command(monkeypatch, capsys):
+    """After the whole table."""
+
+    def rehearse(root: Path, name: str, *, require_containers: bool) -> Report:
+        report = Report(title=name)
+        report.check("size", "small", False, by="docker")
+        return report
+
+    monkeypatch.setattr("sys.argv", ["rehearse"])
+    assert run("scripts/rehearse", None, rehearse) == 1
+    assert "0 of 1 checks hold" in capsys.readouterr().out
