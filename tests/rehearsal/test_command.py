@@ -11,17 +11,15 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "continuous", "environment", "required"),
+    ("arguments", "continuous", "title"),
     [
-        ([], "", "dev", False),
-        (["staging"], "", "staging", False),
-        (["--require-containers"], "", "dev", True),
-        ([], "true", "dev", True),
+        ([], "", "dev False"),
+        (["staging"], "", "staging False"),
+        (["--require-containers"], "", "dev True"),
+        ([], "true", "dev True"),
     ],
 )
-def test_what_is_asked_for_reaches_the_rehearsal(
-    monkeypatch, capsys, arguments, continuous, environment, required
-):
+def test_what_is_asked_for_reaches_the_rehearsal(monkeypatch, capsys, arguments, continuous, title):
     """`dev` without a name; containers are required where CI is set, asked for or not."""
 
     def rehearse(root: Path, name: str, *, require_containers: bool) -> Report:
@@ -32,7 +30,7 @@ def test_what_is_asked_for_reaches_the_rehearsal(
     monkeypatch.setenv("CI", continuous)
     monkeypatch.setattr("sys.argv", ["rehearse", *arguments])
     assert run("scripts/rehearse", "What it does.", rehearse) == 0
-    assert capsys.readouterr().out.splitlines()[0] == f"{environment} {required}"
+    assert capsys.readouterr().out.splitlines()[0] == title
 
 
 def test_what_is_broken_fails_the_command(monkeypatch, capsys):
