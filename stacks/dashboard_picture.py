@@ -16,6 +16,8 @@ from stacks.dashboard_sample import MINUTES, rows, series, single_value
 __all__ = ["dashboard_body", "draw"]
 
 _CELL = 44  # pixels of a cell of CloudWatch's grid, which is 24 wide
+#: The widest that a character is on average, in any of the fonts below.
+_CHARACTER = 6.7
 _COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
 _STYLE = (
     "text{font-family:Helvetica,Arial,sans-serif;font-size:11px;fill:#16191f}"
@@ -79,7 +81,6 @@ def _widget(widget: dict[str, Any], width: int, height: int) -> Iterator[str]:
 
 
 def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]:
-    left, right, top, bottom = 44, width - 44, 40, height - 60
     drawn = list(_lines(properties["metrics"]))
     limits = properties.get("annotations", {}).get("horizontal", [])
     sides = {
@@ -92,6 +93,13 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
     # A limit far above would press the lines flat; its label then says that it is out of sight.
     shown = [limit for limit in limits if limit["value"] <= 3 * tops["left"]]
     tops["left"] = max([tops["left"], *(limit["value"] for limit in shown)]) * 1.08
+    labels = [at["label"] + (" (right)" if at["side"] == "right" else "") for _, at in drawn]
+    for limit in limits:
+        above = "" if limit in shown else ", above the picture"
+        labels.append(f"{limit['label']}: {_number(limit['value'])}{above}")
+    legend = list(_legend(labels, width))
+    top, bottom = 40, height - 44 - legend[-1][1]
+    left, right = 44, width - (44 if sides["right"] else 14)
     for share in (0, 0.5, 1):
         y = bottom - share * (bottom - top)
         yield f'<path d="M{left} {y:.0f}H{right}" stroke="#eaeded"/>'
@@ -110,22 +118,20 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
     for limit in shown:
         y = bottom - limit["value"] / tops["left"] * (bottom - top)
         yield f'<path d="M{left} {y:.0f}H{right}" stroke="#d13212" stroke-dasharray="5 4"/>'
-    labels = [at["label"] + (" (right)" if at["side"] == "right" else "") for _, at in drawn]
-    for limit in limits:
-        above = "" if limit in shown else ", above the picture"
-        labels.append(f"{limit['label']}: {_number(limit['value'])}{above}")
-    yield from _legend(labels, limits=len(limits), width=width, y=bottom + 16)
+    for n, (label, (x, y)) in enumerate(zip(labels, legend, strict=True)):
+        colour = _COLOURS[n % len(_COLOURS)] if n < len(drawn) else "#d13212"
+        yield f'<rect x="{x}" y="{bottom + 16 + y}" width="9" height="9" fill="{colour}"/>'
+        yield _text(x + 13, bottom + 24 + y, label)
 
 
-def _legend(labels: list[str], *, limits: int, width: int, y: int) -> Iterator[str]:
-    x = 14
-    for n, label in enumerate(labels):
-        size = 24 + round(5.9 * len(label))
-        if x + size > width - 8:
+def _legend(labels: list[str], width: int) -> Iterator[tuple[int, int]]:
+    """Place the labels in rows from (14, 0) on."""
+    x, y = 14, 0
+    for label in labels:
+        size = 26 + round(_CHARACTER * len(label))
+        if x > 14 and x + size > width - 8:
             x, y = 14, y + 16
-        colour = _COLOURS[n % len(_COLOURS)] if n < len(labels) - limits else "#d13212"
-        yield f'<rect x="{x}" y="{y}" width="9" height="9" fill="{colour}"/>'
-        yield _text(x + 13, y + 8, label)
+        yield x, y
         x += size
 
 
@@ -147,7 +153,7 @@ def _alarms(names: list[str], width: int) -> Iterator[str]:
     x, y = 14, 40
     for name in names:
         shown = name.removeprefix("Alarms")[:-8]
-        size = 26 + round(6.4 * len(shown))
+        size = 28 + round(_CHARACTER * len(shown))
         if x + size > width - 14:
             x, y = 14, y + 40
         yield f'<rect x="{x}" y="{y}" width="{size}" height="30" rx="4" fill="#e9f5ea"/>'
@@ -180,7 +186,7 @@ def _text(x: float, y: float, text: str, kind: str = "", *, anchor: str = "start
 def _number(value: float) -> str:
     if value >= 1000:
         return f"{value / 1000:.3g}k"
-    return f"{value:.3g}"
+    return f"{value:.3g}" if value >= 1 else f"{value:.2g}"
 
 
 def _name(part: dict[str, Any]) -> str:
