@@ -57,7 +57,10 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
     parser.add_argument(
-        "--model", type=Path, help="a sentence-transformers folder with real weights"
+        "--model",
+        type=_gemma,
+        metavar="FOLDER",
+        help="real weights: EmbeddingGemma or a fine-tune of it, as sentence-transformers has it",
     )
     parser.add_argument(
         "--peers",
@@ -82,6 +85,22 @@ def _options() -> argparse.Namespace:
     options.rounds = options.rounds or (2 if options.quick else 5)
     options.seconds = options.seconds or (1 if options.quick else 12)
     return options
+
+
+def _gemma(argument: str) -> Path:
+    """Take the folder of a model that the export and the texts of this benchmark fit."""
+    folder = Path(argument)
+    try:
+        family = json.loads((folder / "config.json").read_text("utf-8"))["model_type"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise argparse.ArgumentTypeError(
+            f"{folder} is no model's folder: config.json cannot be read, or has no model_type"
+        ) from error
+    if family != "gemma3_text":
+        raise argparse.ArgumentTypeError(
+            f"{folder} is of the family {family}; EmbeddingGemma's, gemma3_text, is measured here"
+        )
+    return folder
 
 
 def _measure(
