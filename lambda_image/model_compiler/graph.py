@@ -17,9 +17,11 @@ __all__ = ["MICROSOFT", "GraphBuilder"]
 #: The domain of ONNX Runtime's own operators (its ContribOperators.md).
 MICROSOFT = "com.microsoft"
 
-#: The opset of the standard operators: the first with Attention and RotaryEmbedding.
-OPSET = 23
-IR_VERSION = 11
+#: The opset of the standard operators: the first whose QuantizeLinear takes a row as a block. Not a
+#: later one: ONNX Runtime goes through an operator's kernels from the oldest on, twice for each
+#: node, and describes in words why each older one does not fit.
+OPSET = 21
+IR_VERSION = 10
 
 #: Below this many bytes a tensor stands in the graph file itself: each external one costs a cold
 #: start some 40 µs of looking up paths and mapping, a copy of so little costs 2.
