@@ -68,7 +68,10 @@ def _options() -> argparse.Namespace:
         help="an interpreter with torch, sentence-transformers, fastembed",
     )
     parser.add_argument(
-        "--rounds", type=int, default=None, help="starts of each contender (default 5; quick 2)"
+        "--rounds",
+        type=int,
+        default=None,
+        help="rows of five starts of each contender (default 3; quick 1)",
     )
     parser.add_argument(
         "--seconds", type=float, default=None, help="for each length (default 12; quick 1)"
@@ -82,7 +85,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=ROOT / ".cache" / "bench" / "results")
     options = parser.parse_args()
     options.no_cold |= options.quick
-    options.rounds = options.rounds or (2 if options.quick else 5)
+    options.rounds = options.rounds or (1 if options.quick else 3)
     options.seconds = options.seconds or (1 if options.quick else 12)
     return options
 
@@ -124,7 +127,7 @@ def _measure(
         why = "not asked for" if options.no_cold else "dropping the page cache needs root"
         notes.append(f"init with the page cache dropped: not measured ({why})")
     else:
-        cold = measure.starts(present, requests, rounds=max(2, options.rounds // 2), cold=True)
+        cold = measure.starts(present, requests, rounds=max(1, options.rounds // 2), cold=True)
         rows.insert(2, Row("init, page cache dropped", "ms", _column(cold, "wall", 1000)))
     lengths = QUICK_LENGTHS if options.quick else LENGTHS
     times = measure.latency(present, requests, lengths, seconds=options.seconds)

@@ -17,6 +17,8 @@ __all__ = ["MEMORY_TOKENS", "Batches", "Requests", "Start", "batches", "latency"
 
 #: The request after which memory is read.
 MEMORY_TOKENS = 512
+#: Starts of a contender in a row: so many to warm up, then so many that are measured.
+WARM_UPS, STARTS = 2, 3
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 Start = dict[str, float]
@@ -61,7 +63,11 @@ class Requests:
 def starts(
     present: Sequence[Contender], requests: Requests, *, rounds: int, cold: bool
 ) -> dict[str, Start]:
-    """Start each contender anew in every round.
+    """Start each contender several times in a row, in turns with the others, round after round.
+
+    The first starts of a row are not measured: between two rows pass the others' starts, long
+    enough for a kernel or a hypervisor that reclaims memory to take files out of the page cache
+    and free pages off the machine. Where the page cache is to be cold, it is dropped before each.
 
     Returns:
         For each: median seconds `cpu` and `wall` until it can answer; the peak memory in MB after
@@ -71,22 +77,25 @@ def starts(
     seen: dict[str, list[Start]] = {contender.kind: [] for contender in present}
     for _ in range(rounds):
         for contender in present:
-            if cold:
-                drop_page_cache()
-            with Worker(contender) as worker:
-                started = worker.start
-                after = worker.embed(request)
-            seen[contender.kind].append(
-                {
-                    "cpu": started["cpu"],
-                    "wall": started["wall"],
-                    "start_peak": started["peak"],
-                    "peak": after["peak"],
-                }
-            )
+            row = [_start(contender, request, cold=cold) for _ in range(WARM_UPS + STARTS)]
+            seen[contender.kind] += row[WARM_UPS:]
     return {
         kind: {key: statistics.median(found[key] for found in rows) for key in rows[0]}
         for kind, rows in seen.items()
+    }
+
+
+def _start(contender: Contender, request: _Request, *, cold: bool) -> Start:
+    if cold:
+        drop_page_cache()
+    with Worker(contender) as worker:
+        started = worker.start
+        after = worker.embed(request)
+    return {
+        "cpu": started["cpu"],
+        "wall": started["wall"],
+        "start_peak": started["peak"],
+        "peak": after["peak"],
     }
 
 

@@ -18,8 +18,10 @@ _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
 #: The largest that glibc allows on every version; each weight of a layer is smaller.
 _FROM_HEAP = 32 << 20
+#: Held at once in pieces of this, which come from the heap.
+_BLOCK = _FROM_HEAP - _PAGE
 #: mallopt takes an int.
-_LARGEST = (1 << 31) - _PAGE
+_LARGEST = (1 << 31) - 4 * _PAGE
 #: Of Linux's mman.h.
 _MADV_HUGEPAGE = 14
 
@@ -30,13 +32,15 @@ class _MallInfo(ctypes.Structure):
     _fields_ = (("others", ctypes.c_size_t * 9), ("keepcost", ctypes.c_size_t))
 
 
-def back_heap_with_large_pages(size: int) -> bool:
+def back_heap_with_large_pages(size: int, *, sure: int = 0) -> bool:
     """Have `size` bytes of free address space in the heap, backed with large pages.
 
-    No memory is taken before it is written to.
+    What is sure to be written is taken at once: later, while files are read, the same pages come
+    more slowly. Of the rest no memory is taken before it is written to.
 
     Args:
         size: about as many bytes as will be allocated.
+        sure: so many of them are sure to be written.
 
     Returns:
         Whether C library and kernel took it.
@@ -55,17 +59,26 @@ def back_heap_with_large_pages(size: int) -> bool:
     size = min(size, _LARGEST)
     for name, value in (
         (_M_MMAP_THRESHOLD, _FROM_HEAP),
-        (_M_TRIM_THRESHOLD, size),  # or it would give the new space back at once
+        (_M_TRIM_THRESHOLD, size + 2 * _PAGE),  # or it would give the new space back at once
         (_M_TOP_PAD, size),
     ):
         if not mallopt(name, value):
             return False
     # More than is left of the heap: it must grow, by this and the padding.
-    start = malloc(mallinfo().keepcost + _PAGE)
-    if start is None:
+    block = malloc(mallinfo().keepcost + _PAGE)
+    if block is None:
         return False
-    free(start)
+    free(block)
     mallopt(_M_TOP_PAD, _PAGE)
-    end = sbrk(0)
-    start = -(-start // _PAGE) * _PAGE
-    return bool(end > start and madvise(start, end - start, _MADV_HUGEPAGE) == 0)
+    start, end = -(-block // _PAGE) * _PAGE, sbrk(0)
+    if end <= start or madvise(start, end - start, _MADV_HUGEPAGE) != 0:
+        return False
+    # Held while they are written to, so that nothing of anybody's stands in them.
+    sizes = [min(_BLOCK, sure - before) for before in range(0, sure, _BLOCK)]
+    held = [(address, length) for length in sizes if (address := malloc(length)) is not None]
+    for address, length in held:
+        for page in range(-(-address // _PAGE) * _PAGE, address + length, _PAGE):
+            ctypes.memset(page, 0, 1)
+    for address, _ in held:
+        free(address)
+    return True

@@ -100,4 +100,4 @@ def _prepare(graph_path: str) -> None:
             os.posix_fadvise(file, 0, size, os.POSIX_FADV_WILLNEED)
     finally:
         os.close(file)
-    back_heap_with_large_pages(size + _GRAPH_BYTES)
+    back_heap_with_large_pages(size + _GRAPH_BYTES, sure=size)

@@ -47,3 +47,31 @@ for size in (16 << 20, 100 << 20):
     command = [sys.executable, "-c", program]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert answer in {"True True\n" * 2, "False True\n" * 2}  # False: a kernel without large pages
+
+
+@linux
+def test_what_is_sure_is_there_at_once_and_nothing_is_written_over() -> None:
+    """What was in the heap before stays what it was, wherever the room is found."""
+    program = """
+import ctypes
+from embedder import large_pages
+library = ctypes.CDLL(None)
+malloc, free = library.malloc, library.free
+malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+free.argtypes = [ctypes.c_void_p]
+large_pages.back_heap_with_large_pages(200 << 20)
+blocks = [malloc(5 << 20) for _ in range(20)]
+for block in blocks:
+    ctypes.memset(block, 7, 5 << 20)
+for block in blocks[:10]:  # a hole that the next call may be given
+    free(block)
+large_pages.back_heap_with_large_pages(60 << 20, sure=40 << 20)
+print(all(ctypes.string_at(block, 5 << 20) == b"\\7" * (5 << 20) for block in blocks[10:]))
+status = dict(line.split(":") for line in open("/proc/self/status"))
+print(int(status["RssAnon"].split()[0]) >> 10)
+"""
+    command = [sys.executable, "-c", program]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    untouched, megabytes = answer.split()
+    assert untouched == "True"
+    assert 88 <= int(megabytes) < 170
