@@ -202,6 +202,56 @@ def test_a_setting_that_aws_would_refuse_says_its_rule(make, message):
     assert [error["msg"] for error in refused.value.errors()] == [message]
 
 
+@pytest.mark.parametrize(
+    ("percent", "interval", "message"),
+    [
+        (1, "29m", None),
+        (
+            1,
+            "30m",
+            (
+                "CodeDeploy allows 48 hours between the first and the last shift of traffic; "
+                "found: percent = 1, interval = 30m: 99 intervals, 2970m in all; "
+                "allowed: an interval up to 29m, or a larger percent"
+            ),
+        ),
+        (
+            1,
+            "2d",
+            (
+                "CodeDeploy allows 48 hours between the first and the last shift of traffic; "
+                "found: percent = 1, interval = 2d: 99 intervals, 198d in all; "
+                "allowed: an interval up to 29m, or a larger percent"
+            ),
+        ),
+        (30, "16h", None),  # 30, 60, 90 and 100 percent: three intervals
+        (
+            30,
+            "961m",
+            (
+                "CodeDeploy allows 48 hours between the first and the last shift of traffic; "
+                "found: percent = 30, interval = 961m: 3 intervals, 2883m in all; "
+                "allowed: an interval up to 16h, or a larger percent"
+            ),
+        ),
+        (50, "2d", None),
+    ],
+)
+def test_a_linear_release_ends_within_codedeploys_limit(percent, interval, message):
+    """The whole shift counts, not one interval; the error computes both."""
+    if message is None:
+        assert Linear(percent=percent, interval=interval).percent == percent
+        return
+    with pytest.raises(ValidationError) as refused:
+        Linear(percent=percent, interval=interval)
+    assert [error["msg"] for error in refused.value.errors()] == [message]
+
+
+def test_a_canary_release_has_one_interval_of_up_to_48_hours():
+    """The rest moves after the one interval, however small the first part was."""
+    assert Canary(percent=1, interval="2d").interval == timedelta(days=2)
+
+
 def test_every_time_of_day_counts_for_the_ceiling():
     """A floor that is scheduled without a ceiling needs room as well."""
     provisioned = Provisioned(

@@ -1,12 +1,13 @@
 """How a new version takes over the traffic, and how two versions are compared.
 
-Source: https://docs.aws.amazon.com/codedeploy/latest/userguide/deployment-configurations.html
+Sources: https://docs.aws.amazon.com/codedeploy/latest/userguide/deployment-configurations.html,
+https://docs.aws.amazon.com/codedeploy/latest/userguide/limits.html
 """
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, Settings, allowed, refuse, written
 
@@ -20,6 +21,8 @@ __all__ = [
     "WeightedExperiment",
 ]
 
+#: CodeDeploy allows this much between the first and the last shift of a Lambda deployment.
+_SHIFT_LIMIT = timedelta(hours=48)
 _VERSION = allowed("the number of a published version, such as 12")
 
 
@@ -48,8 +51,7 @@ class _Stepwise(_AnyRelease):
     @field_validator("interval")
     @classmethod
     def _whole_minutes(cls, value: timedelta) -> timedelta:
-        # CodeDeploy counts in minutes and gives a deployment two days.
-        if value % timedelta(minutes=1) or not timedelta(minutes=1) <= value <= timedelta(days=2):
+        if value % timedelta(minutes=1) or not timedelta(minutes=1) <= value <= _SHIFT_LIMIT:
             raise refuse(
                 "CodeDeploy shifts traffic by the minute",
                 found=written(value),
@@ -68,6 +70,21 @@ class Linear(_Stepwise):
     """An equal part of the traffic moves at every interval."""
 
     kind: Literal["linear"] = Field(default="linear", description="Equal parts, one an interval.")
+
+    @model_validator(mode="after")
+    def _ends_in_time(self) -> Self:
+        # The first part moves at once, so there is one interval less than there are parts.
+        intervals = -(-100 // self.percent) - 1
+        total = intervals * self.interval
+        if total > _SHIFT_LIMIT:
+            longest = _SHIFT_LIMIT // intervals // timedelta(minutes=1) * timedelta(minutes=1)
+            raise refuse(
+                "CodeDeploy allows 48 hours between the first and the last shift of traffic",
+                found=f"percent = {self.percent}, interval = {written(self.interval)}: "
+                f"{intervals} intervals, {written(total)} in all",
+                allowed=f"an interval up to {written(longest)}, or a larger percent",
+            )
+        return self
 
 
 Release = Annotated[AllAtOnce | Canary | Linear, Field(discriminator="kind")]
