@@ -16,6 +16,7 @@ from embedder.errors import (
     InferenceError,
     OutOfTimeError,
 )
+from embedder.pace import Pace
 from embedder.planning import plan
 from embedder.requests import Embeddings, EmbedRequest, Inputs, Limits, Timings
 from embedder.session import Session
@@ -75,8 +76,7 @@ class Engine:
             truncate=truncate,
         )
         self.encoder = Encoder(tokenizer, self.limits)
-        #: Seconds that a computed token took lately, to tell whether the next run can be finished.
-        self._pace = 0.0
+        self._pace = Pace()
 
     @classmethod
     def load(
@@ -137,10 +137,14 @@ class Engine:
             InvalidFieldError: if the prompt or the dimension is not the model's.
             EmptyInputError: if an input has no tokens.
             InputTooLongError: if an input is over the limits and must not be truncated.
-            OutOfTimeError: if the next run would not be finished by the deadline.
+            OutOfTimeError: if there is no time left, or measured runs of the same size say that
+                the next run would not be finished by the deadline. The first run of a request that
+                has most of its time left is always tried.
             InferenceError: if the model did not give finite vectors.
         """
         started = time.perf_counter()
+        deadline = request.deadline
+        allowed = 0.0 if deadline is None else deadline - time.monotonic()
         sequences, characters = self.encoder.encode(request)
         tokenized = time.perf_counter()
         # Each input's ids as bytes, int32; equal ones share a place among the distinct.
@@ -148,7 +152,7 @@ class Engine:
         places: dict[bytes, int] = {}
         order = [places.setdefault(ids, len(places)) for ids in packed]
         whole, missing = self._recall(list(places))
-        runs, computed = self._run(whole, missing, request.deadline)
+        runs, computed = self._run(whole, missing, deadline, allowed)
         used = sum(map(len, missing.values())) // _ID_BYTES
         if len(places) < len(order):
             whole = whole[order]
@@ -199,38 +203,45 @@ class Engine:
         whole: npt.NDArray[np.float32],
         missing: dict[int, bytes],
         deadline: float | None,
+        allowed: float,
     ) -> tuple[list[int], int]:
-        """Embed what is missing into `whole`; return each run's size and all computed tokens."""
+        """Embed what is missing into `whole`; return each run's size and all computed tokens.
+
+        `allowed` is the time in seconds that the request had when it came.
+        """
         places = np.array(list(missing), dtype=np.int64)
         inputs = list(missing.values())
         lengths = [len(ids) // _ID_BYTES for ids in inputs]
         runs = plan(lengths, limit=self.limits.max_tokens)
         computed = 0
-        for run in runs:
+        for number, run in enumerate(runs):
             size = len(run.positions) * run.tokens
+            if deadline is not None:
+                left = deadline - time.monotonic()
+                self._check_time(size, left, sure=number == 0 and left > allowed / 2)
             computed += size
-            self._check_time(size, deadline)
             began = time.monotonic()
             rows = self._infer(
                 b"".join([inputs[position] for position in run.positions]),
                 [lengths[position] for position in run.positions],
                 run.tokens,
             )
-            self._pace = (time.monotonic() - began) / size
+            self._pace.measured(size, time.monotonic() - began)
             whole[places[run.positions]] = rows
             for position, row in zip(run.positions, rows, strict=True):
                 self.cache.put(inputs[position], row)
         return [len(run.positions) for run in runs], computed
 
-    def _check_time(self, tokens: int, deadline: float | None) -> None:
-        if deadline is None:
+    def _check_time(self, tokens: int, left: float, *, sure: bool) -> None:
+        """Refuse a run that would not be finished; `sure`: try it while any time is left."""
+        needed = None if sure else self._pace.seconds(tokens)
+        if left > (needed or 0.0):
             return
-        left = deadline - time.monotonic()
-        if left < tokens * self._pace:
-            raise OutOfTimeError(
-                f"The request needs more time than the {max(0.0, left):.1f} s left of the "
-                "function's timeout; send fewer or shorter texts in one request."
-            )
+        self._pace.forget(tokens)
+        raise OutOfTimeError(
+            f"The request needs more time than the {max(0.0, left):.1f} s left of the "
+            "function's timeout; send fewer or shorter texts in one request."
+        )
 
     def _infer(self, ids: bytes, lengths: list[int], tokens: int) -> npt.NDArray[np.float32]:
         """Run inputs whose ids stand one after the other, padded to `tokens`."""

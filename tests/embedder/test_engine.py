@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from embedder.artifact import Artifact
 from embedder.engine import Engine, truncate_vectors
 from embedder.errors import InferenceError, InvalidFieldError, OutOfTimeError
-from embedder.requests import EmbedRequest, Inputs
-from tests.embedder.small_model import HashSession
+from embedder.requests import Embeddings, EmbedRequest, Inputs
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
 MakeEngine = Callable[..., Engine]
 TEXTS = st.lists(
@@ -172,6 +173,105 @@ def test_a_request_that_cannot_be_finished_is_refused_in_time(
     with pytest.raises(OutOfTimeError, match=r"needs more time than the 0\.0 s left"):
         engine.answer(request)
     assert session.shapes == []
+
+
+class Clock:
+    """A clock that only runs of the model move."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        """Tell the time."""
+        return self.now
+
+    perf_counter = monotonic
+
+
+class TimedSession(HashSession):
+    """A session whose runs take this many seconds a token."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.rate = 0.001
+
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Move the clock and answer."""
+        self.clock.now += input_ids.size * self.rate
+        return super().run(input_ids, attention_mask)
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, TimedSession]:
+    """An engine in simulated time, without a cache, for texts of up to 512 tokens."""
+    clock = Clock()
+    monkeypatch.setattr("embedder.engine.time", clock)
+    session = TimedSession(clock)
+    return Engine(manifest_of(max_tokens=512), WordTokenizer(), session), session
+
+
+def ask(engine: Engine, session: TimedSession, texts: list[str], *, seconds: float) -> Embeddings:
+    """Embed texts that have so many seconds."""
+    deadline = session.clock.now + seconds
+    return engine.answer(EmbedRequest(Inputs(texts=texts), deadline=deadline))
+
+
+LONG = "word " * 400
+LONGS = [f"{LONG} {number}" for number in range(20)]
+
+
+def test_a_slow_first_run_does_not_refuse_a_long_text(timed: tuple[Engine, TimedSession]) -> None:
+    """A cold environment's first run of 4 tokens takes 0.9 s; 200 words with 30 s are answered."""
+    engine, session = timed
+    session.rate = 0.9 / 4
+    ask(engine, session, ["hi"], seconds=30)
+    session.rate = 0.001
+    assert ask(engine, session, ["word " * 200], seconds=30).tokens == [202]
+
+
+def test_many_slow_runs_do_not_refuse_the_first_run_of_a_request(
+    timed: tuple[Engine, TimedSession],
+) -> None:
+    """Whatever was measured, a request that has most of its time left is tried."""
+    engine, session = timed
+    session.rate = 1.0
+    for text in LONGS[:5]:
+        ask(engine, session, [text], seconds=3000)
+    session.rate = 0.001
+    assert ask(engine, session, [LONG], seconds=30).tokens == [402]
+
+
+def test_a_batch_is_refused_once_its_own_runs_say_so(timed: tuple[Engine, TimedSession]) -> None:
+    """Each run takes 0.4 s, so 20 of them do not fit into 3 s; the last that fits is still run."""
+    engine, session = timed
+    with pytest.raises(OutOfTimeError, match=r"more time than the 0\.2 s left"):
+        ask(engine, session, LONGS, seconds=3)
+    assert len(session.shapes) == 7
+
+
+def test_a_prediction_needs_several_comparable_runs(timed: tuple[Engine, TimedSession]) -> None:
+    """Slow runs of short texts say nothing about long ones."""
+    engine, session = timed
+    session.rate = 1.0
+    for number in range(10):
+        ask(engine, session, [f"w{number}"], seconds=30)
+    session.rate = 0.001
+    assert len(ask(engine, session, LONGS[:2], seconds=30).tokens) == 2
+
+
+def test_a_refusal_does_not_freeze_the_estimate(timed: tuple[Engine, TimedSession]) -> None:
+    """Short texts were slow; the second run of a request is refused once, and tried again."""
+    engine, session = timed
+    session.rate = 10.0
+    for number in range(9):
+        ask(engine, session, [f"w{number}"], seconds=300)
+    session.rate = 0.001
+    with pytest.raises(OutOfTimeError, match=r"29\.6 s left"):
+        ask(engine, session, [LONG, "hi"], seconds=30)
+    assert ask(engine, session, [LONG, "hi"], seconds=30).tokens == [402, 3]
 
 
 def test_warming_leaves_nothing_behind(make_engine: MakeEngine, session: HashSession) -> None:
