@@ -1,24 +1,33 @@
-"""The signed client for embedding endpoints on AWS Lambda."""
+"""The signed client for embedding endpoints on AWS Lambda.
 
-from embedding_client.async_client import AsyncEmbeddingClient
-from embedding_client.batches import BatchLimits
-from embedding_client.client import EmbeddingClient
-from embedding_client.errors import (
-    AnswerError,
-    ConfigurationError,
-    CredentialsError,
-    EmbeddingClientError,
-    FileError,
-    ForbiddenError,
-    RequestError,
-    ServiceError,
-    ThrottledError,
-    UnreachableError,
-    VectorSpaceError,
-)
-from embedding_client.protocol import Match
-from embedding_client.retries import RetryPolicy
-from embedding_client.signing import SigV4Auth
+Each name is imported from its module when it is first used, so that `embed --help` and programs
+that need only `SigV4Auth` do not pay for numpy, httpx and botocore.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from embedding_client.async_client import AsyncEmbeddingClient
+    from embedding_client.batches import BatchLimits
+    from embedding_client.client import EmbeddingClient
+    from embedding_client.errors import (
+        AnswerError,
+        ConfigurationError,
+        CredentialsError,
+        EmbeddingClientError,
+        FileError,
+        ForbiddenError,
+        RequestError,
+        ServiceError,
+        ThrottledError,
+        UnreachableError,
+        VectorSpaceError,
+    )
+    from embedding_client.protocol import Match
+    from embedding_client.replies import Part
+    from embedding_client.retries import RetryPolicy
+    from embedding_client.signing import SigV4Auth
 
 __all__ = [
     "AnswerError",
@@ -31,6 +40,7 @@ __all__ = [
     "FileError",
     "ForbiddenError",
     "Match",
+    "Part",
     "RequestError",
     "RetryPolicy",
     "ServiceError",
@@ -39,3 +49,21 @@ __all__ = [
     "UnreachableError",
     "VectorSpaceError",
 ]
+
+_MODULES = {
+    "AsyncEmbeddingClient": "async_client",
+    "BatchLimits": "batches",
+    "EmbeddingClient": "client",
+    "Match": "protocol",
+    "Part": "replies",
+    "RetryPolicy": "retries",
+    "SigV4Auth": "signing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value

@@ -13,19 +13,16 @@ import numpy.typing as npt
 
 from embedding_client.batches import Batch, BatchLimits, batches, halves
 from embedding_client.client import DEFAULT_TIMEOUT, EmbedKeywords, empty, unreachable
+from embedding_client.errors import AnswerError
 from embedding_client.protocol import (
     EmbedOptions,
     Match,
-    Reply,
     check_texts,
     check_url,
     embed_body,
-    read_matches,
-    read_object,
-    read_vectors,
     similar_body,
-    too_much,
 )
+from embedding_client.replies import Reply, read_matches, read_object, read_vectors, splits
 from embedding_client.retries import RetryPolicy
 from embedding_client.signing import SigV4Auth
 from embedding_client.vector_spaces import VectorSpaceGuard
@@ -144,14 +141,22 @@ class AsyncEmbeddingClient:
         return parts
 
     async def _embed(self, batch: Batch, options: EmbedOptions) -> npt.NDArray[Any]:
-        reply = await self._send("POST", "/", embed_body(batch.texts, options))
-        if too_much(reply) and len(batch.texts) > 1:
+        count = len(batch.texts)
+        reply = await self._send("POST", "/", embed_body(batch.texts, options), count=count)
+        if splits(reply, count=count):
             return np.concatenate([await self._embed(half, options) for half in halves(batch)])
-        vectors, space = read_vectors(reply, count=len(batch.texts), dtype=options.dtype)
+        try:
+            vectors, space = read_vectors(reply, count=count, options=options)
+        except AnswerError as error:
+            if error.position is None:
+                raise
+            raise error.at(batch.start + error.position) from None
         self._guard.check(space)
         return vectors
 
-    async def _send(self, method: str, path: str, body: bytes | None = None) -> Reply:
+    async def _send(
+        self, method: str, path: str, body: bytes | None = None, *, count: int = 1
+    ) -> Reply:
         headers = {"content-type": "application/json"} if body is not None else {}
         attempt = 0
         while True:
@@ -160,7 +165,7 @@ class AsyncEmbeddingClient:
                 response = await self._http.request(
                     method, self._url + path, content=body, headers=headers, auth=self._auth
                 )
-            except httpx.TransportError as error:
+            except (httpx.TransportError, httpx.DecodingError) as error:
                 wait = self._retries.wait(attempt)
                 if wait is None:
                     raise unreachable(self._url, attempt, error) from error
@@ -168,7 +173,7 @@ class AsyncEmbeddingClient:
                 reply = Reply(
                     status=response.status_code, headers=response.headers, body=response.content
                 )
-                if not self._retries.retries(reply.status) or too_much(reply):
+                if not self._retries.retries(reply.status) or splits(reply, count=count):
                     return reply
                 wait = self._retries.wait(attempt, reply.headers)
                 if wait is None:
@@ -177,6 +182,6 @@ class AsyncEmbeddingClient:
 
 
 def _checked(texts: Iterable[str]) -> Iterable[str]:
-    for text in texts:
-        check_texts([text])
+    for position, text in enumerate(texts):
+        check_texts([text], start=position)
         yield text

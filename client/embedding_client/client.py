@@ -3,10 +3,10 @@
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import urlsplit
 
 import httpx
@@ -14,26 +14,24 @@ import numpy as np
 import numpy.typing as npt
 
 from embedding_client.batches import Batch, BatchLimits, batches, halves
-from embedding_client.errors import UnreachableError
+from embedding_client.errors import AnswerError, RequestError, UnreachableError
 from embedding_client.protocol import (
     DataType,
     EmbedOptions,
     Match,
-    Reply,
     check_texts,
     check_url,
     embed_body,
-    read_matches,
-    read_object,
-    read_vectors,
     similar_body,
-    too_much,
 )
+from embedding_client.replies import Part, Reply, read_matches, read_object, read_vectors, splits
 from embedding_client.retries import RetryPolicy
 from embedding_client.signing import SigV4Auth
 from embedding_client.vector_spaces import VectorSpaceGuard
 
 __all__ = ["DEFAULT_TIMEOUT", "EmbedKeywords", "EmbeddingClient", "empty"]
+
+_T = TypeVar("_T")
 
 # A cold start and a full batch behind it; Lambda itself ends a request at the function's timeout.
 DEFAULT_TIMEOUT = httpx.Timeout(120.0, connect=10.0)
@@ -112,7 +110,7 @@ class EmbeddingClient:
         """
         wanted = EmbedOptions(**options)
         check_texts(texts)
-        parts = list(self._parts(texts, wanted))
+        parts = list(self._in_order(self._embed, texts, wanted))
         return np.concatenate(parts) if parts else empty(wanted)
 
     def embed_one(self, text: str, **options: Unpack[EmbedKeywords]) -> npt.NDArray[Any]:
@@ -127,7 +125,15 @@ class EmbeddingClient:
 
         No more texts are taken from the stream than are under way, so it may be endless.
         """
-        return self._parts(_checked(texts), EmbedOptions(**options))
+        return self._in_order(self._embed, _checked(texts), EmbedOptions(**options))
+
+    def iter_parts(self, texts: Iterable[str], **options: Unpack[EmbedKeywords]) -> Iterator[Part]:
+        """Embeds a stream of texts; a text that the endpoint refuses does not end the stream.
+
+        Yields the vectors and the refusals in the texts' order. Errors that are not about one text,
+        such as a missing permission, are raised.
+        """
+        return self._in_order(self._part, _checked(texts), EmbedOptions(**options))
 
     def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
         """Searches the index that the endpoint carries; best match first.
@@ -150,7 +156,7 @@ class EmbeddingClient:
         return read_object(self._send("GET", "/health"))
 
     def close(self) -> None:
-        """Closes the connections; what waits to be sent, or to be sent again, is given up."""
+        """Closes the connections. Requests that wait to be sent or retried are canceled."""
         self._closed.set()
         self._release()
 
@@ -165,9 +171,14 @@ class EmbeddingClient:
     ) -> None:
         self.close()
 
-    def _parts(self, texts: Iterable[str], options: EmbedOptions) -> Iterator[npt.NDArray[Any]]:
+    def _in_order(
+        self,
+        embed: Callable[[Batch, EmbedOptions], _T],
+        texts: Iterable[str],
+        options: EmbedOptions,
+    ) -> Iterator[_T]:
         planned = batches(texts, self._limits)
-        under_way: deque[Future[npt.NDArray[Any]]] = deque()
+        under_way: deque[Future[_T]] = deque()
         failure: Exception | None = None
         try:
             while True:
@@ -178,7 +189,9 @@ class EmbeddingClient:
                 except Exception as error:
                     failure = error
                     break
-                under_way.append(self._pool.submit(self._embed, batch, options))
+                if self._closed.is_set():
+                    raise self._closed_error()
+                under_way.append(self._pool.submit(embed, batch, options))
                 if len(under_way) > self._concurrency:
                     yield under_way.popleft().result()
             while under_way:
@@ -189,15 +202,36 @@ class EmbeddingClient:
             for future in under_way:
                 future.cancel()
 
+    def _part(self, batch: Batch, options: EmbedOptions) -> Part:
+        left = list(range(len(batch.texts)))
+        refused: dict[int, RequestError] = {}
+        vectors = empty(options)
+        while left:
+            try:
+                vectors = self._embed(Batch(start=0, texts=[batch.texts[i] for i in left]), options)
+                break
+            except RequestError as error:
+                if error.position is None:
+                    raise
+                position = left.pop(error.position)
+                refused[position] = error.at(batch.start + position)
+        return Part(count=len(batch.texts), vectors=vectors, refused=refused)
+
     def _embed(self, batch: Batch, options: EmbedOptions) -> npt.NDArray[Any]:
-        reply = self._send("POST", "/", embed_body(batch.texts, options))
-        if too_much(reply) and len(batch.texts) > 1:
+        count = len(batch.texts)
+        reply = self._send("POST", "/", embed_body(batch.texts, options), count=count)
+        if splits(reply, count=count):
             return np.concatenate([self._embed(half, options) for half in halves(batch)])
-        vectors, space = read_vectors(reply, count=len(batch.texts), dtype=options.dtype)
+        try:
+            vectors, space = read_vectors(reply, count=count, options=options)
+        except AnswerError as error:
+            if error.position is None:
+                raise
+            raise error.at(batch.start + error.position) from None
         self._guard.check(space)
         return vectors
 
-    def _send(self, method: str, path: str, body: bytes | None = None) -> Reply:
+    def _send(self, method: str, path: str, body: bytes | None = None, *, count: int = 1) -> Reply:
         headers = {"content-type": "application/json"} if body is not None else {}
         attempt = 0
         while True:
@@ -206,7 +240,7 @@ class EmbeddingClient:
                 response = self._http.request(
                     method, self._url + path, content=body, headers=headers, auth=self._auth
                 )
-            except httpx.TransportError as error:
+            except (httpx.TransportError, httpx.DecodingError) as error:
                 wait = self._retries.wait(attempt)
                 if wait is None:
                     raise unreachable(self._url, attempt, error) from error
@@ -214,13 +248,16 @@ class EmbeddingClient:
                 reply = Reply(
                     status=response.status_code, headers=response.headers, body=response.content
                 )
-                if not self._retries.retries(reply.status) or too_much(reply):
+                if not self._retries.retries(reply.status) or splits(reply, count=count):
                     return reply
                 wait = self._retries.wait(attempt, reply.headers)
                 if wait is None:
                     return reply
             if self._closed.wait(wait):
-                raise UnreachableError(f"The client for {self._url} was closed.")
+                raise self._closed_error()
+
+    def _closed_error(self) -> UnreachableError:
+        return UnreachableError(f"The client for {self._url} was closed.")
 
 
 def _release(pool: ThreadPoolExecutor, http: httpx.Client | None) -> None:
@@ -241,6 +278,6 @@ def unreachable(url: str, attempts: int, error: Exception) -> UnreachableError:
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
-    for text in texts:
-        check_texts([text])
+    for position, text in enumerate(texts):
+        check_texts([text], start=position)
         yield text

@@ -13,6 +13,9 @@ EmbeddingClientError
 └── FileError                   a file to read or to write cannot be used
 """
 
+import re
+from typing import Self
+
 __all__ = [
     "AnswerError",
     "ConfigurationError",
@@ -26,6 +29,9 @@ __all__ = [
     "UnreachableError",
     "VectorSpaceError",
 ]
+
+
+_PLACE = re.compile(r"texts\[\d+\]")
 
 
 class EmbeddingClientError(Exception):
@@ -48,10 +54,12 @@ class AnswerError(EmbeddingClientError):
     """The endpoint answered, and not with a success.
 
     Attributes:
+        reason: the endpoint's message alone.
         status: the HTTP status.
-        code: the endpoint's word for the fault, e.g. `input_too_long`; None where it has none.
+        code: the endpoint's name for the error, e.g. `input_too_long`; None where it has none.
         field: the field of the request that is at fault, or None.
         request_id: what to look for in the endpoint's log, or None.
+        position: which of the given texts is at fault, from 0; None if it is not one text.
     """
 
     def __init__(
@@ -62,12 +70,30 @@ class AnswerError(EmbeddingClientError):
         code: str | None = None,
         field: str | None = None,
         request_id: str | None = None,
+        position: int | None = None,
     ) -> None:
         super().__init__(f"{message} (status {status}, request {request_id or 'without an id'})")
+        self.reason = message
         self.status = status
         self.code = code
         self.field = field
         self.request_id = request_id
+        self.position = position
+
+    def at(self, position: int) -> Self:
+        """Returns the same error for the text at another position.
+
+        The endpoint counts the texts of one request; callers count the texts that they gave.
+        """
+        here = f"texts[{position}]"
+        return type(self)(
+            _PLACE.sub(here, self.reason, count=1),
+            status=self.status,
+            code=self.code,
+            field=self.field and _PLACE.sub(here, self.field),
+            request_id=self.request_id,
+            position=position,
+        )
 
 
 class RequestError(AnswerError):

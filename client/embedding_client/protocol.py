@@ -1,39 +1,24 @@
-"""The endpoint's native dialect as values: what is sent, and what came back."""
+"""The endpoint's native dialect: the options and the bodies of requests."""
 
-import base64
-import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
-from embedding_client.errors import (
-    AnswerError,
-    ConfigurationError,
-    ForbiddenError,
-    RequestError,
-    ServiceError,
-    ThrottledError,
-)
+from embedding_client.errors import ConfigurationError
 
 __all__ = [
     "DataType",
     "EmbedOptions",
     "Match",
-    "Reply",
-    "answer_error",
     "check_texts",
     "check_url",
     "embed_body",
-    "read_matches",
-    "read_object",
-    "read_vectors",
     "similar_body",
-    "too_much",
 ]
 
 DataType = Literal["float32", "int8", "uint8", "binary", "ubinary"]
@@ -51,8 +36,6 @@ _NUMPY: dict[str, npt.DTypeLike] = {
     "binary": np.int8,
     "ubinary": np.uint8,
 }
-# Refusals of a request that may pass in two halves.
-_TOO_MUCH = frozenset({"batch_too_large", "body_too_large", "out_of_time"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,15 +89,6 @@ class Match:
     score: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reply:
-    """An HTTP response, read."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
 def check_url(url: str) -> str:
     """Returns the endpoint's URL without a slash at its end.
 
@@ -130,8 +104,12 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def check_texts(texts: Sequence[str]) -> None:
-    """Refuses what is no text before anything is sent.
+def check_texts(texts: Sequence[str], *, start: int = 0) -> None:
+    """Refuses what is not a text before anything is sent.
+
+    Args:
+        texts: the texts.
+        start: the position of the first one, for the message.
 
     Raises:
         ConfigurationError: an item is no string, or is blank.
@@ -140,7 +118,7 @@ def check_texts(texts: Sequence[str]) -> None:
         raise ConfigurationError(
             "texts must be a list of strings; found one string. Use embed_one."
         )
-    for position, text in enumerate(texts):
+    for position, text in enumerate(texts, start):
         if not isinstance(text, str):
             raise ConfigurationError(
                 f"texts must be strings; found {type(text).__name__} at position {position}."
@@ -175,98 +153,6 @@ def embed_body(texts: Sequence[str], options: EmbedOptions) -> bytes:
 def similar_body(text: str, num_results: int) -> bytes:
     """Returns the body of `POST /similar`."""
     return _encode({"text": text, "num_results": num_results})
-
-
-def read_object(reply: Reply) -> dict[str, Any]:
-    """Returns the JSON object of a success.
-
-    Raises:
-        AnswerError: it is no success, or no JSON object.
-    """
-    if reply.status != 200:
-        raise answer_error(reply)
-    value = _json(reply.body)
-    if not isinstance(value, dict):
-        raise _nonsense(reply, "the body is not a JSON object")
-    return value
-
-
-def read_vectors(reply: Reply, *, count: int, dtype: DataType) -> tuple[npt.NDArray[Any], str]:
-    """Returns the vectors of an answer and their vector space.
-
-    Returns:
-        An array (count, dimension), or (count, ⌈dimension / 8⌉) for bits, and the space's name.
-
-    Raises:
-        AnswerError: it is no success, or not what was asked for.
-    """
-    value = read_object(reply)
-    rows, space = value.get("embeddings"), value.get("vector_space")
-    if not isinstance(rows, list) or len(rows) != count or not isinstance(space, str):
-        raise _nonsense(reply, f"it does not hold {count} embeddings and their vector space")
-    try:
-        raw = b"".join(base64.b64decode(row, validate=True) for row in rows)
-        numbers = np.frombuffer(raw, dtype=_NUMPY[dtype]).reshape(count, -1)
-    except (TypeError, ValueError, binascii.Error) as error:
-        raise _nonsense(reply, "the embeddings are not base64 of equal length") from error
-    return numbers.astype(numbers.dtype.newbyteorder("="), copy=True), space
-
-
-def read_matches(reply: Reply) -> tuple[list[Match], str]:
-    """Returns the matches of a search, best first, and their vector space."""
-    value = read_object(reply)
-    try:
-        matches = [
-            Match(text=str(one["text"]), index=int(one["index"]), score=float(one["score"]))
-            for one in value["results"]
-        ]
-        return matches, str(value["vector_space"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise _nonsense(reply, "it does not hold search results") from error
-
-
-def too_much(reply: Reply) -> bool:
-    """Tells whether the request was refused for its size, so that its halves may pass."""
-    if reply.status < 400:
-        return False
-    value = _json(reply.body)
-    if isinstance(value, dict) and "code" in value:
-        return value["code"] in _TOO_MUCH
-    return reply.status == 413  # Lambda itself, before the function saw it
-
-
-def answer_error(reply: Reply) -> AnswerError:
-    """Makes the error that an answer tells: the kit's own words, or AWS's."""
-    value = _json(reply.body)
-    fields: dict[str, Any] = value if isinstance(value, dict) else {}
-    message = fields.get("error") or fields.get("message") or fields.get("Message")
-    if not isinstance(message, str) or not message:
-        message = reply.body[:200].decode(errors="replace") or "The endpoint gave no reason."
-    kind: type[AnswerError] = ServiceError
-    if 400 <= reply.status < 500:
-        kind = {403: ForbiddenError, 429: ThrottledError}.get(reply.status, RequestError)
-    return kind(
-        message,
-        status=reply.status,
-        code=fields.get("code") or reply.headers.get("x-amzn-errortype"),
-        field=fields.get("field"),
-        request_id=reply.headers.get("x-request-id") or reply.headers.get("x-amzn-requestid"),
-    )
-
-
-def _nonsense(reply: Reply, what: str) -> ServiceError:
-    return ServiceError(
-        f"The answer makes no sense: {what}.",
-        status=reply.status,
-        request_id=reply.headers.get("x-request-id"),
-    )
-
-
-def _json(body: bytes) -> object:
-    try:
-        return json.loads(body)
-    except ValueError:
-        return None
 
 
 def _encode(value: object) -> bytes:

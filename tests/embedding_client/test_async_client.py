@@ -1,5 +1,6 @@
 """The asynchronous client, on asyncio and on trio."""
 
+import base64
 import json
 
 import anyio
@@ -13,6 +14,7 @@ from embedding_client import (
     EmbeddingClient,
     RequestError,
     RetryPolicy,
+    ServiceError,
     ThrottledError,
     UnreachableError,
     VectorSpaceError,
@@ -80,6 +82,8 @@ def test_nothing_asked_nothing_sent(run):
         (httpx.Response(429, json={"message": "Rate Exceeded."}), ThrottledError),
         (httpx.Response(400, json={"error": "no", "code": "invalid_field"}), RequestError),
         (httpx.ConnectError("refused"), UnreachableError),
+        (httpx.Response(302, headers={"location": "https://x/"}), ServiceError),
+        (httpx.Response(413, json={"message": "too large"}), RequestError),
     ],
 )
 def test_one_error_is_raised_not_a_group(run, answer, error):
@@ -134,6 +138,31 @@ def test_an_expected_vector_space_is_held(running, run):
                 await client.similar("a")
 
     run(main)
+
+
+def test_a_refused_text_is_named_by_its_position_in_the_call(run):
+    """As in the blocking client."""
+
+    def answer(request):
+        texts = json.loads(request.content)["texts"]
+        if "long" not in texts:
+            row = base64.b64encode(np.ones(2, "<f4").tobytes()).decode()
+            body = {"embeddings": [row] * len(texts), "vector_space": "m@1/x/2"}
+            return httpx.Response(200, json=body)
+        said = f'"texts[{texts.index("long")}]" has 9 tokens'
+        return httpx.Response(400, json={"error": said, "code": "input_too_long"})
+
+    async def main():
+        http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+        limits = BatchLimits(texts=10)
+        async with AsyncEmbeddingClient(
+            URL, auth=httpx.Auth(), http_client=http, limits=limits, concurrency=1
+        ) as client:
+            with pytest.raises(RequestError, match=r"texts\[13\]") as caught:
+                await client.embed([*"abcdefghijklm", "long"])
+        return caught.value.position
+
+    assert run(main) == 13
 
 
 def test_options_are_the_same():

@@ -1,8 +1,10 @@
 """The blocking client, against answers made here and against a real model."""
 
 import base64
+import gzip
 import json
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import numpy as np
@@ -291,6 +293,235 @@ def test_a_stream_is_read_as_it_is_embedded():
     with made(embeds, limits=BatchLimits(texts=5)) as client:
         parts = client.iter_embed(texts)
         assert [len(next(parts)) for _ in range(4)] == [5, 5, 5, 5]
+
+
+def test_one_text_answered_by_lambdas_own_413_is_an_error():
+    """One text has no halves: it is sent once, and the error names its position."""
+    sent = []
+
+    def answer(request):
+        sent.append(json.loads(request.content)["texts"])
+        if "long" in sent[-1]:
+            return httpx.Response(413, json={"message": "Request must be smaller than 6291456"})
+        return embeds(request)
+
+    with made(answer) as client, pytest.raises(RequestError, match="smaller than") as caught:
+        client.embed(["a", "b", "long", "d"])
+    assert caught.value.position == 2
+    assert sent.count(["long"]) == 1
+
+
+def test_one_text_that_is_out_of_time_is_tried_again():
+    """It cannot be halved, and another attempt may have more time."""
+    answers = iter([refused(503, "out_of_time")])
+    with made(lambda request: next(answers, None) or embeds(request)) as client:
+        assert len(client.embed(["a"])) == 1
+
+
+def picky(request):
+    """Refuses the first text with more than 5 letters as the endpoint does."""
+    for position, text in enumerate(json.loads(request.content)["texts"]):
+        if len(text) > 5:
+            said = f'"texts[{position}]" has {len(text)} tokens; the model allows 5.'
+            return refused(400, "input_too_long", said, field="texts")
+    return embeds(request)
+
+
+def test_a_refused_text_is_named_by_its_position_in_the_call():
+    """Not by its position in the request that happened to hold it."""
+    texts = [*("a" * 150), "too long", *("b" * 49)]
+    with (
+        made(picky, limits=BatchLimits(texts=64)) as client,
+        pytest.raises(RequestError, match=r'^"texts\[150\]" has 8 tokens') as caught,
+    ):
+        client.embed(texts)
+    assert (caught.value.position, caught.value.code) == (150, "input_too_long")
+    assert caught.value.reason == '"texts[150]" has 8 tokens; the model allows 5.'
+
+
+def test_a_field_that_names_a_text_is_corrected_too():
+    """`field` counts as `position` does."""
+
+    def answer(request):
+        texts = json.loads(request.content)["texts"]
+        at = texts.index("bad") if "bad" in texts else None
+        return embeds(request) if at is None else refused(400, "x", field=f"texts[{at}]")
+
+    with (
+        made(answer, limits=BatchLimits(texts=4), concurrency=1) as client,
+        pytest.raises(RequestError) as caught,
+    ):
+        client.embed([*"abcdef", "bad"])
+    assert (caught.value.field, caught.value.position) == ("texts[6]", 6)
+
+
+def test_a_refusal_that_names_no_text_is_narrowed_down():
+    """Where the message does not say which text is too long, halves find it."""
+
+    def answer(request):
+        reply = picky(request)
+        return reply if reply.status_code == 200 else refused(400, "input_too_long", "too long")
+
+    with made(answer) as client, pytest.raises(RequestError, match="too long") as caught:
+        client.embed([*"abcde", "too long", *"fgh"])
+    assert caught.value.position == 5
+
+
+def test_refused_texts_do_not_end_a_stream_of_parts():
+    """Each part holds its vectors and its refusals; together they are all texts, in order."""
+    texts = [letter * (9 if number % 7 == 0 else 2) for number, letter in enumerate("abcdefgh" * 9)]
+    with made(picky, limits=BatchLimits(texts=10)) as client:
+        parts = list(client.iter_parts(iter(texts)))
+    assert [part.count for part in parts] == [10] * 7 + [2]
+    refused_at = [10 * number + at for number, part in enumerate(parts) for at in part.refused]
+    assert refused_at == list(range(0, 72, 7))
+    assert [e.position for part in parts for e in part.refused.values()] == refused_at
+    vectors = np.concatenate([part.vectors for part in parts])
+    kept = [text for text in texts if len(text) < 9]
+    assert np.array_equal(vectors, np.stack([vector_of(text) for text in kept]))
+
+
+def test_a_part_may_be_refused_as_a_whole():
+    """It has no vectors then."""
+    with made(picky) as client:
+        (part,) = client.iter_parts(["too long", "much too long"])
+    assert (part.count, sorted(part.refused), part.vectors.size) == (2, [0, 1], 0)
+
+
+def test_a_refusal_that_is_about_no_text_ends_a_stream_of_parts():
+    """A permission that is missing is nobody's row."""
+    with made(lambda _: refused(403, message="Forbidden")) as client, pytest.raises(ForbiddenError):
+        list(client.iter_parts(["a", "b"]))
+
+
+def test_a_text_of_a_stream_that_is_blank_is_named_by_its_position():
+    """Counted from the start of the stream."""
+    with made(embeds) as client, pytest.raises(ConfigurationError, match="at position 2"):
+        list(client.iter_embed(iter(["a", "b", " "])))
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_vectors_that_are_no_numbers_are_refused(number):
+    """NaN and infinity would spoil every comparison that they are part of."""
+    rows = [np.array(row, "<f4").tobytes() for row in ([1, 2], [3, number])]
+    body = {"embeddings": [base64.b64encode(row).decode() for row in rows], "vector_space": SPACE}
+    with (
+        made(lambda _: httpx.Response(200, json=body)) as client,
+        pytest.raises(ServiceError, match="embedding 1 holds NaN or infinity"),
+    ):
+        client.embed(["a", "b"])
+
+
+@pytest.mark.parametrize("score", ["NaN", "Infinity", "1e999"])
+def test_scores_that_are_no_numbers_are_refused(score):
+    """JSON has no such numbers, and Python's reader takes them all the same."""
+    body = '{"results": [{"text": "a", "index": 0, "score": %s}], "vector_space": "m@1/x/2"}'
+    with (
+        made(lambda _: httpx.Response(200, content=body % score)) as client,
+        pytest.raises(ServiceError, match="a score is NaN or infinity"),
+    ):
+        client.similar("a")
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_explained(status):
+    """The message says where to, and why it is not followed."""
+    answer = httpx.Response(status, headers={"location": "https://login.example.com/start"})
+    with made(lambda _: answer) as client, pytest.raises(ServiceError) as caught:
+        client.embed(["a"])
+    assert "redirects to https://login.example.com/start" in str(caught.value)
+    assert "does not follow redirects" in str(caught.value)
+    assert caught.value.status == status
+
+
+def test_a_redirect_to_nowhere_is_explained():
+    """Without a Location there is none to name."""
+    with (
+        made(lambda _: httpx.Response(302)) as client,
+        pytest.raises(ServiceError, match="redirects without saying where"),
+    ):
+        client.health()
+
+
+def test_bodies_are_sent_as_json():
+    """Requests with a body name its type; requests without one name none."""
+    types = {}
+
+    def answer(request):
+        types[request.method] = request.headers.get("content-type")
+        return embeds(request) if request.method == "POST" else httpx.Response(200, json={})
+
+    with made(answer) as client:
+        client.embed(["a"])
+        client.health()
+    assert types == {"POST": "application/json", "GET": None}
+
+
+def test_closing_ends_what_waits_to_be_sent_again():
+    """A call that waits for a retry in another thread ends with an error."""
+    asked = threading.Event()
+    raised = []
+
+    def answer(request):
+        asked.set()
+        return refused(503, headers={"retry-after": "100"})
+
+    client = made(answer)
+
+    def call():
+        try:
+            client.embed(["a"])
+        except UnreachableError as error:
+            raised.append(str(error))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert asked.wait(30)
+    client.close()
+    caller.join(30)
+    assert raised == [f"The client for {URL} was closed."]
+
+
+def test_a_context_closes_the_client():
+    """After the block it sends nothing."""
+    with made(embeds) as client:
+        client.embed(["a"])
+    with pytest.raises(UnreachableError, match="was closed"):
+        client.embed(["a"])
+
+
+class Compressed(BaseHTTPRequestHandler):
+    """Answers with gzip to a client that accepts it; the answer to "damaged" is damaged."""
+
+    def do_POST(self):
+        """Answers `POST /`."""
+        assert "gzip" in self.headers["accept-encoding"]
+        texts = json.loads(self.rfile.read(int(self.headers["content-length"])))["texts"]
+        rows = [base64.b64encode(vector_of(text).tobytes()).decode() for text in texts]
+        body = gzip.compress(json.dumps({"embeddings": rows, "vector_space": SPACE}).encode())
+        if texts == ["damaged"]:
+            body = b"no gzip" + body
+        self.send_response(200)
+        self.send_header("content-encoding", "gzip")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Keeps quiet."""
+
+
+def test_compressed_answers_are_read():
+    """An endpoint may compress its answers; a damaged one is an error of this package."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Compressed) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        retries = RetryPolicy(base=0, attempts=2)
+        with EmbeddingClient(url, auth=httpx.Auth(), retries=retries) as client:
+            assert np.array_equal(client.embed(["abc"]), [vector_of("abc")])
+            with pytest.raises(UnreachableError, match="no answer in 2 attempts"):
+                client.embed(["damaged"])
+        server.shutdown()
 
 
 TEXTS = [f"{word} number {number}" for number in range(40) for word in ("kettle", "Köln", "日本")]

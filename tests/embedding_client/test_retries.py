@@ -52,3 +52,28 @@ def test_statuses_that_may_pass_are_tried_again():
         503,
         504,
     ]
+
+
+def test_the_defaults_are_patient_but_not_forever():
+    """Six attempts; waits of at most 0.25 s, 0.5 s … 4 s; `Retry-After` up to two minutes."""
+    policy = RetryPolicy()
+    assert policy.wait(5) is not None
+    assert policy.wait(6) is None
+    for attempt, ceiling in [(1, 0.25), (2, 0.5), (5, 4.0)]:
+        waits = [policy.wait(attempt) for _ in range(300)]
+        assert min(waits) >= 0
+        assert 0.8 * ceiling < max(waits) <= ceiling
+    assert 120 <= policy.wait(1, {"retry-after": "120"}) <= 120.25
+    assert policy.wait(1, {"retry-after": "121"}) is None
+
+
+def test_the_default_ceiling_is_twenty_seconds():
+    """However many attempts are asked for."""
+    waits = [RetryPolicy(attempts=100).wait(50) for _ in range(300)]
+    assert 16 < max(waits) <= 20
+
+
+def test_a_moment_that_has_passed_is_not_waited_for():
+    """A date in the past asks for nothing."""
+    moment = format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)
+    assert RetryPolicy(base=0).wait(1, {"retry-after": moment}) == 0

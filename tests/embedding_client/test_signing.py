@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from botocore.credentials import Credentials, RefreshableCredentials
 
 from embedding_client import ConfigurationError, CredentialsError, SigV4Auth
 from embedding_client.signing import region_of
-from local_function_url.signature import SignedRequest, Verifier
+from local_function_url.signature import SignatureError, SignedRequest, Verifier
 
 URL = "https://abc123.lambda-url.eu-central-1.on.aws"
 PAIR = Credentials("AKID", "secret")
@@ -100,6 +101,35 @@ def test_a_session_token_is_sent_and_signed():
     request = sent(SigV4Auth(credentials=Credentials("AKID", "secret", "token")))
     assert accepted(request).session_token == "token"
     assert "x-amz-security-token" in request.headers["authorization"]
+
+
+def test_the_signature_covers_the_headers_that_change_the_meaning():
+    """The host, the content type and each `x-amz-` header; not what a proxy may change."""
+    request = sent(
+        SigV4Auth(credentials=Credentials("AKID", "secret", "token")),
+        headers={"x-amz-meta-team": "search", "x-other": "1"},
+        json={},
+    )
+    signed = re.search(r"SignedHeaders=([^,]+),", request.headers["authorization"])[1].split(";")
+    assert signed == [
+        "content-type",
+        "host",
+        "x-amz-content-sha256",
+        "x-amz-date",
+        "x-amz-meta-team",
+        "x-amz-security-token",
+    ]
+    accepted(request)
+
+
+@pytest.mark.parametrize("name", ["content-type", "x-amz-meta-team"])
+def test_a_signed_header_that_is_changed_on_the_way_is_refused(name):
+    """The endpoint's check recomputes the signature with the changed value."""
+    headers = {"content-type": "application/json", "x-amz-meta-team": "search"}
+    request = sent(SigV4Auth(credentials=PAIR), headers=headers, content=b"{}")
+    request.headers[name] = "changed"
+    with pytest.raises(SignatureError):
+        accepted(request)
 
 
 @pytest.mark.parametrize(
