@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _failed(f"the function did not start: {error}")
         print(_ready(url.url, model=options.model, runtime=runtime.description), flush=True)
         try:
-            signal.pause()
+            runtime.wait()
+        except FunctionError as error:
+            return _failed(str(error))
         except (KeyboardInterrupt, SystemExit):
             sys.stderr.write("\nstopped\n")
     return 0

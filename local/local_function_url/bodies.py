@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from email.message import Message
 from typing import Protocol
 
-__all__ = ["BodyError", "read_body"]
+__all__ = ["BodyError", "check_length", "read_body"]
 
 # A body over the limit is still read to its end, up to here, so that its sender hears the answer.
 _PATIENCE = 64 * 1024 * 1024
@@ -30,6 +30,16 @@ class BodyError(Exception):
         self.message = message
 
 
+def check_length(headers: Message, *, limit: int) -> None:
+    """Checks what the headers say of a body that has not been sent yet.
+
+    Raises:
+        BodyError: it will be over `limit` bytes (413), or its length is no number (400).
+    """
+    if "chunked" not in headers.get("transfer-encoding", "").lower() and _length(headers) > limit:
+        raise _too_large(limit)
+
+
 def read_body(headers: Message, stream: _Stream, *, limit: int) -> bytes:
     """Returns the body's bytes.
 
@@ -49,10 +59,14 @@ def read_body(headers: Message, stream: _Stream, *, limit: int) -> bytes:
         elif total > _PATIENCE:
             break
     if total > limit:
-        raise BodyError(
-            413, f"Request must be smaller than {limit} bytes for the InvokeFunction operation"
-        )
+        raise _too_large(limit)
     return bytes(body)
+
+
+def _too_large(limit: int) -> BodyError:
+    return BodyError(
+        413, f"Request must be smaller than {limit} bytes for the InvokeFunction operation"
+    )
 
 
 def _length(headers: Message) -> int:

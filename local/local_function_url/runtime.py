@@ -6,24 +6,23 @@ Lambda's do; here others wait their turn instead of starting another environment
 """
 
 import collections
-import contextlib
+import functools
 import http.client
 import importlib
-import importlib.util
 import json
 import os
 import platform
-import socket
-import subprocess
 import sys
 import threading
 import time
 import types
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, NoReturn
+
+from local_function_url.emulator import Emulator, emulator
+from local_function_url.function import Function, FunctionError, Runtime
 
 __all__ = [
     "EmulatedRuntime",
@@ -35,76 +34,9 @@ __all__ = [
     "start",
 ]
 
-_INVOKE_PATH = "/2015-03-31/functions/function/invocations"
-_BINARIES = {
-    ("Linux", "x86_64"): "aws-lambda-rie-x86_64",
-    ("Linux", "aarch64"): "aws-lambda-rie-arm64",
-}
-# Lines of the emulator about itself; of its report, all but the init line is made up.
-_EMULATOR_LINES = ("START RequestId:", "END RequestId:", "REPORT RequestId:")
-
-
-class FunctionError(Exception):
-    """The function raised, timed out, ended or returned too much: its caller gets a 502."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Function:
-    """A function to run.
-
-    Attributes:
-        handler: module and name, e.g. `embedder.handler.handler`.
-        source_root: the folder to import it from.
-        environment: the function's environment variables.
-        memory: megabytes, told to the function and not enforced.
-        timeout: seconds for one request.
-    """
-
-    handler: str
-    source_root: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
-    memory: int = 1769
-    timeout: int = 60
-
-    def variables(self) -> dict[str, str]:
-        """Returns the environment variables that Lambda sets, and the function's own."""
-        return {
-            "AWS_LAMBDA_FUNCTION_NAME": "local",
-            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
-            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(self.memory),
-            "AWS_LAMBDA_FUNCTION_TIMEOUT": str(self.timeout),
-            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
-            "AWS_LAMBDA_LOG_FORMAT": "JSON",
-            "LAMBDA_TASK_ROOT": str(self.source_root),
-            "AWS_REGION": os.environ.get("AWS_REGION", "us-east-1"),
-            **self.environment,
-        }
-
-
-class Runtime(Protocol):
-    """Something that answers an event."""
-
-    description: str
-
-    def invoke(self, event: bytes) -> bytes:
-        """Returns the function's JSON answer to a JSON event.
-
-        Raises:
-            FunctionError: the function gave none.
-        """
-
-    def close(self) -> None:
-        """Ends the function's process."""
-
-
-def emulator() -> Path | None:
-    """Returns the emulator's binary for this machine; None where there is none (macOS, Windows)."""
-    name = _BINARIES.get((platform.system(), platform.machine()))
-    package = importlib.util.find_spec("samcli")
-    if name is None or package is None or not package.submodule_search_locations:
-        return None
-    binary = Path(next(iter(package.submodule_search_locations)), "local", "rapid", name)
-    return binary if binary.is_file() else None
+# An emulator that ends this often within this time is not started again.
+_ENDS = 5
+_ENDS_SECONDS = 60
 
 
 def start(function: Function, *, logs: IO[str] | None = None) -> Runtime:
@@ -125,98 +57,119 @@ def start(function: Function, *, logs: IO[str] | None = None) -> Runtime:
 class EmulatedRuntime:
     """The function behind AWS's Runtime Interface Emulator.
 
-    It runs in a process of its own that ends with the thread that made this object, however that
-    ends: make it in the main thread.
+    An emulator that ends is started again, and requests wait for it. One that ends again and again
+    is given up: then each request fails, and `wait` says why.
     """
 
     description = "AWS's Runtime Interface Emulator"
 
     def __init__(self, function: Function, *, binary: Path, logs: IO[str] | None = None) -> None:
-        self._lock = threading.Lock()  # the emulator crashes on two requests at once
-        self._tail: collections.deque[str] = collections.deque(maxlen=40)
-        self._timeout = function.timeout
-        invoke_port, runtime_port = _free_ports(2)
-        self._process = subprocess.Popen(  # noqa: S603  (a program of our own environment)
-            [
-                *(sys.executable, "-m", "local_function_url.tether", str(os.getpid())),
-                *(str(binary), "--log-level", "error"),
-                *("--runtime-interface-emulator-address", f"127.0.0.1:{invoke_port}"),
-                # By default 127.0.0.1:9001, where only one emulator fits.
-                *("--runtime-api-address", f"127.0.0.1:{runtime_port}"),
-                *(sys.executable, "-m", "awslambdaric", function.handler),
-            ],
-            env=_child_environment(function),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # Ctrl-C is for the server, which then ends this process itself
-        )
-        self._reader = threading.Thread(target=self._read_logs, args=(logs,), daemon=True)
-        self._reader.start()
-        self._connection = http.client.HTTPConnection(
-            "127.0.0.1", invoke_port, timeout=function.timeout + 30
-        )
-        self._await_port(invoke_port)
+        self._start = functools.partial(Emulator, function, binary=binary, logs=logs)
+        self._turn = threading.Lock()
+        self._changed = threading.Condition()
+        self._emulator: Emulator | None = None
+        self._failure: str | None = None
+        self._closing = False
+        # The emulator ends with the thread that started it, so that thread has to last.
+        self._keeper = threading.Thread(target=self._keep, daemon=True)
+        self._keeper.start()
+        self._running()
 
     def invoke(self, event: bytes) -> bytes:
         """Passes the event through the emulator; one at a time, others wait."""
-        with self._lock:
-            try:
-                status, result = self._post(event)
-            except (http.client.HTTPException, OSError) as error:
-                self._connection.close()
-                raise FunctionError(f"the runtime gave no answer: {error!r}") from error
+        with self._turn:
+            status, result = self._passed(event)
         if status != http.client.OK or _is_fault(result):
             raise FunctionError(result[:2000].decode(errors="replace"))
         return result
 
+    def wait(self) -> NoReturn:
+        """Waits until the emulator is given up, and raises why."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure is not None)
+            raise FunctionError(str(self._failure))
+
     def close(self) -> None:
         """Ends the emulator, and with it the function."""
-        self._connection.close()
-        self._process.terminate()
+        with self._changed:
+            self._closing = True
+            self._failure = self._failure or "the runtime was closed"
+            self._changed.notify_all()
+            if self._emulator:
+                self._emulator.stop()
+        self._keeper.join(timeout=5)
+        with self._changed:
+            if self._emulator:
+                self._emulator.kill()
+        self._keeper.join()
+
+    def _passed(self, event: bytes) -> tuple[int, bytes]:
+        while True:
+            running = self._running()
+            try:
+                return running.invoke(event)
+            except ConnectionRefusedError:
+                self._replace(running)  # nothing was sent: the next one gets the event
+            except (http.client.HTTPException, OSError) as error:
+                # The event itself may have ended it, so it is not sent again.
+                self._replace(running)
+                raise FunctionError(f"the runtime gave no answer: {error!r}") from error
+
+    def _running(self) -> Emulator:
+        """Waits for an emulator that runs."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._emulator or self._failure)
+            if self._failure is not None:
+                raise FunctionError(self._failure)
+            assert self._emulator is not None  # noqa: S101  (waited for)
+            return self._emulator
+
+    def _replace(self, broken: Emulator) -> None:
+        """Ends an emulator that does not answer; the keeper then starts another."""
+        with self._changed:
+            if self._emulator is broken:
+                self._emulator = None
+                broken.kill()
+
+    def _keep(self) -> None:
+        ends: collections.deque[float] = collections.deque(maxlen=_ENDS)
+        while True:
+            try:
+                current = self._start()
+            except (FunctionError, OSError) as error:
+                reason, fatal = str(error), not ends
+            else:
+                reason, fatal = self._watch(current), False
+            ends.append(time.monotonic())
+            fatal = fatal or (len(ends) == _ENDS and ends[-1] - ends[0] < _ENDS_SECONDS)
+            with self._changed:
+                if self._closing:
+                    return
+                if fatal:
+                    self._failure = (
+                        reason
+                        if len(ends) == 1
+                        else f"the Runtime Interface Emulator ended {_ENDS} times within "
+                        f"{_ENDS_SECONDS} s and is not started again; the last time: {reason}"
+                    )
+                    self._changed.notify_all()
+                    return
+            first = reason.partition("\n")[0]
+            sys.stderr.write(f"the Runtime Interface Emulator ended ({first}); starting it again\n")
+
+    def _watch(self, current: Emulator) -> str:
+        """Lets requests have an emulator until it ends; returns how it ended."""
+        with self._changed:
+            self._emulator = current
+            self._changed.notify_all()
+            if self._closing:
+                current.stop()
         try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._reader.join(timeout=5)
-        if self._process.stdout:
-            self._process.stdout.close()
-
-    def _post(self, event: bytes) -> tuple[int, bytes]:
-        if self._connection.sock is None:
-            self._connection.connect()
-            # Headers and body go out in two writes; without this, the second waits for an ack.
-            self._connection.sock.setsockopt(  # type: ignore[attr-defined]  # connected just now
-                socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-            )
-        self._connection.request("POST", _INVOKE_PATH, event, {"Content-Type": "application/json"})
-        response = self._connection.getresponse()
-        return response.status, response.read()
-
-    def _await_port(self, port: int) -> None:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and self._process.poll() is None:
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection(("127.0.0.1", port), timeout=1),
-            ):
-                return
-            time.sleep(0.005)
-        self.close()
-        raise FunctionError("the Runtime Interface Emulator did not start:\n" + "".join(self._tail))
-
-    def _read_logs(self, logs: IO[str] | None) -> None:
-        assert self._process.stdout is not None  # noqa: S101  (it is a pipe)
-        for line in self._process.stdout:
-            if line.startswith(_EMULATOR_LINES):
-                continue
-            self._tail.append(line)
-            if logs is not None:
-                logs.write(line)
-                logs.flush()
+            return current.wait()
+        finally:
+            with self._changed:
+                self._emulator = None
+            current.close()
 
 
 class InProcessRuntime:
@@ -243,6 +196,11 @@ class InProcessRuntime:
             except Exception as error:
                 raise FunctionError(repr(error)) from error
 
+    def wait(self) -> NoReturn:
+        """Waits for ever: this process ends, or serves."""
+        while True:
+            threading.Event().wait()
+
     def close(self) -> None:
         """Does nothing: there is no process to end."""
 
@@ -258,24 +216,6 @@ class InProcessRuntime:
             log_stream_name="$LATEST",
             get_remaining_time_in_millis=lambda: int((deadline - time.monotonic()) * 1000),
         )
-
-
-def _child_environment(function: Function) -> dict[str, str]:
-    # Only what Lambda would give it, and the way to Python's own files: a variable of this shell
-    # that the function read by accident would not be there once deployed.
-    inherited = {
-        name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ
-    }
-    roots = [str(function.source_root), str(Path(__file__).parents[1])]
-    return {**inherited, "PYTHONPATH": os.pathsep.join(roots), **function.variables()}
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 def _is_fault(result: bytes) -> bool:

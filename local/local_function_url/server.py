@@ -5,12 +5,14 @@ import sys
 import threading
 import uuid
 from collections.abc import Mapping
+from http import HTTPStatus
 from http.client import responses
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import ClassVar, Self
 
-from local_function_url.bodies import BodyError, read_body
+from local_function_url.bodies import BodyError, check_length, read_body
+from local_function_url.claims import claim_of
 from local_function_url.events import INTERNAL_SERVER_ERROR, Answer, to_answer, to_event
 from local_function_url.runtime import FunctionError, Runtime
 from local_function_url.signature import SignatureError, SignedRequest, Verifier
@@ -93,23 +95,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(answer, request_id)
 
     def _answer(self, request_id: str) -> Answer:
-        request = SignedRequest(
-            method=self.command,
-            target=self.path,
-            headers=_joined(self.headers.items()),
-            body=read_body(self.headers, self.rfile, limit=PAYLOAD_LIMIT),
-        )
+        request = self._request(read_body(self.headers, self.rfile, limit=PAYLOAD_LIMIT))
         try:
             caller = self.verifier.verify(request)
         except SignatureError as refusal:
-            return Answer(
-                status=403,
-                headers={
-                    "content-type": "application/json",
-                    "x-amzn-errortype": refusal.error_type,
-                },
-                body=json.dumps(refusal.body).encode(),
-            )
+            return _forbidden(refusal)
         event = to_event(
             request, caller=caller, source_ip=self.client_address[0], request_id=request_id
         )
@@ -119,6 +109,32 @@ class _Handler(BaseHTTPRequestHandler):
             return to_answer(self.runtime.invoke(event))
         except FunctionError:
             return INTERNAL_SERVER_ERROR
+
+    def handle_expect_100(self) -> bool:
+        """Answers `Expect: 100-continue` (RFC 9110, section 10.1.1), before the body is sent.
+
+        A request that is refused whatever its body is gets its final answer instead.
+        """
+        try:
+            check_length(self.headers, limit=PAYLOAD_LIMIT)
+            claim_of(self._request(b""))
+        except BodyError as error:
+            refusal = _refused(error.status, error.message)
+        except SignatureError as error:
+            refusal = _forbidden(error)
+        else:
+            self.send_response_only(HTTPStatus.CONTINUE)
+            self.end_headers()
+            self.wfile.flush()
+            return True
+        # The body may follow all the same, and must not be read as the next request.
+        self.close_connection = True
+        self._send(refusal, str(uuid.uuid4()))
+        return False
+
+    def _request(self, body: bytes) -> SignedRequest:
+        headers = _joined(self.headers.items())
+        return SignedRequest(method=self.command, target=self.path, headers=headers, body=body)
 
     def _send(self, answer: Answer, request_id: str) -> None:
         self.send_response_only(answer.status, responses.get(answer.status, ""))
@@ -148,6 +164,14 @@ def _joined(headers: list[tuple[str, str]]) -> Mapping[str, str]:
         key = name.lower()
         joined[key] = f"{joined[key]},{value.strip()}" if key in joined else value.strip()
     return joined
+
+
+def _forbidden(refusal: SignatureError) -> Answer:
+    return Answer(
+        status=403,
+        headers={"content-type": "application/json", "x-amzn-errortype": refusal.error_type},
+        body=json.dumps(refusal.body).encode(),
+    )
 
 
 def _refused(status: int, message: str) -> Answer:

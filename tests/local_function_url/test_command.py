@@ -1,10 +1,13 @@
 """`python -m local_function_url`, which scripts/serve runs."""
 
+import contextlib
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -84,3 +87,17 @@ def test_another_pair_is_not_printed(monkeypatch):
     said = command._ready("http://127.0.0.1:1", model="m", runtime="r")
     assert '--user "AKID:$AWS_SECRET_ACCESS_KEY"' in said
     assert "the secret" not in said
+
+
+def test_an_emulator_that_ends_again_and_again_ends_the_command(served):
+    """The command says why, and its status is 1; until then it goes on serving."""
+    process, _ = served
+    while process.poll() is None:
+        for child in Path(f"/proc/{process.pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                for emulator in child.read_text().split():
+                    os.kill(int(emulator), signal.SIGKILL)
+    told = process.communicate()[1]
+    assert process.returncode == 1
+    assert told.count("starting it again") == 4
+    assert "error: the Runtime Interface Emulator ended 5 times within 60 s" in told

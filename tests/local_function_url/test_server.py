@@ -1,6 +1,7 @@
 """The local Function URL over HTTP, with AWS's own emulator behind it."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import signal
@@ -193,6 +194,75 @@ def test_broken_framing_is_a_400(endpoint, framing, status):
         raw.sendall(f"POST / HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n".encode())
         answer = b"".join(iter(lambda: raw.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.1 " + status)
+
+
+@contextlib.contextmanager
+def connected(endpoint):
+    """A raw connection to the endpoint."""
+    host, port = endpoint.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as raw:
+        yield raw
+
+
+def head_of(request, **replaced):
+    """The head of a request as it goes over the wire, with `Expect: 100-continue`."""
+    path = "/" + request["url"].partition("://")[2].partition("/")[2]
+    headers = {"expect": "100-continue", **request["headers"], **replaced}
+    headers.setdefault("host", request["url"].partition("://")[2].partition("/")[0])
+    lines = [f"{request['method']} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def test_a_caller_that_waits_is_told_to_send_its_body(endpoint, signed):
+    """`Expect: 100-continue` gets the interim answer before the body, the final one after it."""
+    body = b"x" * 2_000_000
+    request = signed(endpoint.url + "/large?bytes=3", body=body)
+    head = head_of(request, **{"content-length": len(body)})
+    with connected(endpoint) as raw:
+        reader = raw.makefile("rb")
+        for _ in range(2):  # the connection is kept
+            raw.sendall(head)
+            assert reader.readline() == b"HTTP/1.1 100 Continue\r\n"
+            assert reader.readline() == b"\r\n"
+            raw.sendall(body)
+            assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            while (line := reader.readline()) != b"\r\n":
+                assert b"100" not in line.split()[:1]
+            assert reader.read(3) == b"xxx"
+
+
+def test_a_caller_that_waits_sends_chunks(endpoint, signed):
+    """A body of unknown length is asked for, too."""
+    request = signed(endpoint.url + "/large?bytes=3", body=b"one two")
+    headers = {k: v for k, v in request["headers"].items() if k.lower() != "content-length"}
+    head = head_of({**request, "headers": headers}, **{"transfer-encoding": "chunked"})
+    with connected(endpoint) as raw:
+        raw.sendall(head)
+        reader = raw.makefile("rb")
+        assert reader.readline() == b"HTTP/1.1 100 Continue\r\n"
+        assert reader.readline() == b"\r\n"
+        raw.sendall(b"7\r\none two\r\n0\r\n\r\n")
+        assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "told"),
+    [
+        ({"content-length": PAYLOAD_LIMIT + 1}, b"413", b"Request must be smaller than"),
+        ({"content-length": "many"}, b"400", b"Content-Length should be a number"),
+        ({"authorization": "none"}, b"403", b"Authorization header requires"),
+    ],
+)
+def test_a_caller_that_waits_is_refused_before_its_body(endpoint, signed, changed, status, told):
+    """What is refused whatever the body is gets the final answer, and the connection ends."""
+    request = signed(endpoint.url + "/", body=b"body")
+    headers = {name.lower(): value for name, value in request["headers"].items()}
+    with connected(endpoint) as raw:
+        raw.sendall(head_of({**request, "headers": headers}, **changed))
+        answer = b"".join(iter(lambda: raw.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert b"100 Continue" not in answer
+    assert told in answer
 
 
 def test_requests_wait_for_each_other(send):
