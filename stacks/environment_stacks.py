@@ -2,7 +2,7 @@
 
 import aws_cdk as cdk
 
-from embedding_kit.environment import Environment
+from embedding_kit.environment import COST_TAG, Environment
 from stacks.endpoint_stack import EndpointStack
 from stacks.names import (
     endpoint_stack_name,
@@ -12,11 +12,7 @@ from stacks.names import (
 from stacks.observability_stack import ObservabilityStack
 from stacks.repository_stack import RepositoryStack
 
-__all__ = ["COST_TAG", "EnvironmentStacks"]
-
-#: The tag that costs are allocated by; its value is the environment's name. It must be activated
-#: once in the account's billing console.
-COST_TAG = "EmbeddingKit"
+__all__ = ["EnvironmentStacks"]
 
 
 class EnvironmentStacks:
@@ -57,6 +53,8 @@ class EnvironmentStacks:
             cost_tag=(COST_TAG, environment.name),
             env=where,
         )
-        tags = {"Project": "embedding-kit", COST_TAG: environment.name} | environment.tags
+        tags = {**environment.tags, COST_TAG: environment.name}
+        if "project" not in map(str.lower, tags):
+            tags["Project"] = "embedding-kit"
         for key, value in tags.items():
             cdk.Tags.of(app).add(key, value)

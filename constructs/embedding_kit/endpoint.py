@@ -28,6 +28,8 @@ from embedding_kit.settings import (
     Release,
     SnapStart,
     WeightedExperiment,
+    check_alarms,
+    check_memory,
     check_together,
 )
 from embedding_kit.thresholds import derive_thresholds
@@ -98,6 +100,8 @@ class EmbeddingEndpoint(Construct):
             release=release or AllAtOnce(),
             experiment=experiment,
         )
+        check_alarms(alarms or AlarmSettings(), self.settings)
+        check_memory(model, self.settings)
         # Metrics made of the platform's records carry no dimension that would tell two endpoints
         # of an account apart: each endpoint has a namespace of its own.
         self.name = name = name or Names.unique_resource_name(self, separator="-", max_length=100)

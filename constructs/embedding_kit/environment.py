@@ -8,7 +8,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
@@ -24,15 +24,31 @@ from embedding_kit.settings import (
     OnDemand,
     Release,
     RepositorySettings,
+    check_alarms,
+    check_memory,
     check_together,
 )
 from embedding_kit.settings.base import Settings, allowed, refuse
 from embedding_kit.settings.release import AllAtOnce
 from embedding_kit.settings.words import find, words
 
-__all__ = ["Environment", "EnvironmentFileError", "load_environment"]
+__all__ = ["COST_TAG", "Environment", "EnvironmentFileError", "load_environment"]
 
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+#: The tag that costs are allocated by; its value is the environment's name. It must be activated
+#: once in the account's billing console.
+COST_TAG = "EmbeddingKit"
+#: ECR takes no hyphen at the end of a repository's name and no two beside each other.
+#: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_CreateRepository.html
+_NAME = re.compile(r"(?=.{1,31}$)[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_NAME_ALLOWED = (
+    "1 to 31 lower-case letters and digits, a letter first, with single hyphens between them"
+)
+#: https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
+_TAG_TEXT = re.compile(r"[\w\s.:/=+@-]*")
+#: AWS takes 50 tags for a resource; two are the kit's own.
+_TAGS = 48
+#: What makes a folder a sentence-transformers model, for the image's build too.
+_FOLDER_HOLDS = "modules.json"
 _SHOWN = 80  # characters of a found value; a whole table would hide what is wrong with it
 
 
@@ -50,7 +66,8 @@ class Environment(Settings):
         ]
         | None
     ) = Field(
-        default=None, description="The AWS account; the deploying shell's if unset, with `region`."
+        default=None,
+        description="The AWS account, together with `region`; the deploying shell's if unset.",
     )
     region: (
         Annotated[
@@ -81,21 +98,45 @@ class Environment(Settings):
     @classmethod
     def _tags_acceptable(cls, tags: dict[str, str]) -> dict[str, str]:
         for key, value in tags.items():
-            if key.lower().startswith("aws:") or not 1 <= len(key) <= 128 or len(value) > 256:
+            text = _TAG_TEXT.fullmatch(key + value) is not None
+            length = 1 <= len(key) <= 128 and len(value) <= 256
+            if key.lower().startswith("aws:") or not text or not length:
                 raise refuse(
                     "AWS takes no such tag",
                     found=f"{key} = {value}",
-                    allowed="keys of 1 to 128 characters, not from aws: on; values up to 256",
+                    allowed="keys of 1 to 128 characters that do not start with aws:, values of up "
+                    "to 256; letters, digits, spaces and _ . : / = + - @",
                 )
+        if len(tags) > _TAGS:
+            raise refuse(
+                "AWS takes 50 tags for a resource, and two are the kit's own",
+                found=f"{len(tags)} tags",
+                allowed=f"up to {_TAGS}",
+            )
+        # IAM compares keys without regard to case, so two spellings of one key fail on a role.
+        spellings = [key.lower() for key in tags]
+        if COST_TAG.lower() in spellings:
+            raise refuse(
+                f"the tag {COST_TAG} holds the environment's name, by which the budget finds costs",
+                found=next(key for key in tags if key.lower() == COST_TAG.lower()),
+                allowed="any other key",
+            )
+        twice = [key for key in tags if spellings.count(key.lower()) > 1]
+        if twice:
+            raise refuse(
+                "IAM takes a tag's key once, in whatever case",
+                found=", ".join(twice),
+                allowed="one of them",
+            )
         return tags
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if (self.account is None) != (self.region is None):
+        if self.account is not None and self.region is None:
             raise refuse(
-                "account and region are given together",
-                found=f"account = {self.account}, region = {self.region}",
-                allowed="both of them or neither",
+                "an account is given together with its region",
+                found=f"account = {self.account}, no region",
+                allowed="both of them, region alone, or neither",
             )
         check_together(
             function=self.function,
@@ -103,6 +144,8 @@ class Environment(Settings):
             release=self.release,
             experiment=self.experiment,
         )
+        check_alarms(self.alarms, self.function)
+        check_memory(self.model, self.function)
         return self
 
 
@@ -118,15 +161,18 @@ def load_environment(name: str, *, folder: Path) -> Environment:
     """
     path = folder / f"{name}.toml"
     shown = f"{folder.name}/{path.name}"
+    if Path(name).name == name and path.is_file() and _NAME.fullmatch(name) is None:
+        raise EnvironmentFileError(
+            f"{shown}: the file's name is not allowed, for it becomes a part of the repository's; "
+            f"found: {name}; allowed: {_NAME_ALLOWED}"
+        )
     if _NAME.fullmatch(name) is None or not path.is_file():
-        known = ", ".join(sorted(file.stem for file in folder.glob("*.toml"))) or "none"
+        stems = sorted(file.stem for file in folder.glob("*.toml"))
+        known = ", ".join(stem for stem in stems if _NAME.fullmatch(stem)) or "none"
         raise EnvironmentFileError(
             f"there is no environment {name!r}: {shown} is no file; allowed: {known}"
         )
-    try:
-        written = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise EnvironmentFileError(f"{shown} is not TOML: {error}") from None
+    written = _read(path, shown)
     if "name" in written:
         raise EnvironmentFileError(
             f"{shown}: name: found: {_quote(written['name'])}; "
@@ -137,7 +183,26 @@ def load_environment(name: str, *, folder: Path) -> Environment:
     except ValidationError as error:
         lines = [f"{shown}: {_explain(detail)}" for detail in error.errors()]
         raise EnvironmentFileError("\n".join(lines)) from None
-    return _with_paths_from(folder, environment)
+    return _with_paths_from(folder, environment, shown)
+
+
+def _read(path: Path, shown: str) -> dict[str, Any]:
+    try:
+        # Some editors on Windows put a byte order mark in front of UTF-8.
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise EnvironmentFileError(f"{shown} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise EnvironmentFileError(
+            f"{shown} is not TOML; found: the byte 0x{error.object[error.start]:02x} at offset "
+            f"{error.start}; allowed: text in UTF-8"
+        ) from None
+    except RecursionError:
+        raise EnvironmentFileError(
+            f"{shown} is not TOML; found: values nested too deeply; allowed: a table in a table"
+        ) from None
+    except ValueError as error:  # a syntax error, or a number of thousands of digits
+        raise EnvironmentFileError(f"{shown} is not TOML: {error}") from None
 
 
 def _explain(error: ErrorDetails) -> str:
@@ -174,9 +239,33 @@ def _show(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _with_paths_from(folder: Path, environment: Environment) -> Environment:
-    """Make the file's relative paths absolute; whether they exist is the image's question."""
+def _with_paths_from(folder: Path, environment: Environment, shown: str) -> Environment:
+    """Make the file's relative paths absolute, and refuse one that leads nowhere."""
     model = environment.model
-    paths = {"folder": model.folder, "index": model.index}
-    absolute = {name: (folder / path).resolve() for name, path in paths.items() if path}
+    absolute = {}
+    if model.folder:
+        absolute["folder"] = _found(
+            folder / model.folder,
+            holds=_FOLDER_HOLDS,
+            key=f"{shown}: model.folder",
+            what=f"a sentence-transformers folder, which holds {_FOLDER_HOLDS}",
+        )
+    if model.index:
+        absolute["index"] = _found(
+            folder / model.index, holds="", key=f"{shown}: model.index", what="a file of texts"
+        )
     return environment.model_copy(update={"model": model.model_copy(update=absolute)})
+
+
+def _found(path: Path, *, holds: str, key: str, what: str) -> Path:
+    try:
+        absolute = path.resolve()
+        there = (absolute / holds).is_file()
+    except (OSError, ValueError):  # a name that no file system takes
+        absolute, there = path, False
+    if not there:
+        raise EnvironmentFileError(
+            f"{key}: the path leads to no such thing; found: {_show(absolute)}; "
+            f"allowed: the path of {what}, absolute or from the file's own folder"
+        )
+    return absolute

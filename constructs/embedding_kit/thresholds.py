@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from embedding_kit.settings import AlarmSettings, FunctionSettings
+from embedding_kit.settings.observability import INIT_LIMIT
 
 __all__ = ["RUNBOOK", "Thresholds", "derive_thresholds"]
 
@@ -42,7 +43,7 @@ def derive_thresholds(alarms: AlarmSettings, function: FunctionSettings) -> Thre
     return Thresholds(
         duration_p50=_milliseconds(alarms.duration_p50 or function.timeout / 10),
         duration_p99=_milliseconds(alarms.duration_p99 or function.timeout / 2),
-        init_p99=_milliseconds(alarms.init_p99),
+        init_p99=_milliseconds(alarms.init_p99 or min(INIT_LIMIT / 2, alarms.init_maximum)),
         init_maximum=_milliseconds(alarms.init_maximum),
         error_percent=alarms.error_percent,
         throttle_percent=alarms.throttle_percent,

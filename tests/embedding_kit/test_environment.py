@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
 
+ROOT = Path(__file__).resolve().parents[2]
 MINILM = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
 
 
@@ -54,6 +55,8 @@ def test_an_environment_is_frozen(load):
 
 def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
     """A relative path does not depend on where the command was typed."""
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "faq.json").write_text("[]")
     environment = load(MINILM + 'index = "../texts/faq.json"\n')
     assert environment.model.index == tmp_path / "texts" / "faq.json"
 
@@ -80,7 +83,7 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             (
                 "environments/test.toml: function.memory: unknown key; found: 2048; allowed here: "
                 "memory_mb, timeout, ephemeral_storage_mb, log_retention_days, reserved_concurrency, "
-                "account_concurrency, truncate, max_characters, cache_entries, threads"
+                "account_concurrency, account_memory_mb, truncate, max_characters, cache_entries, threads"
             ),
         ),
         (
@@ -94,8 +97,8 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
         (
             '[function]\ntimeout = "16m"',
             (
-                "environments/test.toml: function.timeout: a Lambda function runs that long at most; "
-                "found: 16m; allowed: 1s to 15m"
+                "environments/test.toml: function.timeout: Lambda takes a timeout in whole seconds, up to 15 minutes; "
+                "found: 16m; allowed: whole seconds, 1s to 15m"
             ),
         ),
         (
@@ -186,7 +189,7 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             "[budget]",
             (
                 "environments/test.toml: budget.monthly_usd: missing; found: nothing; "
-                "allowed: a number above 0"
+                "allowed: a number from 1 to 1000000"
             ),
         ),
         (
@@ -196,22 +199,158 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
         (
             '[alarms]\ntraffic_every = "2d"',
             (
-                "environments/test.toml: alarms.traffic_every: an alarm looks back a day at most; "
-                "found: 2d; allowed: 5m to 1d"
+                "environments/test.toml: alarms.traffic_every: the alarm counts requests in periods of 5 minutes, over a day at most; "
+                "found: 2d; allowed: 5m to 1d, in steps of 5m"
             ),
         ),
         (
             'account = "111122223333"',
             (
-                "environments/test.toml: the file: account and region are given together; "
-                "found: account = 111122223333, region = None; allowed: both of them or neither"
+                "environments/test.toml: the file: an account is given together with its region; "
+                "found: account = 111122223333, no region; allowed: both of them, region alone, or neither"
             ),
         ),
         (
             '[tags]\n"aws:owner" = "me"',
             (
                 "environments/test.toml: tags: AWS takes no such tag; found: aws:owner = me; "
-                "allowed: keys of 1 to 128 characters, not from aws: on; values up to 256"
+                "allowed: keys of 1 to 128 characters that do not start with aws:, values of up to 256; "
+                "letters, digits, spaces and _ . : / = + - @"
+            ),
+        ),
+        (
+            '[tags]\nEmbeddingKit = "shared"',
+            (
+                "environments/test.toml: tags: the tag EmbeddingKit holds the environment's name, by which the budget "
+                "finds costs; found: EmbeddingKit; allowed: any other key"
+            ),
+        ),
+        (
+            '[tags]\nembeddingkit = "shared"',
+            (
+                "environments/test.toml: tags: the tag EmbeddingKit holds the environment's name, by which the budget "
+                "finds costs; found: embeddingkit; allowed: any other key"
+            ),
+        ),
+        (
+            '[tags]\nTeam = "search"\nteam = "search"',
+            (
+                "environments/test.toml: tags: IAM takes a tag's key once, in whatever case; "
+                "found: Team, team; allowed: one of them"
+            ),
+        ),
+        (
+            '[tags]\nteam = "a & b"',
+            (
+                "environments/test.toml: tags: AWS takes no such tag; found: team = a & b; "
+                "allowed: keys of 1 to 128 characters that do not start with aws:, values of up to 256; "
+                "letters, digits, spaces and _ . : / = + - @"
+            ),
+        ),
+        (
+            "[tags]\n" + "\n".join(f'k{number} = "v"' for number in range(49)),
+            (
+                "environments/test.toml: tags: AWS takes 50 tags for a resource, and two are the kit's own; "
+                "found: 49 tags; allowed: up to 48"
+            ),
+        ),
+        (
+            '[function]\ntimeout = "1500ms"',
+            (
+                "environments/test.toml: function.timeout: Lambda takes a timeout in whole seconds, up to 15 minutes; "
+                "found: 1500ms; allowed: whole seconds, 1s to 15m"
+            ),
+        ),
+        (
+            '[function]\ntimeout = "999ms"',
+            (
+                "environments/test.toml: function.timeout: Lambda takes a timeout in whole seconds, up to 15 minutes; "
+                "found: 999ms; allowed: whole seconds, 1s to 15m"
+            ),
+        ),
+        (
+            '[function]\ntimeout = "99999999999999999999d"',
+            (
+                "environments/test.toml: function.timeout: a duration has up to 9 digits; found: 99999999999999999999d; "
+                'allowed: a whole number and a unit of ms, s, m, h or d, such as "30s"'
+            ),
+        ),
+        (
+            '[alarms]\nduration_p99 = "999999999d"',
+            (
+                "environments/test.toml: the file: Lambda ends a request at the timeout, so the alarm could never fire; "
+                "found: alarms.duration_p99 = 999999999d with function.timeout = 30s; "
+                "allowed: less than 30s, or a longer timeout"
+            ),
+        ),
+        (
+            '[alarms]\nduration_p50 = "30s"',
+            (
+                "environments/test.toml: the file: Lambda ends a request at the timeout, so the alarm could never fire; "
+                "found: alarms.duration_p50 = 30s with function.timeout = 30s; "
+                "allowed: less than 30s, or a longer timeout"
+            ),
+        ),
+        (
+            '[alarms]\nduration_p50 = "9s"\nduration_p99 = "8s"',
+            (
+                "environments/test.toml: alarms: duration_p50 above duration_p99 could fire only when duration_p99 "
+                "has fired already; found: duration_p50 = 9s, duration_p99 = 8s; allowed: duration_p50 up to duration_p99"
+            ),
+        ),
+        (
+            '[alarms]\ninit_p99 = "9s"',
+            (
+                "environments/test.toml: alarms: init_p99 above init_maximum could fire only when init_maximum "
+                "has fired already; found: init_p99 = 9s, init_maximum = 8s; allowed: init_p99 up to init_maximum"
+            ),
+        ),
+        (
+            "[budget]\nmonthly_usd = inf",
+            "environments/test.toml: budget.monthly_usd: found: inf; allowed: a number from 1 to 1000000",
+        ),
+        (
+            "[budget]\nmonthly_usd = nan",
+            "environments/test.toml: budget.monthly_usd: found: nan; allowed: a number from 1 to 1000000",
+        ),
+        (
+            '[alarms]\nemails = ["ops@example.com", "ops@example.com"]',
+            (
+                "environments/test.toml: alarms.emails: a value is given twice; found: ops@example.com; "
+                "allowed: each value once"
+            ),
+        ),
+        (
+            '[callers]\naccounts = ["111122223333", "444455556666", "111122223333"]',
+            (
+                "environments/test.toml: callers.accounts: a value is given twice; found: 111122223333; "
+                "allowed: each value once"
+            ),
+        ),
+        (
+            '[callers]\nroles = ["arn:aws:iam::111122223333:role/a", "arn:aws:iam::111122223333:role/a"]',
+            (
+                "environments/test.toml: callers.roles: a value is given twice; found: arn:aws:iam::111122223333:role/a; "
+                "allowed: each value once"
+            ),
+        ),
+        (
+            MINILM + "dimensions = [256, 128, 256]",
+            "environments/test.toml: model.dimensions: a value is given twice; found: 256; allowed: each value once",
+        ),
+        (
+            "[function]\nmemory_mb = 3538\naccount_memory_mb = 3008",
+            (
+                "environments/test.toml: function: the account allows a function less memory; "
+                "found: memory_mb = 3538 with account_memory_mb = 3008; "
+                "allowed: 128 to 3008, or a higher quota from AWS"
+            ),
+        ),
+        (
+            '[function]\nmemory_mb = 128\n[model]\nname = "google/embeddinggemma-300m"\naccept_licence = "gemma"\nprecision = "fp32"',
+            (
+                "environments/test.toml: the file: google/embeddinggemma-300m as fp32 does not fit into the "
+                "function's memory; found: function.memory_mb = 128; allowed: 512 or more"
             ),
         ),
         (
@@ -249,6 +388,104 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
 def test_what_is_wrong_is_named_with_what_is_allowed(refusal, text, message):
     """File, key, what was found and what is allowed stand in one line."""
     assert refusal(text) == message
+
+
+@pytest.mark.parametrize("path", ["nowhere", "", "a\\u0000b", "x" * 300])
+def test_a_models_folder_that_is_not_there_is_named(refusal, tmp_path, path):
+    """The image's build would otherwise fetch the model of that name instead."""
+    message = refusal(f'{MINILM}folder = "{path}"')
+    assert message.startswith(
+        "environments/test.toml: model.folder: the path leads to no such thing; found: "
+    )
+    assert message.endswith(
+        "allowed: the path of a sentence-transformers folder, which holds modules.json, "
+        "absolute or from the file's own folder"
+    )
+
+
+def test_the_image_takes_a_folder_by_the_file_that_is_asked_for_here():
+    """A folder that passes here is the one that the build compiles."""
+    dockerfile = (ROOT / "lambda_image" / "Dockerfile").read_text()
+    assert "if [ -e /folder/modules.json ]" in dockerfile
+
+
+def test_a_models_folder_that_is_there_is_taken(load, tmp_path):
+    """A fine-tune beside the environments' folder."""
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "modules.json").write_text("[]")
+    assert load(MINILM + 'folder = "../tuned"').model.folder == tmp_path / "tuned"
+
+
+def test_a_file_of_texts_that_is_not_there_is_named(refusal, tmp_path):
+    """A folder is no file, either."""
+    assert refusal(MINILM + 'index = ".."') == (
+        "environments/test.toml: model.index: the path leads to no such thing; "
+        f"found: {tmp_path}; allowed: the path of a file of texts, absolute or from the file's own folder"
+    )
+
+
+def test_a_byte_order_mark_is_accepted(load):
+    """Some editors on Windows put one in front of UTF-8."""
+    assert load("\ufeff" + MINILM).model.name.endswith("MiniLM-L6-v2")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            MINILM.encode("utf-16"),
+            (
+                "environments/test.toml is not TOML; found: the byte 0xff at offset 0; "
+                "allowed: text in UTF-8"
+            ),
+        ),
+        (
+            b"a = " + b"[" * 5000,
+            (
+                "environments/test.toml is not TOML; found: values nested too deeply; "
+                "allowed: a table in a table"
+            ),
+        ),
+        (b"a = 1" + b"0" * 5000, "environments/test.toml is not TOML: Exceeds the limit"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path, content, message):
+    """Whatever an editor has saved, the answer is a line and no traceback."""
+    folder = tmp_path / "environments"
+    folder.mkdir()
+    (folder / "test.toml").write_bytes(content)
+    with pytest.raises(EnvironmentFileError) as refused:
+        load_environment("test", folder=folder)
+    assert str(refused.value).startswith(message)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["a--b", "dash-", "Dev", "a_b", "a" * 32])
+def test_a_files_name_that_ecr_would_refuse_is_named(tmp_path, name):
+    """The environment's name is a part of the repository's."""
+    folder = tmp_path / "environments"
+    folder.mkdir()
+    (folder / f"{name}.toml").write_text(MINILM)
+    with pytest.raises(EnvironmentFileError) as refused:
+        load_environment(name, folder=folder)
+    assert str(refused.value) == (
+        f"environments/{name}.toml: the file's name is not allowed, for it becomes a part of the repository's; "
+        f"found: {name}; allowed: 1 to 31 lower-case letters and digits, a letter first, "
+        "with single hyphens between them"
+    )
+
+
+@pytest.mark.parametrize("name", ["a", "a1", "eu-1-dev", "a" * 31])
+def test_a_files_name_that_ecr_takes_is_the_environments(tmp_path, name):
+    """Hyphens stand between letters and digits."""
+    (tmp_path / f"{name}.toml").write_text(MINILM)
+    assert load_environment(name, folder=tmp_path).name == name
+
+
+def test_a_region_needs_no_account(load):
+    """The account is then the deploying shell's."""
+    environment = load('region = "eu-central-1"')
+    assert (environment.account, environment.region) == (None, "eu-central-1")
 
 
 def test_everything_that_is_wrong_is_told_at_once(refusal):

@@ -25,9 +25,22 @@ KEYS = some.sampled_from(sorted(_keys(Environment))) | some.text(max_size=5)
 PLAIN = (
     some.booleans()
     | some.integers(-(2**40), 2**40)
-    | some.floats(allow_nan=False, allow_infinity=False)
+    | some.floats()
     | some.sampled_from(
-        ["none", "snapstart", "provisioned", "canary", "linear", "weights", "alias", "30s", "1h"]
+        [
+            "9999999999d",
+            "999999999d",
+            "../x",
+            "none",
+            "snapstart",
+            "provisioned",
+            "canary",
+            "linear",
+            "weights",
+            "alias",
+            "30s",
+            "1h",
+        ]
     )
     | some.text(max_size=8)
 )

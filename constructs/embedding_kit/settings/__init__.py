@@ -26,7 +26,7 @@ from embedding_kit.settings.release import (
     WeightedExperiment,
 )
 from embedding_kit.settings.repository import RepositorySettings
-from embedding_kit.settings.together import check_together
+from embedding_kit.settings.together import check_alarms, check_memory, check_together
 
 __all__ = [
     "AlarmSettings",
@@ -49,5 +49,7 @@ __all__ = [
     "Settings",
     "SnapStart",
     "WeightedExperiment",
+    "check_alarms",
+    "check_memory",
     "check_together",
 ]

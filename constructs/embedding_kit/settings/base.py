@@ -4,14 +4,16 @@ import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
-__all__ = ["Duration", "Settings", "allowed", "refuse", "written"]
+__all__ = ["Duration", "EachOnce", "Settings", "allowed", "refuse", "written"]
 
 #: Milliseconds of each unit, the largest first.
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _DURATION = re.compile(r"([1-9][0-9]*)(ms|s|m|h|d)")
+#: More digits than any setting's limit needs; a `timedelta` overflows soon after.
+_DURATION_DIGITS = 9
 _DURATION_ALLOWED = 'a whole number and a unit of ms, s, m, h or d, such as "30s"'
 
 
@@ -19,7 +21,8 @@ class Settings(BaseModel):
     """A group of settings. Frozen; an unknown key or a value of another type is an error."""
 
     # Strict: TOML has types, so "2048" for a number is a mistake to be shown, not to be mended.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    # TOML also writes `inf` and `nan`; no setting is either.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def refuse(rule: str, *, found: object, allowed: str) -> PydanticCustomError:
@@ -50,11 +53,29 @@ def written(span: timedelta) -> str:
 
 def _parse(value: object) -> object:
     if isinstance(value, timedelta):
+        if value <= timedelta(0):
+            raise refuse("a duration is positive", found=value, allowed="more than zero")
         return value
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise refuse("a duration is expected", found=value, allowed=_DURATION_ALLOWED)
+    if len(match[1]) > _DURATION_DIGITS:
+        raise refuse(
+            f"a duration has up to {_DURATION_DIGITS} digits",
+            found=value,
+            allowed=_DURATION_ALLOWED,
+        )
     return timedelta(milliseconds=int(match[1]) * _UNITS[match[2]])
 
 
+def _each_once(values: tuple[object, ...]) -> tuple[object, ...]:
+    twice = [str(value) for value in dict.fromkeys(values) if values.count(value) > 1]
+    if twice:
+        raise refuse("a value is given twice", found=", ".join(twice), allowed="each value once")
+    return values
+
+
 Duration = Annotated[timedelta, BeforeValidator(_parse), allowed(_DURATION_ALLOWED)]
+
+#: Attached to a list's type: no value of it comes twice.
+EachOnce = AfterValidator(_each_once)

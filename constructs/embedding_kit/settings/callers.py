@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from embedding_kit.settings.base import Settings, allowed
+from embedding_kit.settings.base import EachOnce, Settings, allowed
 
 __all__ = ["Callers"]
 
@@ -24,10 +24,10 @@ _Organisation = Annotated[
 class Callers(Settings):
     """The principals that may call the endpoint's URL."""
 
-    roles: tuple[_Role, ...] = Field(
+    roles: Annotated[tuple[_Role, ...], EachOnce] = Field(
         default=(), strict=False, description="Roles that may call, by ARN."
     )
-    accounts: tuple[_Account, ...] = Field(
+    accounts: Annotated[tuple[_Account, ...], EachOnce] = Field(
         default=(),
         strict=False,
         description="Accounts that may call. Another account then lets its own roles do so.",

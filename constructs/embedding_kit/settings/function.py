@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, Settings, allowed, refuse, written
 
-__all__ = ["RETENTION_DAYS", "UNRESERVED_MINIMUM", "FunctionSettings"]
+__all__ = ["NEW_ACCOUNT_MEMORY_MB", "RETENTION_DAYS", "UNRESERVED_MINIMUM", "FunctionSettings"]
 
 #: What CloudWatch Logs accepts (PutRetentionPolicy).
 RETENTION_DAYS = (
@@ -19,6 +19,9 @@ RETENTION_DAYS = (
 )  # fmt: skip
 #: Lambda keeps this many of the account's concurrency for functions that reserve none.
 UNRESERVED_MINIMUM = 100
+#: What a new account may give one function at most; AWS raises it with use, or when asked.
+#: https://docs.aws.amazon.com/lambda/latest/dg/troubleshooting-deployment.html
+NEW_ACCOUNT_MEMORY_MB = 3008
 #: A megabyte more than the handler would ever send back is refused by the function URL anyway.
 _PAYLOAD_CHARACTERS = 6_000_000
 
@@ -30,7 +33,8 @@ class FunctionSettings(Settings):
         default=2048, description="Memory in MB; 1769 MB are one virtual CPU."
     )
     timeout: Duration = Field(
-        default=timedelta(seconds=30), description="The longest a request may take, 1s to 15m."
+        default=timedelta(seconds=30),
+        description="The longest a request may take, in whole seconds, 1s to 15m.",
     )
     ephemeral_storage_mb: Annotated[int, Field(ge=512, le=10240)] = Field(
         default=512, description="Size of /tmp in MB. The embedder writes nothing there."
@@ -46,6 +50,11 @@ class FunctionSettings(Settings):
     account_concurrency: Annotated[int, Field(ge=1)] = Field(
         default=1000,
         description="The account's quota of concurrent executions here, as AWS granted it.",
+    )
+    account_memory_mb: Annotated[int, Field(ge=128, le=10240)] | None = Field(
+        default=None,
+        description="The most memory that AWS lets a function of the account have, where you know "
+        f"it. A new account may allow {NEW_ACCOUNT_MEMORY_MB}.",
     )
     truncate: Literal["refuse", "right", "left"] = Field(
         default="refuse",
@@ -66,11 +75,12 @@ class FunctionSettings(Settings):
     @field_validator("timeout")
     @classmethod
     def _timeout_in_range(cls, value: timedelta) -> timedelta:
-        if not timedelta(seconds=1) <= value <= timedelta(minutes=15):
+        whole = value % timedelta(seconds=1) == timedelta(0)
+        if not whole or not timedelta(seconds=1) <= value <= timedelta(minutes=15):
             raise refuse(
-                "a Lambda function runs that long at most",
+                "Lambda takes a timeout in whole seconds, up to 15 minutes",
                 found=written(value),
-                allowed="1s to 15m",
+                allowed="whole seconds, 1s to 15m",
             )
         return value
 
@@ -85,6 +95,17 @@ class FunctionSettings(Settings):
                 allowed=f"one of {listed}",
             )
         return value
+
+    @model_validator(mode="after")
+    def _memory_fits_account(self) -> Self:
+        if self.account_memory_mb is not None and self.memory_mb > self.account_memory_mb:
+            raise refuse(
+                "the account allows a function less memory",
+                found=f"memory_mb = {self.memory_mb} "
+                f"with account_memory_mb = {self.account_memory_mb}",
+                allowed=f"128 to {self.account_memory_mb}, or a higher quota from AWS",
+            )
+        return self
 
     @model_validator(mode="after")
     def _reservation_fits_account(self) -> Self:

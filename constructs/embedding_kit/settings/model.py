@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from embedding_kit.settings.base import Settings, allowed, refuse
+from embedding_kit.settings.base import EachOnce, Settings, allowed, refuse
 
 __all__ = ["TERMS", "Model"]
 
@@ -13,6 +13,11 @@ __all__ = ["TERMS", "Model"]
 TERMS = {"gemma": "https://ai.google.dev/gemma/terms"}
 #: The models that stand under such terms, by a part of their names that all of them share.
 _UNDER_TERMS = {"embeddinggemma": "gemma"}
+#: MB that a function needs to load a model and answer one request, by a part of its name and the
+#: precision. Measured for int8 (215 at the peak); for fp32 the 101 million weights outside the
+#: embedding table take 4 bytes each, the libraries 45 MB and the activations 18. Both are rounded
+#: up, for Lambda's own share. Source: docs/performance.md.
+_NEEDED_MEMORY_MB = {("embeddinggemma", "int8"): 256, ("embeddinggemma", "fp32"): 512}
 
 
 class Model(Settings):
@@ -33,7 +38,7 @@ class Model(Settings):
         default=None,
         description="The licence whose terms you accept, for a model whose maker asks for that.",
     )
-    dimensions: tuple[Annotated[int, Field(ge=1, le=16384)], ...] = Field(
+    dimensions: Annotated[tuple[Annotated[int, Field(ge=1, le=16384)], ...], EachOnce] = Field(
         default=(),
         strict=False,
         description="The sizes that callers may ask for, of a model that was trained to be cut to "
@@ -67,6 +72,17 @@ class Model(Settings):
         """The short name of the licence that the user must accept; None where there is none."""
         name = self.name.lower()
         return next((licence for part, licence in _UNDER_TERMS.items() if part in name), None)
+
+    @property
+    def needed_memory_mb(self) -> int | None:
+        """The memory without which the model cannot be loaded; None where it is not known."""
+        name = self.name.lower()
+        found = (
+            memory
+            for (part, precision), memory in _NEEDED_MEMORY_MB.items()
+            if part in name and precision == self.precision
+        )
+        return next(found, None)
 
     @model_validator(mode="after")
     def _licence_accepted(self) -> Self:

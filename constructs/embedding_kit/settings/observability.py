@@ -1,26 +1,31 @@
 """When somebody is told: the alarms' thresholds and the monthly budget."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Duration, Settings, allowed, refuse, written
+from embedding_kit.settings.base import Duration, EachOnce, Settings, allowed, refuse, written
 
-__all__ = ["AlarmSettings", "Budget"]
+__all__ = ["INIT_LIMIT", "AlarmSettings", "Budget"]
 
 #: Lambda ends an on-demand start after 10 s and begins it anew at the first request.
 #: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
 INIT_LIMIT = timedelta(seconds=10)
 
 _Email = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$"), allowed("an e-mail address")]
-_Percent = Annotated[float, Field(gt=0, le=100)]
+# An alarm fires above its threshold, and nothing is above 100 percent of itself.
+_Percent = Annotated[float, Field(gt=0, lt=100)]
+#: CloudWatch evaluates an alarm over a day at most; this alarm's period is five minutes.
+#: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
+_SILENCE_STEP = timedelta(minutes=5)
+_SILENCE_LIMIT = timedelta(days=1)
 
 
 class AlarmSettings(Settings):
     """Thresholds. What is not set is derived from the function's own limits."""
 
-    emails: tuple[_Email, ...] = Field(
+    emails: Annotated[tuple[_Email, ...], EachOnce] = Field(
         default=(), strict=False, description="Addresses that alarms and the budget write to."
     )
     duration_p50: Duration | None = Field(
@@ -29,9 +34,10 @@ class AlarmSettings(Settings):
     duration_p99: Duration | None = Field(
         default=None, description="The slowest hundredth; half the timeout if unset."
     )
-    init_p99: Duration = Field(
-        default=INIT_LIMIT / 2,
-        description="The slowest hundredth of cold starts; half of the 10s that Lambda gives.",
+    init_p99: Duration | None = Field(
+        default=None,
+        description="The slowest hundredth of cold starts; half of the 10s that Lambda gives if "
+        "unset, or `init_maximum` if that is less.",
     )
     init_maximum: Duration = Field(
         default=INIT_LIMIT * 8 / 10,
@@ -56,23 +62,54 @@ class AlarmSettings(Settings):
     )
     traffic_every: Duration | None = Field(
         default=None,
-        description="The longest silence that is normal, 5m to 1d; no alarm on silence if unset.",
+        description="The longest normal time without a request, 5m to 1d in steps of 5m; "
+        "no such alarm if unset.",
     )
+
+    @field_validator("init_p99", "init_maximum")
+    @classmethod
+    def _start_can_take_that_long(cls, value: timedelta | None) -> timedelta | None:
+        if value is not None and value >= INIT_LIMIT:
+            raise refuse(
+                f"Lambda ends an on-demand start after {written(INIT_LIMIT)}, "
+                "so the alarm could never fire",
+                found=written(value),
+                allowed=f"less than {written(INIT_LIMIT)}",
+            )
+        return value
 
     @field_validator("traffic_every")
     @classmethod
     def _silence_alarmable(cls, value: timedelta | None) -> timedelta | None:
-        # CloudWatch looks back a day at most, and a URL's metrics come by the minute.
-        if value is not None and not timedelta(minutes=5) <= value <= timedelta(days=1):
+        if value is not None and (
+            value % _SILENCE_STEP or not _SILENCE_STEP <= value <= _SILENCE_LIMIT
+        ):
             raise refuse(
-                "an alarm looks back a day at most", found=written(value), allowed="5m to 1d"
+                "the alarm counts requests in periods of 5 minutes, over a day at most",
+                found=written(value),
+                allowed="5m to 1d, in steps of 5m",
             )
         return value
+
+    @model_validator(mode="after")
+    def _thresholds_ordered(self) -> Self:
+        _check_order("init_p99", self.init_p99, "init_maximum", self.init_maximum)
+        _check_order("duration_p50", self.duration_p50, "duration_p99", self.duration_p99)
+        return self
 
 
 class Budget(Settings):
     """What the endpoint may cost a month."""
 
-    monthly_usd: Annotated[float, Field(gt=0)] = Field(
+    monthly_usd: Annotated[float, Field(ge=1, le=1_000_000)] = Field(
         description="US dollars a month; told at 50, 80 and 100 percent, and when 100 is forecast."
     )
+
+
+def _check_order(low: str, lower: timedelta | None, high: str, higher: timedelta | None) -> None:
+    if lower is not None and higher is not None and lower > higher:
+        raise refuse(
+            f"{low} above {high} could fire only when {high} has fired already",
+            found=f"{low} = {written(lower)}, {high} = {written(higher)}",
+            allowed=f"{low} up to {high}",
+        )

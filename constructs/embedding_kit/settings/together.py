@@ -5,12 +5,14 @@ https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html,
 https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html
 """
 
-from embedding_kit.settings.base import refuse
+from embedding_kit.settings.base import refuse, written
 from embedding_kit.settings.cold_start import ColdStart, Provisioned, SnapStart
 from embedding_kit.settings.function import UNRESERVED_MINIMUM, FunctionSettings
+from embedding_kit.settings.model import Model
+from embedding_kit.settings.observability import AlarmSettings
 from embedding_kit.settings.release import AllAtOnce, Experiment, Release, WeightedExperiment
 
-__all__ = ["SNAPSTART_STORAGE_MB", "check_together"]
+__all__ = ["SNAPSTART_STORAGE_MB", "check_alarms", "check_memory", "check_together"]
 
 #: SnapStart copies /tmp into the snapshot and takes no more than the smallest one.
 SNAPSTART_STORAGE_MB = 512
@@ -37,6 +39,38 @@ def check_together(
             "CodeDeploy owns the alias's weights while it shifts traffic",
             found=f'release.kind = "{release.kind}" with experiment.kind = "weights"',
             allowed='release.kind = "all-at-once", or experiment.kind = "alias"',
+        )
+
+
+def check_alarms(alarms: AlarmSettings, function: FunctionSettings) -> None:
+    """Refuse a threshold that no request can pass, since Lambda ends it at the timeout.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, what was found and what is allowed.
+    """
+    for name in ("duration_p50", "duration_p99"):
+        threshold = getattr(alarms, name)
+        if threshold is not None and threshold >= function.timeout:
+            raise refuse(
+                "Lambda ends a request at the timeout, so the alarm could never fire",
+                found=f"alarms.{name} = {written(threshold)} "
+                f"with function.timeout = {written(function.timeout)}",
+                allowed=f"less than {written(function.timeout)}, or a longer timeout",
+            )
+
+
+def check_memory(model: Model, function: FunctionSettings) -> None:
+    """Refuse less memory than the model needs to load, where the kit knows that.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, what was found and what is allowed.
+    """
+    needed = model.needed_memory_mb
+    if needed is not None and function.memory_mb < needed:
+        raise refuse(
+            f"{model.name} as {model.precision} does not fit into the function's memory",
+            found=f"function.memory_mb = {function.memory_mb}",
+            allowed=f"{needed} or more",
         )
 
 
