@@ -252,16 +252,30 @@ def test_a_canary_release_has_one_interval_of_up_to_48_hours():
     assert Canary(percent=1, interval="2d").interval == timedelta(days=2)
 
 
-def test_every_time_of_day_counts_for_the_ceiling():
-    """A floor that is scheduled without a ceiling needs room as well."""
+def test_every_scheduled_maximum_counts_for_the_ceiling():
+    """The account needs room for the highest of them."""
     provisioned = Provisioned(
         maximum=3,
         schedule=(
-            ScheduledCapacity(**WORKDAY, minimum=8),
+            ScheduledCapacity(**WORKDAY, minimum=2, maximum=8),
             ScheduledCapacity(name="night", at="cron(0 20 ? * MON-FRI *)", maximum=2),
         ),
     )
     assert provisioned.ceiling == 8
+
+
+def test_provisioned_concurrency_may_take_the_whole_reservation():
+    """AWS allows up to the reservation, or up to the quota less what stays unreserved."""
+    for function in (
+        FunctionSettings(reserved_concurrency=6),
+        FunctionSettings(account_concurrency=106),
+    ):
+        check_together(
+            function=function,
+            cold_start=Provisioned(maximum=6),
+            release=AllAtOnce(),
+            experiment=None,
+        )
 
 
 @pytest.mark.parametrize(

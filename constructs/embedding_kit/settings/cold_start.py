@@ -1,26 +1,20 @@
-"""What is done about cold starts: nothing, a snapshot, or environments kept ready.
+"""How cold starts are avoided: not at all, by SnapStart, or by provisioned concurrency.
 
 Sources: https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html,
 https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html,
-https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-using-cron-expressions.html
+https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html
 """
 
-import re
 from typing import Annotated, Literal, Self
 from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Settings, allowed, refuse
+from embedding_kit.settings.schedule import SCHEDULE_ALLOWED, check_schedule
 
 __all__ = ["ColdStart", "OnDemand", "Provisioned", "ScheduledCapacity", "SnapStart"]
 
-_SCHEDULE = re.compile(
-    r"(cron\(\S+( \S+){5}\)|rate\([1-9][0-9]* (minutes?|hours?|days?)\)|at\([0-9T:-]+\))"
-)
-_SCHEDULE_ALLOWED = (
-    'an expression of six fields such as "cron(0 8 ? * MON-FRI *)", or rate(...) or at(...)'
-)
 _ZONE_ALLOWED = "an IANA time zone such as Europe/Berlin"
 _FLOOR = "a floor of 0 is refused by the next deploy, for it removes what the floor stands on"
 
@@ -47,7 +41,7 @@ class ScheduledCapacity(Settings):
         Field(pattern=r"^[a-z][a-z0-9-]{0,62}$"),
         allowed("lower-case letters, digits and hyphens"),
     ] = Field(description="What this time is called, such as `workday`.")
-    at: Annotated[str, allowed(_SCHEDULE_ALLOWED)] = Field(
+    at: Annotated[str, allowed(SCHEDULE_ALLOWED)] = Field(
         description="When it starts to hold, as Application Auto Scaling writes schedules."
     )
     time_zone: Annotated[str, allowed(_ZONE_ALLOWED)] = Field(
@@ -70,8 +64,7 @@ class ScheduledCapacity(Settings):
     @field_validator("at")
     @classmethod
     def _schedule_readable(cls, value: str) -> str:
-        if _SCHEDULE.fullmatch(value) is None:
-            raise refuse("a schedule is expected", found=value, allowed=_SCHEDULE_ALLOWED)
+        check_schedule(value)
         return value
 
     @field_validator("time_zone")
@@ -129,15 +122,39 @@ class Provisioned(Settings):
                 found=", ".join(names),
                 allowed="different names",
             )
+        _check_entries(("[cold_start]", self), *((entry.name, entry) for entry in self.schedule))
         return self
 
     @property
     def ceiling(self) -> int:
-        """The most environments that any bound, scheduled or not, may keep ready."""
-        return max(self.maximum, *(e.maximum or e.minimum or 1 for e in self.schedule), 1)
+        """The highest maximum, scheduled or not."""
+        return max([self.maximum, *(e.maximum for e in self.schedule if e.maximum is not None)])
 
 
 ColdStart = Annotated[OnDemand | SnapStart | Provisioned, Field(discriminator="kind")]
+
+
+def _check_entries(*entries: tuple[str, Provisioned | ScheduledCapacity]) -> None:
+    """Refuse a minimum that another entry's maximum may be below when it acts.
+
+    A bound that an entry sets stays until another entry sets it again. So the minimum of one entry
+    and the maximum of another hold together, unless both entries set both bounds.
+    """
+    for low, by_low in entries:
+        for high, by_high in entries:  # the same entry is checked by _check_bounds
+            if by_low is by_high or by_low.minimum is None or by_high.maximum is None:
+                continue
+            if by_low.maximum is not None and by_high.minimum is not None:
+                continue
+            if by_low.minimum > by_high.maximum:
+                partial = low if by_low.maximum is None else high
+                raise refuse(
+                    "a bound stays until another entry sets it again, and a minimum must not be "
+                    "above the maximum",
+                    found=f"minimum = {by_low.minimum} of {low} while maximum = {by_high.maximum} "
+                    f"of {high} holds",
+                    allowed=f"both bounds in {partial}, or a minimum up to that maximum",
+                )
 
 
 def _check_bounds(minimum: int | None, maximum: int | None) -> None:

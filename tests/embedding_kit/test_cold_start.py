@@ -1,0 +1,136 @@
+"""Provisioned concurrency: bounds that stay ordered whichever schedule acted last."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from pydantic import ValidationError
+
+from embedding_kit import Provisioned, ScheduledCapacity
+from embedding_kit.environment import load_environment
+
+AT = "cron(0 8 ? * MON-FRI *)"
+
+
+def _entry(name: str, minimum: int | None, maximum: int | None) -> ScheduledCapacity:
+    return ScheduledCapacity(name=name, at=AT, minimum=minimum, maximum=maximum)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "entries", "message"),
+    [
+        (
+            (2, 4),
+            [("morning", 9, None)],
+            (
+                "minimum = 9 of morning while maximum = 4 of [cold_start] holds; "
+                "allowed: both bounds in morning, or a minimum up to that maximum"
+            ),
+        ),
+        (
+            (1, 10),
+            [("workday", 5, None), ("evening", 1, 4)],
+            (
+                "minimum = 5 of workday while maximum = 4 of evening holds; "
+                "allowed: both bounds in workday, or a minimum up to that maximum"
+            ),
+        ),
+        (
+            (1, 10),
+            [("evening", None, 4), ("workday", 5, 20)],
+            (
+                "minimum = 5 of workday while maximum = 4 of evening holds; "
+                "allowed: both bounds in evening, or a minimum up to that maximum"
+            ),
+        ),
+        (
+            (5, 10),
+            [("evening", None, 4)],
+            (
+                "minimum = 5 of [cold_start] while maximum = 4 of evening holds; "
+                "allowed: both bounds in evening, or a minimum up to that maximum"
+            ),
+        ),
+    ],
+)
+def test_a_minimum_above_another_entrys_maximum_is_refused(bounds, entries, message):
+    """The error names both entries, their numbers, and the entry that lacks a bound."""
+    with pytest.raises(ValidationError) as refused:
+        Provisioned(
+            minimum=bounds[0],
+            maximum=bounds[1],
+            schedule=tuple(_entry(*entry) for entry in entries),
+        )
+    (error,) = refused.value.errors()
+    assert error["msg"] == (
+        "a bound stays until another entry sets it again, and a minimum must not be above "
+        f"the maximum; found: {message}"
+    )
+
+
+def test_entries_that_set_both_bounds_may_be_far_apart():
+    """Each of them replaces what the one before it set."""
+    provisioned = Provisioned(
+        minimum=1,
+        maximum=4,
+        schedule=(_entry("workday", 5, 20), _entry("evening", 1, 3), _entry("sale", 30, 40)),
+    )
+    assert provisioned.ceiling == 40
+
+
+def test_a_minimum_may_equal_the_maximum():
+    """Both bounds may be the same number, in one entry and across two."""
+    assert Provisioned(minimum=4, maximum=4, schedule=(_entry("day", 4, None),)).ceiling == 4
+
+
+PAIRS = some.tuples(some.integers(1, 9), some.integers(0, 9)).map(lambda p: (p[0], p[0] + p[1]))
+ENTRIES = some.lists(
+    PAIRS | PAIRS.map(lambda p: (p[0], None)) | PAIRS.map(lambda p: (None, p[1])), max_size=3
+)
+
+
+def _disordered(initial: tuple[int, int], entries: list[tuple[int | None, int | None]]) -> bool:
+    """Whether any order of the entries, each acting twice, leaves a minimum above a maximum."""
+    for order in permutations([*entries, initial]):
+        minimum, maximum = initial
+        for low, high in (*order, *order):
+            minimum, maximum = low or minimum, high or maximum
+            if minimum > maximum:
+                return True
+    return False
+
+
+@given(initial=PAIRS, entries=ENTRIES)
+def test_exactly_the_schedules_that_can_get_out_of_order_are_refused(initial, entries):
+    """Neither a schedule that AWS would reject at run time passes, nor is a sound one refused."""
+    schedule = tuple(_entry(f"entry-{n}", *bounds) for n, bounds in enumerate(entries))
+    try:
+        Provisioned(minimum=initial[0], maximum=initial[1], schedule=schedule)
+    except ValidationError:
+        assert _disordered(initial, entries)
+    else:
+        assert not _disordered(initial, entries)
+
+
+def test_a_schedule_is_read_from_a_file(tmp_path):
+    """TOML has arrays of tables, and the settings are a tuple of them."""
+    folder = tmp_path / "environments"
+    folder.mkdir()
+    (folder / "test.toml").write_text(
+        '[model]\nname = "any/model"\n'
+        '[cold_start]\nkind = "provisioned"\nminimum = 2\nmaximum = 8\n'
+        f'[[cold_start.schedule]]\nname = "workday"\nat = "{AT}"\n'
+        'time_zone = "Europe/Berlin"\nminimum = 5\nmaximum = 20\n'
+        '[[cold_start.schedule]]\nname = "night"\nat = "rate(1 day)"\nmaximum = 9\n'
+    )
+    assert load_environment("test", folder=folder).cold_start == Provisioned(
+        minimum=2,
+        maximum=8,
+        schedule=(
+            ScheduledCapacity(
+                name="workday", at=AT, time_zone="Europe/Berlin", minimum=5, maximum=20
+            ),
+            ScheduledCapacity(name="night", at="rate(1 day)", maximum=9),
+        ),
+    )
