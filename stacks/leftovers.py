@@ -1,8 +1,9 @@
-"""Ends what the CDK leaves billing, after a deploy and before everything is destroyed.
+"""The steps before and after the CDK's own: what `cdk deploy` and `cdk destroy` leave undone.
 
 Provisioned concurrency outlives the scaling that allocated it: CloudFormation removes the scaling
-and not what it scaled (https://github.com/aws/aws-cdk/issues/31507). So after a deploy that turned
-it off, and before everything is destroyed, it is ended here.
+and not what it scaled (https://github.com/aws/aws-cdk/issues/31507). So a deploy that turned it
+off, and a destroy once it is confirmed, end it here. A destroy that did not finish leaves the
+scaling suspended, which no template mentions; the next deploy resumes it.
 """
 
 import argparse
@@ -16,16 +17,18 @@ from botocore.session import Session, get_session
 
 from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
 from embedding_kit.settings import Provisioned
+from stacks.deployed import Deployed, find_deployed
 from stacks.names import endpoint_stack_name, repository_name
+from stacks.weights import find_stuck_weights
 
-__all__ = ["end_provisioned_concurrency", "main"]
+__all__ = ["end_provisioned_concurrency", "main", "resume_scaling"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
-_SUSPENDED = {
-    "DynamicScalingInSuspended": True,
-    "DynamicScalingOutSuspended": True,
-    "ScheduledScalingSuspended": True,
-}
+_KINDS = (
+    "DynamicScalingInSuspended",
+    "DynamicScalingOutSuspended",
+    "ScheduledScalingSuspended",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,24 +36,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m stacks.leftovers", description=__doc__)
     parser.add_argument("environment")
     moment = parser.add_mutually_exclusive_group(required=True)
-    moment.add_argument("--after", choices=["deploy", "destroy"])
-    moment.add_argument("--before", choices=["destroy"])
+    moment.add_argument("--after", choices=["deploy", "failed-deploy", "destroy"])
+    moment.add_argument("--before", choices=["deploy", "destroy"])
+    parser.add_argument("--force", action="store_true", help="destroy without asking")
     options = parser.parse_args(arguments)
     try:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+        if options.before == "deploy":
+            return _before_deploy(get_session(), environment)
+        if options.before == "destroy":
+            return _before_destroy(get_session(), environment, force=options.force)
+        if options.after == "destroy":
+            _print_what_stays(environment)
+        elif options.after == "failed-deploy":
+            return _refuse_stuck_weights(get_session(), environment)
+        elif not isinstance(environment.cold_start, Provisioned):
+            _end(get_session(), environment)
     except EnvironmentFileError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    if options.after == "destroy":
-        _tell_what_stays(environment)
-        return 0
-    if options.after == "deploy" and isinstance(environment.cold_start, Provisioned):
-        return 0
-    try:
-        for ended in end_provisioned_concurrency(get_session(), environment):
-            print(f"ended provisioned concurrency of {ended}, which nothing managed any more")
     except (BotoCoreError, ClientError) as error:
-        print(f"error: {environment.name} could not be looked through: {error}", file=sys.stderr)
+        print(f"error: {options.environment} could not be looked through: {error}", file=sys.stderr)
         return 1
     return 0
 
@@ -66,49 +72,136 @@ def end_provisioned_concurrency(session: Session, environment: Environment) -> I
         The ARN of each version or alias whose provisioned concurrency was ended.
     """
     region = environment.region
-    function = _function(session.create_client("cloudformation", region_name=region), environment)
-    if function is None:
+    deployed = find_deployed(session, environment)
+    if deployed is None:
         return
-    _suspend_scaling(session.create_client("application-autoscaling", region_name=region), function)
+    scaling = session.create_client("application-autoscaling", region_name=region)
+    # Scaling that is active would allocate again what is ended here.
+    for target in _targets(scaling, deployed):
+        _register(scaling, target, suspended=True)
     client = session.create_client("lambda", region_name=region)
     pages = client.get_paginator("list_provisioned_concurrency_configs")
-    for page in pages.paginate(FunctionName=function):
+    for page in pages.paginate(FunctionName=deployed.function):
         for config in page["ProvisionedConcurrencyConfigs"]:
             arn = config["FunctionArn"]
             client.delete_provisioned_concurrency_config(
-                FunctionName=function, Qualifier=arn.rpartition(":")[2]
+                FunctionName=deployed.function, Qualifier=arn.rpartition(":")[2]
             )
             yield arn
 
 
-def _function(client: Any, environment: Environment) -> str | None:
-    """Return the name of the deployed function, from the ARN of its alias; None without a stack."""
+def resume_scaling(session: Session, environment: Environment) -> Iterator[str]:
+    """Resume scaling that an unfinished destroy has suspended, and allocate its floor again.
+
+    The floor comes first: if this is interrupted, the scaling is still suspended and the next run
+    does both.
+
+    Yields:
+        The resource of each target that was resumed.
+    """
+    region = environment.region
+    deployed = find_deployed(session, environment)
+    if deployed is None:
+        return
+    scaling = session.create_client("application-autoscaling", region_name=region)
+    client = session.create_client("lambda", region_name=region)
+    for target in _targets(scaling, deployed):
+        if not any(target.get("SuspendedState", {}).values()):
+            continue
+        qualifier = target["ResourceId"].rpartition(":")[2]
+        if not _allocated(client, deployed.function, qualifier):
+            client.put_provisioned_concurrency_config(
+                FunctionName=deployed.function,
+                Qualifier=qualifier,
+                ProvisionedConcurrentExecutions=target["MinCapacity"],
+            )
+        _register(scaling, target, suspended=False)
+        yield target["ResourceId"]
+
+
+def _before_deploy(session: Session, environment: Environment) -> int:
+    if _refuse_stuck_weights(session, environment):
+        return 1
+    if isinstance(environment.cold_start, Provisioned):
+        for resumed in resume_scaling(session, environment):
+            print(f"resumed the scaling of {resumed}, which an unfinished destroy had suspended")
+    return 0
+
+
+def _refuse_stuck_weights(session: Session, environment: Environment) -> int:
+    weights = find_stuck_weights(session, environment)
+    if weights is None:
+        return 0
+    print(
+        f"error: {weights} and no release is running, so AWS refuses further releases; "
+        f"scripts/clear-weights {environment.name} gives all of it to version {weights.favorite}",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _before_destroy(session: Session, environment: Environment, *, force: bool) -> int:
+    deployed = find_deployed(session, environment)
+    if deployed is not None and deployed.protected:
+        stack = endpoint_stack_name(environment.name)
+        print(
+            f"error: {stack} has termination protection; turn it off with\n"
+            "  aws cloudformation update-termination-protection --no-enable-termination-protection "
+            f"--stack-name {stack}\nnothing was changed",
+            file=sys.stderr,
+        )
+        return 1
+    if not force and not _confirmed(environment):
+        print("nothing was changed", file=sys.stderr)
+        return 1
+    _end(session, environment)
+    return 0
+
+
+def _confirmed(environment: Environment) -> bool:
+    where = f"{environment.account or 'your account'}, {environment.region or 'your region'}"
+    stack = endpoint_stack_name(environment.name)
+    question = f"Destroy {environment.name} ({stack} and its other stacks; {where})? [y/N] "
     try:
-        (stack,) = client.describe_stacks(StackName=endpoint_stack_name(environment.name))["Stacks"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "ValidationError":
-            return None
-        raise
-    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
-    alias_arn = outputs.get("AliasArn")
-    return alias_arn.split(":")[6] if alias_arn else None
+        return input(question).strip().lower() in {"y", "yes"}
+    except (EOFError, KeyboardInterrupt):
+        print()
+        return False
 
 
-def _suspend_scaling(client: Any, function: str) -> None:
-    # Scaling that still stands would allocate again what is ended here.
+def _end(session: Session, environment: Environment) -> None:
+    for ended in end_provisioned_concurrency(session, environment):
+        print(f"ended provisioned concurrency of {ended}")
+
+
+def _targets(client: Any, deployed: Deployed) -> Iterator[dict[str, Any]]:
     pages = client.get_paginator("describe_scalable_targets")
     for page in pages.paginate(ServiceNamespace="lambda"):
         for target in page["ScalableTargets"]:
-            if target["ResourceId"].startswith(f"function:{function}:"):
-                client.register_scalable_target(
-                    ServiceNamespace="lambda",
-                    ResourceId=target["ResourceId"],
-                    ScalableDimension=target["ScalableDimension"],
-                    SuspendedState=_SUSPENDED,
-                )
+            if target["ResourceId"].startswith(f"function:{deployed.function}:"):
+                yield target
 
 
-def _tell_what_stays(environment: Environment) -> None:
+def _register(client: Any, target: dict[str, Any], *, suspended: bool) -> None:
+    client.register_scalable_target(
+        ServiceNamespace="lambda",
+        ResourceId=target["ResourceId"],
+        ScalableDimension=target["ScalableDimension"],
+        SuspendedState=dict.fromkeys(_KINDS, suspended),
+    )
+
+
+def _allocated(client: Any, function: str, qualifier: str) -> bool:
+    try:
+        client.get_provisioned_concurrency_config(FunctionName=function, Qualifier=qualifier)
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ProvisionedConcurrencyConfigNotFoundException":
+            return False
+        raise
+    return True
+
+
+def _print_what_stays(environment: Environment) -> None:
     if environment.repository.on_destroy == "retain":
         name = repository_name(environment.name)
         print(

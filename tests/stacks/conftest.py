@@ -5,11 +5,13 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.session import get_session
+from botocore.stub import Stubber
 
 # jsii starts the first `node` of the PATH; the environment's own needs no page of warnings.
 os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
@@ -91,6 +93,57 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "placed": {"account": "123456789012", "region": "eu-central-1", "tags": {"team": "search"}},
 }
+
+
+class _Session:
+    """Clients of AWS whose answers are set before; an unexpected call is an error."""
+
+    day = datetime(2026, 11, 1, tzinfo=UTC)
+
+    def __init__(self) -> None:
+        names = ("cloudformation", "application-autoscaling", "lambda", "codedeploy")
+        session = get_session()
+        self.clients = {
+            name: session.create_client(
+                name,
+                region_name="us-east-1",
+                aws_access_key_id="none",
+                aws_secret_access_key="none",
+            )
+            for name in names
+        }
+        self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
+
+    def create_client(self, name: str, *, region_name: str | None) -> object:
+        assert region_name is None
+        self.stubs[name].activate()
+        return self.clients[name]
+
+    def deployed(self, *, status: str = "UPDATE_COMPLETE", protected: bool = False) -> None:
+        """Answer that the endpoint of dev is deployed: the function `embedder`, alias `live`."""
+        arn = "arn:aws:lambda:us-east-1:123456789012:function:embedder:live"
+        stack = {
+            "StackName": "EmbeddingKit-dev-Endpoint",
+            "CreationTime": self.day,
+            "StackStatus": status,
+            "EnableTerminationProtection": protected,
+            "Outputs": [{"OutputKey": "AliasArn", "OutputValue": arn}],
+        }
+        self.stubs["cloudformation"].add_response(
+            "describe_stacks", {"Stacks": [stack]}, {"StackName": "EmbeddingKit-dev-Endpoint"}
+        )
+
+    def done(self) -> None:
+        for stub in self.stubs.values():
+            stub.assert_no_pending_responses()
+
+
+@pytest.fixture
+def session():
+    """A session whose AWS answers as the test says; each answer must have been asked for."""
+    made = _Session()
+    yield made
+    made.done()
 
 
 @dataclass(frozen=True)

@@ -1,115 +1,331 @@
 """What the CDK leaves billing, and how it is ended."""
 
+import os
+import shutil
+import subprocess
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
-from botocore.session import get_session
-from botocore.stub import ANY, Stubber
+from botocore.stub import ANY
 
 from stacks import leftovers
-from stacks.leftovers import end_provisioned_concurrency, main
+from stacks.leftovers import end_provisioned_concurrency, main, resume_scaling
 
+ROOT = Path(__file__).resolve().parents[2]
+LIVE = "function:embedder:live"
 ARN = "arn:aws:lambda:us-east-1:123456789012:function:embedder"
 
 
-class _Session:
-    """Clients of AWS whose answers are set before; an unexpected call is an error."""
-
-    def __init__(self) -> None:
-        names = ("cloudformation", "application-autoscaling", "lambda")
-        session = get_session()
-        self.clients = {
-            name: session.create_client(
-                name,
-                region_name="us-east-1",
-                aws_access_key_id="none",
-                aws_secret_access_key="none",
-            )
-            for name in names
-        }
-        self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
-
-    def create_client(self, name: str, *, region_name: str | None) -> object:
-        assert region_name is None
-        self.stubs[name].activate()
-        return self.clients[name]
-
-    def done(self) -> None:
-        for stub in self.stubs.values():
-            stub.assert_no_pending_responses()
-
-
-@pytest.fixture
-def session():
-    made = _Session()
-    yield made
-    made.done()
-
-
-def _deployed(session: _Session) -> None:
-    stack = {
-        "StackName": "EmbeddingKit-dev-Endpoint",
-        "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
-        "StackStatus": "UPDATE_COMPLETE",
-        "Outputs": [{"OutputKey": "AliasArn", "OutputValue": f"{ARN}:live"}],
-    }
-    session.stubs["cloudformation"].add_response(
-        "describe_stacks", {"Stacks": [stack]}, {"StackName": "EmbeddingKit-dev-Endpoint"}
-    )
-
-
-def _target(resource: str) -> dict:
+def _target(resource: str, *, suspended: bool = False) -> dict:
     return {
         "ServiceNamespace": "lambda",
         "ResourceId": resource,
         "ScalableDimension": "lambda:function:ProvisionedConcurrency",
-        "MinCapacity": 1,
+        "MinCapacity": 2,
         "MaxCapacity": 10,
         "RoleARN": "arn:aws:iam::123456789012:role/scaling",
         "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
+        "SuspendedState": {"ScheduledScalingSuspended": suspended},
     }
 
 
-def test_scaling_is_suspended_and_what_it_allocated_is_ended(session, environments):
-    """In this order, or the scaling would allocate again what was ended; others' is left alone."""
-    _deployed(session)
-    scaling = session.stubs["application-autoscaling"]
-    scaling.add_response(
+def _targets(session, *, suspended: bool) -> None:
+    session.stubs["application-autoscaling"].add_response(
         "describe_scalable_targets",
         {
             "ScalableTargets": [
-                _target("function:embedder:live"),
-                _target("function:embedder-of-others:live"),
+                _target(LIVE, suspended=suspended),
+                _target("function:embedder-of-others:live", suspended=suspended),
             ]
         },
     )
-    scaling.add_response(
+
+
+def _registered(session, *, suspended: bool) -> None:
+    session.stubs["application-autoscaling"].add_response(
         "register_scalable_target",
         {},
         {
             "ServiceNamespace": "lambda",
-            "ResourceId": "function:embedder:live",
+            "ResourceId": LIVE,
             "ScalableDimension": ANY,
             "SuspendedState": {
-                "DynamicScalingInSuspended": True,
-                "DynamicScalingOutSuspended": True,
-                "ScheduledScalingSuspended": True,
+                "DynamicScalingInSuspended": suspended,
+                "DynamicScalingOutSuspended": suspended,
+                "ScheduledScalingSuspended": suspended,
             },
         },
     )
-    concurrency = session.stubs["lambda"]
-    concurrency.add_response(
+
+
+def _configured(session, *arns: str) -> None:
+    session.stubs["lambda"].add_response(
         "list_provisioned_concurrency_configs",
-        {"ProvisionedConcurrencyConfigs": [{"FunctionArn": f"{ARN}:live"}]},
+        {"ProvisionedConcurrencyConfigs": [{"FunctionArn": arn} for arn in arns]},
         {"FunctionName": "embedder"},
     )
-    concurrency.add_response(
-        "delete_provisioned_concurrency_config",
-        {},
-        {"FunctionName": "embedder", "Qualifier": "live"},
-    )
+
+
+def _deleted(session) -> None:
+    asked = {"FunctionName": "embedder", "Qualifier": "live"}
+    session.stubs["lambda"].add_response("delete_provisioned_concurrency_config", {}, asked)
+
+
+def test_scaling_is_suspended_and_what_it_allocated_is_ended(session, environments):
+    """In this order, or the scaling would allocate it again. Other functions are left alone."""
+    session.deployed()
+    _targets(session, suspended=False)
+    _registered(session, suspended=True)
+    _configured(session, f"{ARN}:live")
+    _deleted(session)
     ended = list(end_provisioned_concurrency(session, environments["dev"]))
     assert ended == [f"{ARN}:live"]
+
+
+@pytest.fixture
+def aws(session, environments, monkeypatch):
+    """Let the command see this session, and the environments of these tests."""
+    monkeypatch.setattr(leftovers, "get_session", lambda: session)
+    monkeypatch.setattr(leftovers, "load_environment", lambda name, **_: environments[name])
+    return session
+
+
+@pytest.mark.parametrize("answer", ["n", "", "no", "dev", EOFError, KeyboardInterrupt])
+def test_only_a_yes_destroys(aws, monkeypatch, capsys, answer):
+    """Any other answer, Ctrl-C or no terminal changes nothing: each call that would is missing."""
+
+    def reply(question: str) -> str:
+        assert question.startswith("Destroy dev (EmbeddingKit-dev-Endpoint and its other stacks; ")
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    monkeypatch.setattr("builtins.input", reply)
+    aws.deployed()
+    assert main(["dev", "--before", "destroy"]) == 1
+    assert capsys.readouterr().err == "nothing was changed\n"
+
+
+@pytest.mark.parametrize("answer", ["y", " Yes "])
+def test_a_yes_ends_what_would_stay_billed(aws, monkeypatch, capsys, answer):
+    """The user has seen the name of what is destroyed."""
+    monkeypatch.setattr("builtins.input", lambda _: answer)
+    aws.deployed()
+    aws.deployed()
+    _targets(aws, suspended=False)
+    _registered(aws, suspended=True)
+    _configured(aws, f"{ARN}:live")
+    _deleted(aws)
+    assert main(["dev", "--before", "destroy"]) == 0
+    assert f"ended provisioned concurrency of {ARN}:live" in capsys.readouterr().out
+
+
+def test_a_destroy_that_was_interrupted_can_be_run_again(aws):
+    """The second run ends what the first one has not."""
+    aws.deployed()
+    aws.deployed()
+    _targets(aws, suspended=False)
+    _registered(aws, suspended=True)
+    aws.stubs["lambda"].add_client_error("list_provisioned_concurrency_configs", "ExpiredToken")
+    assert main(["dev", "--before", "destroy", "--force"]) == 1
+    aws.deployed()
+    aws.deployed()
+    _targets(aws, suspended=True)
+    _registered(aws, suspended=True)
+    _configured(aws, f"{ARN}:live")
+    _deleted(aws)
+    assert main(["dev", "--before", "destroy", "--force"]) == 0
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_protected_stack_is_refused_before_anything_is_changed(aws, capsys, force):
+    """CloudFormation would refuse it after the provisioned concurrency is gone."""
+    aws.deployed(protected=True)
+    assert main(["dev", "--before", "destroy", *force]) == 1
+    told = capsys.readouterr().err
+    assert "--no-enable-termination-protection --stack-name EmbeddingKit-dev-Endpoint" in told
+    assert told.endswith("nothing was changed\n")
+
+
+def _unweighted(session) -> None:
+    session.stubs["lambda"].add_response("get_alias", {"FunctionVersion": "3"})
+
+
+def test_a_deploy_resumes_what_an_unfinished_destroy_has_suspended(aws, capsys):
+    """Floor first, then the scaling: an interruption between them leaves both to the next run."""
+    for _ in range(2):
+        aws.deployed()
+    _unweighted(aws)
+    _targets(aws, suspended=True)
+    aws.stubs["lambda"].add_client_error(
+        "get_provisioned_concurrency_config", "ProvisionedConcurrencyConfigNotFoundException"
+    )
+    aws.stubs["lambda"].add_response(
+        "put_provisioned_concurrency_config",
+        {},
+        {"FunctionName": "embedder", "Qualifier": "live", "ProvisionedConcurrentExecutions": 2},
+    )
+    _registered(aws, suspended=False)
+    assert main(["provisioned", "--before", "deploy"]) == 0
+    assert capsys.readouterr().out == (
+        f"resumed the scaling of {LIVE}, which an unfinished destroy had suspended\n"
+    )
+
+
+def test_what_is_still_allocated_is_left_as_it_is(session, environments):
+    """A destroy that was interrupted at its first step has only suspended the scaling."""
+    session.deployed()
+    _targets(session, suspended=True)
+    session.stubs["lambda"].add_response("get_provisioned_concurrency_config", {})
+    _registered(session, suspended=False)
+    assert list(resume_scaling(session, environments["provisioned"])) == [LIVE]
+
+
+def test_a_missing_right_does_not_look_like_a_missing_floor(session, environments):
+    """Only AWS's answer that there is none means that there is none."""
+    session.deployed()
+    _targets(session, suspended=True)
+    session.stubs["lambda"].add_client_error("get_provisioned_concurrency_config", "AccessDenied")
+    with pytest.raises(Exception, match="AccessDenied"):
+        list(resume_scaling(session, environments["provisioned"]))
+
+
+def test_active_scaling_is_left_alone(session, environments):
+    """Most deploys have nothing to repair."""
+    session.deployed()
+    _targets(session, suspended=False)
+    assert list(resume_scaling(session, environments["provisioned"])) == []
+
+
+def test_nothing_is_resumed_before_the_first_deploy(session, environments):
+    """There is no stack yet."""
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
+    assert list(resume_scaling(session, environments["provisioned"])) == []
+
+
+def test_a_deploy_without_provisioned_concurrency_resumes_nothing(aws):
+    """What it would resume is ended after the deploy."""
+    aws.deployed()
+    _unweighted(aws)
+    assert main(["dev", "--before", "deploy"]) == 0
+
+
+@pytest.mark.parametrize("moment", [["--before", "deploy"], ["--after", "failed-deploy"]])
+def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(aws, capsys, moment):
+    """The error says what to run."""
+    aws.deployed()
+    aws.stubs["lambda"].add_response(
+        "get_alias",
+        {
+            "FunctionVersion": "4",
+            "RevisionId": "r",
+            "RoutingConfig": {"AdditionalVersionWeights": {"3": 1.0}},
+        },
+    )
+    aws.stubs["cloudformation"].add_response("get_template", {"TemplateBody": '{"Resources": {}}'})
+    aws.stubs["cloudformation"].add_response("list_stack_resources", {"StackResourceSummaries": []})
+    assert main(["provisioned", *moment]) == 1
+    assert capsys.readouterr().err == (
+        "error: the alias live divides its traffic (version 4: 0%, version 3: 100%) and no release "
+        "is running, so AWS refuses further releases; "
+        "scripts/clear-weights dev gives all of it to version 3\n"
+    )
+
+
+FAKE = """#!/usr/bin/env bash
+echo "$(basename "$0") $*" >> calls
+[[ "$*" != *"$FAILS"* ]]
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Run a script with a python and a cdk that only note how they are called."""
+    for path in ("bin/python", "node_modules/.bin/cdk"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(FAKE)
+        (tmp_path / path).chmod(0o755)
+    (tmp_path / "package-lock.json").touch()
+    os.utime(tmp_path / "package-lock.json", (0, 0))
+    (tmp_path / "node_modules" / ".package-lock.json").touch()
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "setup").write_text("set -euo pipefail\n")
+    for name in ("deploy", "destroy"):
+        shutil.copy2(ROOT / "scripts" / name, tmp_path / "scripts")
+
+    def run(name: str, *arguments: str, fails: str = "nothing") -> tuple[int, list[str]]:
+        (tmp_path / "calls").unlink(missing_ok=True)
+        path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            [tmp_path / "scripts" / name, *arguments],
+            cwd=tmp_path,
+            env={"PATH": path, "FAILS": fails},
+            capture_output=True,
+            check=False,
+        )
+        return done.returncode, (tmp_path / "calls").read_text().splitlines()
+
+    return run
+
+
+def test_destroy_asks_before_the_cdk_is_called(script):
+    """A refusal ends the script."""
+    asks = "python -m stacks.leftovers dev --before destroy"
+    assert script("destroy", "dev", fails="--before") == (1, [asks])
+
+
+def test_destroy_asks_once(script):
+    """The CDK is not to ask again what was just answered."""
+    assert script("destroy", "dev", "--verbose") == (
+        0,
+        [
+            "python -m stacks.leftovers dev --before destroy",
+            "cdk destroy --all -c environment=dev --verbose --force",
+            "python -m stacks.leftovers dev --after destroy",
+        ],
+    )
+
+
+@pytest.mark.parametrize("force", ["--force", "-f"])
+def test_destroy_does_not_ask_if_forced(script, force):
+    """In CI there is nobody to answer."""
+    assert script("destroy", "dev", force)[1][:2] == [
+        "python -m stacks.leftovers dev --before destroy --force",
+        f"cdk destroy --all -c environment=dev {force}",
+    ]
+
+
+def test_a_failed_destroy_fails_and_is_not_reported_as_done(script):
+    """What stays is printed only after all else is gone."""
+    status, calls = script("destroy", "dev", "--force", fails="destroy --all")
+    assert status == 1
+    assert calls[-1].startswith("cdk destroy")
+
+
+def test_deploy_repairs_first_and_looks_for_leftovers_last(script):
+    """The steps around the CDK's own."""
+    assert script("deploy", "dev") == (
+        0,
+        [
+            "python -m stacks.leftovers dev --before deploy",
+            "cdk deploy --all -c environment=dev",
+            "python -m stacks.leftovers dev --after deploy",
+        ],
+    )
+
+
+def test_a_failed_deploy_looks_for_stuck_weights(script):
+    """And the script fails as the CDK did."""
+    status, calls = script("deploy", "dev", fails="deploy --all")
+    assert status == 1
+    assert calls[-1] == "python -m stacks.leftovers dev --after failed-deploy"
+
+
+def test_the_shipped_environments_are_read(capsys):
+    """The command finds the files beside the sources, from any folder."""
+    assert main(["dev", "--after", "destroy"]) == 0
+    assert capsys.readouterr() == ("", "")
 
 
 def test_an_environment_that_is_not_deployed_has_no_leftovers(session, environments):
@@ -151,12 +367,6 @@ def test_a_deploy_without_it_ends_it(asked, capsys):
     assert f"ended provisioned concurrency of {ARN}:live" in capsys.readouterr().out
 
 
-def test_before_everything_is_destroyed_it_is_ended_whatever_was_asked_for(asked):
-    """The scaling goes with the stack; what it allocated would not."""
-    assert main(["provisioned", "--before", "destroy"]) == 0
-    assert asked == ["dev"]
-
-
 def test_what_stays_after_a_destroy_is_told(asked, capsys):
     """Images that are retained go on costing; the command to remove them is shown."""
     assert main(["production", "--after", "destroy"]) == 0
@@ -182,7 +392,7 @@ def test_missing_credentials_are_told_without_a_traceback(monkeypatch, environme
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    assert main(["dev", "--before", "destroy"]) == 1
+    assert main(["dev", "--before", "destroy", "--force"]) == 1
     assert capsys.readouterr().err == (
         "error: dev could not be looked through: Unable to locate credentials\n"
     )

@@ -1,0 +1,163 @@
+"""Clears weights that a failed release has left on the alias: `scripts/clear-weights NAME`.
+
+While a release shifts traffic, the alias routes to two versions by weight. If a new version cannot
+start under provisioned concurrency, the release fails and the weights can stay. Then AWS refuses
+every further release, and every change of provisioned concurrency: "Alias with weights can not be
+used with Provisioned Concurrency" (https://github.com/hashicorp/terraform/issues/24957,
+https://github.com/gradientedge/cdk-utils/pull/1110).
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session, get_session
+
+from embedding_kit.environment import Environment, load_environment
+from stacks.deployed import Deployed, find_deployed
+from stacks.names import endpoint_stack_name
+
+__all__ = ["Weights", "clear_weights", "find_stuck_weights", "main"]
+
+_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+#: Each state of a deployment that is not its end:
+#: https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_ListDeployments.html
+_RUNNING = ["Created", "Queued", "InProgress", "Baking", "Ready"]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Two versions that an alias routes to, and what revision of the alias that was read from."""
+
+    alias: str
+    #: Version to share of the requests; the alias's own version comes first.
+    shares: dict[str, float]
+    revision: str
+
+    @property
+    def favorite(self) -> str:
+        """The version that gets most of the requests; the alias's own if both get half."""
+        return max(self.shares, key=lambda version: self.shares[version])
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"version {name}: {share:.0%}" for name, share in self.shares.items())
+        return f"the alias {self.alias} divides its traffic ({shares})"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="scripts/clear-weights", description=__doc__)
+    parser.add_argument("environment")
+    parser.add_argument(
+        "--version", help="the version that gets all requests; the one with most of them by default"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+        print(clear_weights(get_session(), environment, version=options.version))
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except (BotoCoreError, ClientError) as error:
+        print(f"error: the weights of {options.environment}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def clear_weights(session: Session, environment: Environment, *, version: str | None) -> str:
+    """Route all requests to one version, in one call; return what was done.
+
+    Without a version, callers stay where most of them are: clearing only the weights could send
+    them all to a version that cannot start.
+
+    Raises:
+        ValueError: A release is running, or the alias does not route to the version.
+    """
+    deployed = find_deployed(session, environment)
+    if deployed is None:
+        return f"{environment.name} is not deployed; nothing was changed"
+    weights = _read(session, environment, deployed)
+    if weights is None or _are_deployed(session, environment):
+        return f"the alias {deployed.alias} has no weights of a release; nothing was changed"
+    if running := _running(session, environment, deployed):
+        raise ValueError(
+            f"{weights}, and {running} is running; wait until it ends, or stop it; "
+            "nothing was changed"
+        )
+    kept = version or weights.favorite
+    if kept not in weights.shares:
+        allowed = " or ".join(weights.shares)
+        raise ValueError(f"--version: found: {kept}; allowed: {allowed}, to which the alias routes")
+    client = session.create_client("lambda", region_name=environment.region)
+    client.update_alias(
+        FunctionName=deployed.function,
+        Name=deployed.alias,
+        FunctionVersion=kept,
+        RoutingConfig={"AdditionalVersionWeights": {}},
+        # Refused if somebody has changed the alias since it was read.
+        RevisionId=weights.revision,
+    )
+    return f"{weights}; now version {kept} gets all of it"
+
+
+def find_stuck_weights(session: Session, environment: Environment) -> Weights | None:
+    """Return weights that neither a running release nor an experiment explains."""
+    deployed = find_deployed(session, environment)
+    if deployed is None:
+        return None
+    weights = _read(session, environment, deployed)
+    if weights is None or _are_deployed(session, environment):
+        return None
+    return None if _running(session, environment, deployed) else weights
+
+
+def _read(session: Session, environment: Environment, deployed: Deployed) -> Weights | None:
+    client = session.create_client("lambda", region_name=environment.region)
+    alias: dict[str, Any] = client.get_alias(FunctionName=deployed.function, Name=deployed.alias)
+    others = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
+    if not others:
+        return None
+    shares = {alias["FunctionVersion"]: 1 - sum(others.values())} | others
+    return Weights(alias=deployed.alias, shares=shares, revision=alias["RevisionId"])
+
+
+def _are_deployed(session: Session, environment: Environment) -> bool:
+    """Whether the weights stand in the deployed template, as those of an experiment do."""
+    client = session.create_client("cloudformation", region_name=environment.region)
+    body = client.get_template(StackName=endpoint_stack_name(environment.name))["TemplateBody"]
+    return any(
+        resource["Type"] == "AWS::Lambda::Alias" and "RoutingConfig" in resource["Properties"]
+        for resource in body["Resources"].values()
+    )
+
+
+def _running(session: Session, environment: Environment, deployed: Deployed) -> str | None:
+    """Name what is changing the alias right now; None if nothing is."""
+    stack = endpoint_stack_name(environment.name)
+    if deployed.status.endswith("_IN_PROGRESS"):
+        return f"the stack {stack} ({deployed.status})"
+    region = environment.region
+    pages = session.create_client("cloudformation", region_name=region).get_paginator(
+        "list_stack_resources"
+    )
+    found = {
+        resource["ResourceType"]: resource["PhysicalResourceId"]
+        for page in pages.paginate(StackName=stack)
+        for resource in page["StackResourceSummaries"]
+        if resource["ResourceType"].startswith("AWS::CodeDeploy::")
+    }
+    if "AWS::CodeDeploy::DeploymentGroup" not in found:
+        return None
+    deployments = session.create_client("codedeploy", region_name=region).list_deployments(
+        applicationName=found["AWS::CodeDeploy::Application"],
+        deploymentGroupName=found["AWS::CodeDeploy::DeploymentGroup"],
+        includeOnlyStatuses=_RUNNING,
+    )["deployments"]
+    return f"the deployment {deployments[0]}" if deployments else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
