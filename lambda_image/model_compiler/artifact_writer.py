@@ -5,6 +5,7 @@ renamed into place. The manifest comes last, so that what a killed compile leave
 loaded; the next compile to the same place clears it away.
 """
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -23,6 +24,7 @@ __all__ = [
     "FORMAT_VERSION",
     "MANIFEST_FILE",
     "describe_files",
+    "file_sha256",
     "manifest_bytes",
     "new_artifact",
     "verify_files",
@@ -37,19 +39,20 @@ MANIFEST_FILE = "manifest.json"
 def new_artifact(output: Path) -> Iterator[Path]:
     """Give an empty folder to write the artifact's files to, and move it to `output` at the end.
 
-    Where the block raises, nothing is left. An artifact that stands at `output` is replaced; any
-    other folder with something in it is not touched.
+    If the block raises, or the folder cannot be moved, `output` is what it was before. An artifact
+    at `output` is replaced; any other folder with something in it is not touched.
 
     Raises:
         OutputError: if the folder cannot be written, is not free, or the disk is full.
     """
-    output = output.absolute()
-    _check_free(output)
+    output = Path(os.path.realpath(output))
     partial = output.parent / f".{output.name}.partial"
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
+        _check_free(output)
         with _locked(partial):
             try:
+                _recover(output)
                 yield partial
                 if not (partial / MANIFEST_FILE).exists():
                     raise RuntimeError("the artifact has no manifest")
@@ -59,15 +62,15 @@ def new_artifact(output: Path) -> Iterator[Path]:
                 shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
         raise OutputError(
-            f"{output} cannot be written: {error.strerror or error}"
-            f"{_place(error)}. Nothing was left there."
+            f"{output} cannot be written: {error.strerror or error}{_place(error)}. "
+            f"{_left_at(output)}"
         ) from error
 
 
 def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
     """Return name, size in bytes and SHA-256 of each file of the folder but the manifest."""
     return {
-        path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
         for path in sorted(folder.iterdir())
         if path.name != MANIFEST_FILE
     }
@@ -86,7 +89,7 @@ def verify_files(folder: Path, files: Mapping[str, str]) -> list[str]:
     wrong = []
     for name, expected in files.items():
         try:
-            found = _sha256(folder / name)
+            found = file_sha256(folder / name)
         except OSError as error:
             wrong.append(f"{name} cannot be read: {error.strerror}")
             continue
@@ -129,30 +132,64 @@ def _locked(partial: Path) -> Iterator[None]:
 
 def _synchronise(folder: Path) -> None:
     for path in (*folder.iterdir(), folder):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _synchronise_entry(path)
 
 
 def _move(partial: Path, output: Path) -> None:
-    old = None
-    if output.exists():
-        old = output.parent / f".{output.name}.old"
+    """Put the new folder in the place of the old one; on an error, put the old one back."""
+    old = _old(output)
+    try:
         shutil.rmtree(old, ignore_errors=True)
-        output.rename(old)
-    partial.rename(output)
-    descriptor = os.open(output.parent, os.O_RDONLY)
+        if output.exists():
+            output.rename(old)
+        partial.rename(output)
+        _synchronise_entry(output.parent)
+    except OSError:
+        if output.exists() and not partial.exists():
+            output.rename(partial)
+        _recover(output)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _recover(output: Path) -> None:
+    """Put back the artifact that a compile had moved aside when it was killed or failed."""
+    if _old(output).exists() and not output.exists():
+        _old(output).rename(output)
+
+
+def _old(output: Path) -> Path:
+    """Return where the artifact that is being replaced is kept until the new one is in place."""
+    return output.parent / f".{output.name}.old"
+
+
+def _left_at(output: Path) -> str:
+    """Say what an error has left at the output."""
+    if output.exists():
+        return "What was there before is still there."
+    if _old(output).exists():
+        return (
+            f"The artifact that was there is now at {_old(output)}; the next compile restores it."
+        )
+    return "Nothing was left there."
+
+
+def _synchronise_entry(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    if old:
-        shutil.rmtree(old, ignore_errors=True)
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a regular file, in hexadecimal.
+
+    Raises:
+        OSError: if it cannot be read, or is a device, which may never end.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -6,9 +6,11 @@ from typing import Any
 
 from tqdm import tqdm
 
+from embedder.tokenizers import Tokenizer, load
 from model_compiler import tokenizer_tables
 from model_compiler.acceptance import accept, try_export
 from model_compiler.artifact_writer import MANIFEST_FILE, manifest_bytes, new_artifact
+from model_compiler.errors import SourceError
 from model_compiler.export_file import write_export
 from model_compiler.export_folder import find_export, read_export_folder
 from model_compiler.fidelity import Thresholds, table
@@ -110,6 +112,7 @@ def _write_tokenizer(model: Described, folder: Path, options: Options) -> Tokeni
     with tqdm(total=1, desc="tokenizer", unit=" file", disable=not options.progress) as bar:
         tables = tokenizer_tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
         (folder / tables.file).write_bytes(tables.data)
+        _check_limit(load(tables, folder), model.max_tokens)
         bar.update()
     if model.tokenizer.dropped:
         names = ", ".join(model.tokenizer.dropped)
@@ -117,6 +120,16 @@ def _write_tokenizer(model: Described, folder: Path, options: Options) -> Tokeni
     if tables.reason:
         _say(f"  `tokenizers` itself will serve: {tables.reason}", options)
     return tables
+
+
+def _check_limit(tokenizer: Tokenizer, limit: int) -> None:
+    """Check that the limit leaves room for a text beside the special tokens."""
+    specials = len(tokenizer.prefix) + len(tokenizer.suffix)
+    if limit <= specials:
+        raise SourceError(
+            f"The model's limit of {limit} tokens leaves no room for a text: tokenizer.json puts "
+            f"{specials} special tokens around each."
+        )
 
 
 def _say(text: str, options: Options) -> None:

@@ -6,13 +6,47 @@ from typing import Any, NoReturn
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 
-__all__ = ["ConfigFile"]
+__all__ = ["HARMLESS", "ConfigFile", "inner_path", "read_json", "require_file"]
+
+#: How transformers up to version 4 generates text; it wrote these keys for every model
+#: (https://github.com/huggingface/transformers/blob/v4.45.0/src/transformers/configuration_utils.py).
+_GENERATION = frozenset(
+    {
+        "bad_words_ids",
+        "begin_suppress_tokens",
+        "decoder_start_token_id",
+        "diversity_penalty",
+        "do_sample",
+        "early_stopping",
+        "encoder_no_repeat_ngram_size",
+        "exponential_decay_length_penalty",
+        "forced_bos_token_id",
+        "forced_eos_token_id",
+        "length_penalty",
+        "max_length",
+        "min_length",
+        "no_repeat_ngram_size",
+        "num_beam_groups",
+        "num_beams",
+        "num_return_sequences",
+        "output_scores",
+        "remove_invalid_values",
+        "repetition_penalty",
+        "return_dict_in_generate",
+        "suppress_tokens",
+        "temperature",
+        "top_k",
+        "top_p",
+        "typical_p",
+    }
+)
 
 #: Keys of `config.json` that say nothing about how a text becomes a vector: provenance, training,
 #: generation, and what transformers' PretrainedConfig writes for every model.
-HARMLESS = frozenset(
+HARMLESS = _GENERATION | frozenset(
     {
         "_attn_implementation_autoset",
+        "_commit_hash",
         "_name_or_path",
         "_num_labels",
         "architectures",
@@ -36,10 +70,12 @@ HARMLESS = frozenset(
         "pad_token_id",
         "problem_type",
         "return_dict",
+        "sep_token_id",
         "task_specific_params",
         "tie_word_embeddings",  # an embedding model has no output head
         "tokenizer_class",
         "torch_dtype",
+        "torchscript",
         "transformers_version",
         "use_cache",
     }
@@ -64,12 +100,13 @@ class ConfigFile:
         self._values: dict[str, Any] = value
         self._left = set(value)
 
-    def integer(self, key: str, default: int | None = None) -> int:
-        """Take an integer of at least 1; without a default it must be there."""
+    def integer(self, key: str, default: int | None = None, *, most: int | None = None) -> int:
+        """Take an integer of at least 1, and at most `most`; without a default it must be there."""
         value = self._take(key, default)
-        if type(value) is int and value >= 1:
+        if type(value) is int and value >= 1 and (most is None or value <= most):
             return value
-        return self.refuse(key, "an integer of at least 1", value)
+        limit = "" if most is None else f" and at most {most}"
+        return self.refuse(key, f"an integer of at least 1{limit}", value)
 
     def number(self, key: str, default: float | None = None) -> float:
         """Take a positive number; without a default it must be there."""
@@ -148,16 +185,54 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        SourceError: if it is missing, is not UTF-8, or is not JSON.
+        SourceError: if it is missing, is no regular file, is not UTF-8, or is not JSON. NaN,
+            Infinity and half of a surrogate pair are not JSON, though Python reads them.
     """
+    require_file(path)
     try:
-        return json.loads(path.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise SourceError(f"{path} is missing.") from error
+        text = path.read_text("utf-8")
+        value = json.loads(text, parse_constant=_refuse_constant)
+        if "\\ud" in text.lower():  # an escape that may be half of a pair
+            json.dumps(value, ensure_ascii=False).encode()
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}.") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    # A ValueError is bad UTF-8, bad JSON, half of a pair, or an integer of over 4,300 digits.
+    except (ValueError, RecursionError) as error:
         raise SourceError(f"{path} is not JSON: {error}.") from error
+    return value
+
+
+def require_file(path: Path) -> None:
+    """Check that a path leads to a regular file: a device or a pipe may never end.
+
+    Raises:
+        SourceError: if it does not.
+    """
+    if not path.exists():
+        raise SourceError(f"{path} is missing.")
+    if not path.is_file():
+        raise SourceError(f"{path} is not a regular file.")
+
+
+def inner_path(folder: Path, name: str, *, where: Path) -> Path:
+    """Return the path of `name`, which must lie inside the folder.
+
+    Args:
+        folder: the model's folder.
+        name: what a file of the model says, such as `1_Pooling`.
+        where: that file, for the error.
+
+    Raises:
+        SourceError: if it lies outside.
+    """
+    path = folder / name
+    if "\0" in name or not path.resolve().is_relative_to(folder.resolve()):
+        raise SourceError(f"{where}: {name!r} is outside the model's folder.")
+    return path
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds the number {name}")
 
 
 def _shown(value: object) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from model_compiler import architectures
 from model_compiler.architectures import Architecture
-from model_compiler.config_file import ConfigFile, read_json
+from model_compiler.config_file import ConfigFile, inner_path, read_json
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.sentence_modules import (
     Dense,
@@ -195,10 +195,7 @@ def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path
             f"{path}: the module {kind} takes the arguments {module['kwargs']} at run time, "
             "which the compiler cannot express."
         )
-    place = folder / module["path"]
-    if not place.resolve().is_relative_to(folder.resolve()):
-        raise SourceError(f"{path}: {module['path']!r} is outside the model's folder.")
-    return kind, place
+    return kind, inner_path(folder, module["path"], where=path)
 
 
 def read_max_tokens(folder: Path, tokenizer: TokenizerFile, *, max_positions: int) -> int:
@@ -218,8 +215,11 @@ def read_max_tokens(folder: Path, tokenizer: TokenizerFile, *, max_positions: in
         _check_transformer(config, tokenizer)
     if stated is None and (folder / "tokenizer_config.json").exists():
         # Where a tokenizer has no limit of its own, transformers writes a number of 31 digits.
-        stated = ConfigFile(folder / "tokenizer_config.json").optional("model_max_length")
-    return min(max_positions, int(stated)) if isinstance(stated, int | float) else max_positions
+        config = ConfigFile(folder / "tokenizer_config.json")
+        stated = config.optional("model_max_length")
+        if stated is not None and (type(stated) not in {int, float} or stated < 1):
+            config.refuse("model_max_length", "a number of at least 1, or null", stated)
+    return max_positions if stated is None else int(min(max_positions, stated))
 
 
 def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile) -> None:
@@ -254,7 +254,7 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         config.refuse("prompts", "an object of strings", texts)
     default = config.optional("default_prompt_name")
-    if default is not None and default not in texts:
+    if default is not None and (not isinstance(default, str) or default not in texts):
         config.refuse("default_prompt_name", f"one of {sorted(texts)}", default)
     config.require("model_type", "SentenceTransformer", None)
     if not normalized:

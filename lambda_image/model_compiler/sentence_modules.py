@@ -121,7 +121,12 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
     config.ignore(frozenset(LEGACY_KEYS))
     modern = config.optional("pooling_mode")
     config.done()
-    modes = (modern,) if isinstance(modern, str) else tuple(modern or legacy or ("mean",))
+    named = [modern] if isinstance(modern, str) else modern
+    if named is not None and not (
+        isinstance(named, list) and all(isinstance(mode, str) for mode in named)
+    ):
+        config.refuse("pooling_mode", "a string or a list of strings", modern)
+    modes = tuple(named or legacy or ("mean",))
     unknown = [mode for mode in modes if mode not in _POOLINGS]
     if unknown:
         raise UnsupportedModelError(

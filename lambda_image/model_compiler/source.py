@@ -1,13 +1,15 @@
 """Finds a model: a folder, a wheel or a hub repository becomes a folder of checked files."""
 
+import functools
 import importlib.metadata
 import importlib.util
+import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from model_compiler import catalogue, hub
-from model_compiler.artifact_writer import verify_files
+from model_compiler.artifact_writer import file_sha256, verify_files
 from model_compiler.catalogue import CatalogueEntry, Wheel
 from model_compiler.errors import LicenceError, SourceError
 from model_compiler.quantization import Precision
@@ -77,20 +79,34 @@ def _folder(folder: Path, *, revision: str | None) -> Source:
     entry = _recognized(folder)
     return Source(
         folder=folder,
-        name=entry.name if entry else folder.resolve().name,
+        name=entry.name if entry else _unicode(folder.resolve().name),
         revision=None,
         licence=entry.licence.name if entry else None,
         entry=entry,
     )
 
 
+def _unicode(name: str) -> str:
+    """Return a folder's name as text that JSON can hold, whatever its bytes are."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
 def _recognized(folder: Path) -> CatalogueEntry | None:
     """Return the catalogue's model that a folder holds, as the hashes of its files say; or none."""
+
+    @functools.cache
+    def found(name: str) -> str | None:
+        """Hash a file of the folder, once for all entries; None where it is not there."""
+        path = folder / name
+        return file_sha256(path) if path.is_file() else None
+
+    def size(name: str) -> int:
+        return (folder / name).stat().st_size if (folder / name).is_file() else 0
+
     for entry in catalogue.CATALOGUE:
-        # The smallest file first: most folders are told apart by it.
-        if entry.sha256 and not any(
-            verify_files(folder, {name: entry.sha256[name]}) for name in sorted(entry.sha256)
-        ):
+        # The smallest file first: most folders differ in it, and then no large one is hashed.
+        names = sorted(entry.sha256, key=size)
+        if names and all(found(name) == entry.sha256[name] for name in names):
             return entry
     return None
 

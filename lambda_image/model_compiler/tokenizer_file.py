@@ -13,6 +13,9 @@ __all__ = ["TokenizerFile", "read_tokenizer"]
 #: How many rows of the embedding table may lie unused at its end. Tables are padded to round sizes.
 UNUSED_SHARE = 0.05
 UNUSED_ROWS = 1024
+#: The longest token that is read, in characters. Real ones have up to some 100 (runs of spaces);
+#: the time that it takes to look for a token in a text grows with the token's length.
+LONGEST_TOKEN = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,11 @@ def read_tokenizer(path: Path, *, vocabulary_size: int) -> TokenizerFile:
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
         raise SourceError(f"{path} is no file of the tokenizers library: it has no model.")
     added = document.get("added_tokens") or []
-    if not all(isinstance(token, dict) and type(token.get("id")) is int for token in added):
-        raise SourceError(f"{path}: added_tokens must be a list of objects with ids.")
+    if not isinstance(added, list) or not all(map(_is_added_token, added)):
+        raise SourceError(
+            f"{path}: added_tokens must be a list of objects, each with an id of at least 0 and a "
+            f"content of at most {LONGEST_TOKEN} characters."
+        )
     # A multimodal sibling's tokens stand in some text models' tokenizers; their ids have no row.
     kept = [token for token in added if token["id"] < vocabulary_size]
     dropped = tuple(str(token.get("content")) for token in added if token["id"] >= vocabulary_size)
@@ -60,14 +66,31 @@ def read_tokenizer(path: Path, *, vocabulary_size: int) -> TokenizerFile:
     )
 
 
+def _is_added_token(token: Any) -> bool:
+    return (
+        isinstance(token, dict)
+        and type(token.get("id")) is int
+        and token["id"] >= 0
+        and isinstance(token.get("content"), str)
+        and len(token["content"]) <= LONGEST_TOKEN
+    )
+
+
 def _vocabulary_ids(path: Path, vocabulary: Any) -> set[int]:
     if isinstance(vocabulary, dict):  # WordPiece, BPE, WordLevel: token to id
+        if max(map(len, vocabulary), default=0) > LONGEST_TOKEN:
+            raise SourceError(
+                f"{path}: a token of model.vocab has {max(map(len, vocabulary))} characters; "
+                f"at most {LONGEST_TOKEN} are allowed."
+            )
+        if not all(type(number) is int for number in vocabulary.values()):
+            raise SourceError(f"{path}: model.vocab must map tokens to ids.")
         ids = set(vocabulary.values())
     elif isinstance(vocabulary, list):  # Unigram: token and score, in the order of their ids
         ids = set(range(len(vocabulary)))
     else:
         raise SourceError(f"{path}: model.vocab must be an object or a list.")
-    if not ids or not all(type(number) is int and number >= 0 for number in ids):
+    if not ids or min(ids) < 0:
         raise SourceError(f"{path}: model.vocab must map tokens to ids.")
     return ids
 
@@ -86,5 +109,6 @@ def _lowercases(normalizer: Any) -> bool:
     if not isinstance(normalizer, dict):
         return False
     if normalizer.get("type") == "Sequence":
-        return any(_lowercases(part) for part in normalizer.get("normalizers") or [])
+        parts = normalizer.get("normalizers")
+        return isinstance(parts, list) and any(map(_lowercases, parts))
     return normalizer.get("type") == "Lowercase" or normalizer.get("lowercase") is True

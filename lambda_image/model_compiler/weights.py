@@ -1,22 +1,25 @@
-"""A model's weights: safetensors files, mapped and handed out as float32, each checked.
+"""A model's weights: safetensors files, read tensor by tensor as float32, each checked.
 
-The format (https://github.com/huggingface/safetensors#format): eight bytes with the length of a
-JSON header, the header (name to dtype, shape and place), then the tensors one after the other.
+The `safetensors` library reads the files and checks their headers: the tensors must cover the file
+from the header to its end, without a hole, an overlap or bytes that belong to none
+(https://github.com/huggingface/safetensors#format). On top of that, each tensor is accounted for.
 """
 
 import json
 import math
-import mmap
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes  # noqa: F401 -- teaches numpy, and so safetensors, the type bfloat16
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
 
-from model_compiler.config_file import read_json
+from model_compiler.config_file import read_json, require_file
 from model_compiler.errors import SourceError, UnsupportedModelError
 
 __all__ = ["Weights"]
@@ -24,19 +27,28 @@ __all__ = ["Weights"]
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 
-#: The types that weights are stored in, in bytes. BF16 is the upper half of a float32.
+#: The types of weights that are read, and their sizes in bytes.
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+
+#: What some of the library's errors mean, by a part of their text.
+MEANINGS = {
+    "invalid offset": " The tensor overlaps another one, or there is a hole before it.",
+    "not fully covered": " The file ends inside a tensor, or has bytes after its last one.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """Where one tensor stands."""
+    """One tensor of a file."""
 
     file: Path
     dtype: str
     shape: tuple[int, ...]
-    start: int
-    end: int
+
+    @property
+    def bytes(self) -> int:
+        """The size as stored; 0 for a type that is not read."""
+        return math.prod(self.shape) * WIDTHS.get(self.dtype, 0)
 
 
 class Weights:
@@ -47,16 +59,21 @@ class Weights:
         progress: called with the number of bytes of each tensor that was read.
 
     Raises:
-        SourceError: if a file is missing, cut short, or not what its header says.
+        SourceError: if a file is missing, cut short or damaged.
     """
 
     def __init__(self, folder: Path, *, progress: Callable[[int], object] = lambda _: None) -> None:
         self._folder = folder
         self._progress = progress
-        self._maps: dict[Path, mmap.mmap] = {}
+        self._files: dict[Path, Any] = {}
         self._tensors: dict[str, StoredTensor] = {}
         for file in _files(folder):
-            self._maps[file], tensors = _open(file)
+            self._files[file], tensors = _open(file)
+            twice = self._tensors.keys() & tensors.keys()
+            if twice:
+                raise SourceError(
+                    f"{file} has tensors of another file of its model: {_some(twice)}."
+                )
             self._tensors.update(tensors)
         self._left = set(self._tensors)
         self._digest = sha256()
@@ -64,7 +81,7 @@ class Weights:
     @property
     def total_bytes(self) -> int:
         """How many bytes all tensors have together, as stored."""
-        return sum(tensor.end - tensor.start for tensor in self._tensors.values())
+        return sum(tensor.bytes for tensor in self._tensors.values())
 
     @property
     def digest(self) -> bytes:
@@ -114,7 +131,7 @@ class Weights:
             )
         self._left.discard(name)
         self._digest.update(array.data)
-        self._progress(stored.end - stored.start)
+        self._progress(stored.bytes)
         return array
 
     def ignore(self, *names: str) -> None:
@@ -140,23 +157,18 @@ class Weights:
             )
 
     def _read(self, name: str, stored: StoredTensor) -> npt.NDArray[np.float32]:
-        raw = memoryview(self._maps[stored.file])[stored.start : stored.end]
-        match stored.dtype:
-            case "F32":
-                array = np.frombuffer(raw, "<f4")
-            case "F16":
-                array = np.frombuffer(raw, "<f2").astype(np.float32)
-            case "F64":
-                with np.errstate(over="ignore"):  # what overflows is found as infinite
-                    array = np.frombuffer(raw, "<f8").astype(np.float32)
-            case "BF16":
-                array = (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
-            case _:
-                raise UnsupportedModelError(
-                    f"{stored.file}: {name} is of type {stored.dtype}; "
-                    f"the compiler reads {', '.join(WIDTHS)}."
-                )
-        return array.reshape(stored.shape)
+        if stored.dtype not in WIDTHS:
+            raise UnsupportedModelError(
+                f"{stored.file}: {name} is of type {stored.dtype}; "
+                f"the compiler reads {', '.join(WIDTHS)}."
+            )
+        try:
+            array = self._files[stored.file].get_tensor(name)
+        except (SafetensorError, OSError) as error:
+            raise SourceError(f"{stored.file}: {name} cannot be read: {error}.") from error
+        with np.errstate(over="ignore"):  # what overflows is found as infinite
+            converted: npt.NDArray[np.float32] = array.astype(np.float32, copy=False)
+        return converted
 
 
 def _files(folder: Path) -> list[Path]:
@@ -167,69 +179,58 @@ def _files(folder: Path) -> list[Path]:
     names = names.get("weight_map") if isinstance(names, dict) else None
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
         raise SourceError(f"{index} must hold a weight_map of tensor names to file names.")
-    if any(Path(name).name != name for name in names.values()):
+    if any(Path(name).name != name or name == ".." or "\0" in name for name in names.values()):
         raise SourceError(f"{index} names files outside its own folder.")
     return [folder / name for name in sorted(set(names.values()))]
 
 
-def _open(path: Path) -> tuple[mmap.mmap, Mapping[str, StoredTensor]]:
-    try:
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except FileNotFoundError as error:
-        pickled = sorted(found.name for found in path.parent.glob("pytorch_model*.bin"))
-        hint = (
-            f" {pickled[0]} is a pickle, which the compiler does not open: save the model again "
-            "with `safe_serialization=True`."
-            if pickled
-            else ""
-        )
-        raise SourceError(f"{path} is missing.{hint}") from error
-    except (OSError, ValueError) as error:  # an empty file cannot be mapped
-        raise SourceError(f"{path} cannot be read: {error}.") from error
-    return mapped, _header(path, mapped)
-
-
-def _header(path: Path, mapped: mmap.mmap) -> Mapping[str, StoredTensor]:
-    size = len(mapped)
-    length = int.from_bytes(mapped[:8], "little")
-    if size < 8 or length > size - 8:
+def _open(path: Path) -> tuple[Any, Mapping[str, StoredTensor]]:
+    """Open a file; return the library's handle and what the file holds."""
+    pickled = sorted(found.name for found in path.parent.glob("pytorch_model*.bin"))
+    if pickled and not path.exists():
         raise SourceError(
-            f"{path} is cut short or no safetensors file: its header should have {length} bytes, "
-            f"the whole file has {size}."
+            f"{path} is missing. {pickled[0]} is a pickle, which the compiler does not open: save "
+            "the model again with `safe_serialization=True`."
         )
+    require_file(path)
     try:
-        header = json.loads(mapped[8 : 8 + length])
-        tensors = {
-            name: _stored(path, entry, offset=8 + length)
-            for name, entry in header.items()
-            if name != "__metadata__"
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SourceError(f"{path} has no header of a safetensors file: {error!r}.") from error
-    for name, stored in tensors.items():
-        if stored.end > size:
-            raise SourceError(
-                f"{path} is cut short: {name} ends at byte {stored.end}, the file has {size}."
-            )
-        width = WIDTHS.get(stored.dtype)
-        if width and stored.end - stored.start != math.prod(stored.shape) * width:
-            raise SourceError(
-                f"{path}: {name} has {stored.end - stored.start} bytes; {stored.dtype} "
-                f"{list(stored.shape)} needs {math.prod(stored.shape) * width}."
-            )
-    return tensors
+        # Not mapped: pages that were read once would stay in memory beside the copy.
+        file: Any = safe_open(path, framework="np", backend="pread")
+        _check_names(path)
+    except SafetensorError as error:
+        meaning = next((why for text, why in MEANINGS.items() if text in str(error)), "")
+        raise SourceError(
+            f"{path} is cut short, damaged or no safetensors file: {error}.{meaning}"
+        ) from error
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error}.") from error
+    return file, {name: _stored(path, file.get_slice(name)) for name in file.keys()}  # noqa: SIM118
 
 
-def _stored(path: Path, entry: Mapping[str, Any], *, offset: int) -> StoredTensor:
-    start, end = (int(number) for number in entry["data_offsets"])
-    shape = tuple(int(number) for number in entry["shape"])
-    if not 0 <= start <= end or min(shape, default=0) < 0:
-        raise ValueError(f"data_offsets {[start, end]}, shape {list(shape)}")
-    return StoredTensor(path, str(entry["dtype"]), shape, offset + start, offset + end)
+def _check_names(path: Path) -> None:
+    """Check what the library does not: of a name that stands twice in a header it takes the last.
+
+    Raises:
+        SourceError: if there is such a name.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        json.loads(file.read(length), object_pairs_hook=lambda pairs: _unique(path, pairs))
 
 
-def _some(names: Mapping[str, Any] | set[str]) -> str:
+def _unique(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+        raise SourceError(f"{path} is damaged: its header has {_some(twice)} more than once.")
+    return found
+
+
+def _stored(path: Path, tensor: Any) -> StoredTensor:
+    return StoredTensor(path, str(tensor.get_dtype()), tuple(tensor.get_shape()))
+
+
+def _some(names: Iterable[str]) -> str:
     found = sorted(names)
     rest = f" and {len(found) - 5} more" if len(found) > 5 else ""
     return (", ".join(found[:5]) or "none") + rest

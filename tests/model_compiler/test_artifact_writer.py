@@ -1,5 +1,6 @@
 """The artifact's folder is written whole or not at all."""
 
+import errno
 import resource
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from embedder.artifact import Artifact, load_artifact
 from embedder.errors import ArtifactError
+from model_compiler import artifact_writer
 from model_compiler.artifact_writer import new_artifact, verify_files
 from model_compiler.errors import OutputError
 
@@ -72,6 +74,71 @@ def test_an_error_keeps_the_old_artifact(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), new_artifact(tmp_path / "artifact"):
         raise ZeroDivisionError
     assert (tmp_path / "artifact" / "manifest.json").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+@pytest.mark.parametrize("stays", ["for one call", "for good"])
+def test_a_rename_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int, stays: str
+) -> None:
+    """Whichever rename fails, the old artifact is there whole afterwards, and a retry works."""
+    output = tmp_path / "artifact"
+    write(output, b"old")
+    rename, calls = Path.rename, []
+
+    def failing_rename(path: Path, target: Path) -> Path:
+        calls.append(path.name)
+        if len(calls) == failing or (stays == "for good" and len(calls) >= failing):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", failing_rename)
+        with pytest.raises(OutputError, match="Permission denied") as error:
+            write(output, b"new")
+    if output.exists():
+        assert "What was there before is still there" in str(error.value)
+        assert (output / "manifest.json").read_bytes() == b"old"
+    else:  # even the way back was closed: the next compile to the place goes it
+        assert f"is now at {tmp_path}/.artifact.old; the next compile restores" in str(error.value)
+        with pytest.raises(ZeroDivisionError), new_artifact(output):
+            raise ZeroDivisionError
+        assert (output / "manifest.json").read_bytes() == b"old"
+    write(output, b"new")
+    assert (output / "manifest.json").read_bytes() == b"new"
+    assert [path.name for path in tmp_path.iterdir()] == ["artifact"]
+
+
+def test_the_last_step_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new artifact whose place was not synchronized to the disk is taken away again."""
+    output = tmp_path / "artifact"
+    synchronize = artifact_writer._synchronise_entry
+
+    def failing(path: Path) -> None:
+        if path == tmp_path:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        synchronize(path)
+
+    for before in (None, b"old"):
+        if before:
+            write(output, before)
+        with monkeypatch.context() as patch:
+            patch.setattr(artifact_writer, "_synchronise_entry", failing)
+            with pytest.raises(OutputError, match="Input/output error") as error:
+                write(output, b"new")
+        assert ("Nothing was left there" in str(error.value)) == (before is None)
+        assert [path.name for path in tmp_path.iterdir()] == (["artifact"] if before else [])
+        if before:
+            assert (output / "manifest.json").read_bytes() == before
+
+
+def test_a_link_to_the_output_stays_one(tmp_path: Path) -> None:
+    """Where the output is a link, the folder that it leads to is replaced."""
+    write(tmp_path / "real", b"old")
+    (tmp_path / "link").symlink_to("real")
+    write(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "manifest.json").read_bytes() == b"new"
 
 
 def test_other_folders_are_not_touched(tmp_path: Path) -> None:
@@ -149,10 +216,12 @@ def test_hashes_are_verified(tmp_path: Path) -> None:
     right = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
     assert verify_files(tmp_path, {"a": right}) == []
     (tmp_path / "a").write_bytes(b"b")
-    wrong = verify_files(tmp_path, {"a": right, "gone": right})
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    wrong = verify_files(tmp_path, {"a": right, "gone": right, "endless": right})
     assert wrong[0].startswith("a has sha256 3e23e8160039594a")
     assert right in wrong[0]
     assert wrong[1] == "gone cannot be read: No such file or directory"
+    assert wrong[2] == "endless cannot be read: not a regular file"
 
 
 def test_the_embedder_reads_what_the_compiler_writes(

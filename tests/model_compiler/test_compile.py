@@ -1,6 +1,7 @@
 """all-MiniLM-L6-v2, compiled, against sentence-transformers; and what every compile promises."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -155,6 +156,26 @@ def test_sizes_are_checked(tmp_path: Path, compile_tiny: Callable[..., Artifact]
     for sizes in ((64,), (16, 0)):
         with pytest.raises(SourceError, match="not all between 1 and the model's 32"):
             compile_tiny(folder, choices=Choices(dimensions=sizes))
+
+
+def test_a_limit_without_room_for_a_text(
+    tiny_folder: Path, compile_tiny: Callable[..., Artifact], edit_json: Edit
+) -> None:
+    """A limit that the special tokens fill is refused; one token more is a limit."""
+    path = tiny_folder / "sentence_bert_config.json"
+    edit_json(path, lambda value: merged(value, max_seq_length=2))
+    with pytest.raises(SourceError, match=r"limit of 2 tokens leaves no room .* 2 special tokens"):
+        compile_tiny(tiny_folder)
+    edit_json(path, lambda value: merged(value, max_seq_length=3))
+    assert compile_tiny(tiny_folder).manifest.max_tokens == 3
+
+
+def test_a_folder_whose_name_is_no_unicode(
+    tmp_path: Path, compile_tiny: Callable[..., Artifact]
+) -> None:
+    """Its name in the manifest has a replacement for the byte that no text can hold."""
+    artifact = compile_tiny(write_model(tmp_path / os.fsdecode(b"tiny\xff")))
+    assert artifact.manifest.model.name == "tiny\ufffd"
 
 
 def test_a_source_that_is_refused_leaves_nothing(tiny_folder: Path, tmp_path: Path) -> None:

@@ -83,6 +83,13 @@ def test_the_default_prompt(
             {"default_prompt_name": "title"},
             r"default_prompt_name must be one of \[\]; found \"title\"",
         ),
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": ["a"], "prompts": {"a": "b"}},
+            r"default_prompt_name must be one of \['a'\]; found \[\"a\"\]",
+        ),
+        ("1_Pooling/config.json", {"pooling_mode": 5}, "must be a string or a list of .* found 5"),
+        ("1_Pooling/config.json", {"pooling_mode": [["cls"]]}, "a string or a list of strings"),
         ("config.json", {"vocab_size": 70}, r"tokenizer.json does not belong .* up to 76.* 70 ids"),
         ("config.json", {"vocab_size": 5000}, r"does not belong .* up to 76, .* rows for 5000"),
         ("1_Pooling/config.json", {"word_embedding_dimension": 64}, "is 64; .* vectors have 32"),
@@ -93,6 +100,67 @@ def test_files_that_disagree(
 ) -> None:
     """A value that does not fit the others is named with both."""
     edit_json(tiny_folder / file, lambda value: merged(value, **change))
+    with pytest.raises(SourceError, match=message):
+        read_model_folder(tiny_folder)
+
+
+@pytest.mark.parametrize("stated", [0, -1, True, "512", [1], 0.5])
+def test_a_limit_that_is_none(tiny_folder: Path, stated: object) -> None:
+    """A limit of the tokenizer that is no number of tokens is refused, not passed over."""
+    with pytest.raises(SourceError, match="model_max_length must be a number of at least 1, or nu"):
+        limit(tiny_folder, None, {"model_max_length": stated})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": NaN}', '{"a": Infinity}', '{"a": ' + "9" * 5000 + "}", '{"a": "\\ud800"}', "[" * 9999],
+    ids=["nan", "infinity", "5,000 digits", "half a pair", "deep"],
+)
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "modules.json"])
+def test_what_python_reads_and_json_is_not(tiny_folder: Path, file: str, text: str) -> None:
+    """Numbers and strings beyond JSON are refused with the file's name, in every file."""
+    (tiny_folder / "sentence_bert_config.json").unlink()
+    (tiny_folder / file).write_text(text)
+    with pytest.raises(SourceError, match=f"{file} is not JSON"):
+        read_model_folder(tiny_folder)
+
+
+def test_a_number_beyond_doubles_is_no_limit(tiny_folder: Path) -> None:
+    """1e400 is JSON and greater than any limit, like the 1e30 that transformers writes."""
+    (tiny_folder / "sentence_bert_config.json").unlink()
+    (tiny_folder / "tokenizer_config.json").write_text('{"model_max_length": 1e400}')
+    assert read_model_folder(tiny_folder).max_tokens == 40
+
+
+def test_a_device_is_no_file(tiny_folder: Path) -> None:
+    """A configuration that leads to a device, which never ends, is refused at once."""
+    (tiny_folder / "config.json").unlink()
+    (tiny_folder / "config.json").symlink_to("/dev/zero")
+    with pytest.raises(SourceError, match=r"config\.json is not a regular file"):
+        read_model_folder(tiny_folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda value: value | {"added_tokens": 5}, "added_tokens must be a list of objects"),
+        (
+            lambda value: value | {"added_tokens": [{"id": 5, "content": "x" * 20_000}]},
+            "a content of at most 512 characters",
+        ),
+        (
+            lambda value: value | {"model": {"vocab": {"x" * 20_000: 1}}},
+            "a token of model.vocab has 20000 characters; at most 512",
+        ),
+        (lambda value: value | {"model": {"vocab": {"a": [1]}}}, "must map tokens to ids"),
+    ],
+    ids=["no list", "a long added token", "a long token", "no ids"],
+)
+def test_tokens_that_are_none(
+    tiny_folder: Path, edit_json: Edit, change: Any, message: str
+) -> None:
+    """Tokens of a wrong form, and ones whose search would take minutes, are refused."""
+    edit_json(tiny_folder / "tokenizer.json", change)
     with pytest.raises(SourceError, match=message):
         read_model_folder(tiny_folder)
 
@@ -216,6 +284,12 @@ def test_a_module_outside_the_folder(tiny_folder: Path, edit_json: Edit) -> None
         lambda value: [value[0], merged(value[1], path="../1_Pooling"), *value[2:]],
     )
     with pytest.raises(SourceError, match=r"'../1_Pooling' is outside the model's folder"):
+        read_model_folder(tiny_folder)
+    edit_json(
+        tiny_folder / "modules.json",
+        lambda value: [value[0], merged(value[1], path="1_Pooling\0"), *value[2:]],
+    )
+    with pytest.raises(SourceError, match=r"'1_Pooling\\x00' is outside the model's folder"):
         read_model_folder(tiny_folder)
 
 

@@ -137,10 +137,6 @@ NOT_COVERED_BY_WORDPIECE = {
         "rstrip beside one that begins with white space",
     ),
     "unknown option": (set_option("model", "max_words", to=1), "unknown max_words"),
-    "token unknown to the vocabulary": (
-        set_option("model", "unk_token", to="<unk>"),
-        "unknown token that is not in the vocabulary: <unk>",
-    ),
     "ids of its own": (
         lambda document: document["added_tokens"].append(
             dict(document["added_tokens"][4], content="[NEW]", id=150)
@@ -164,6 +160,44 @@ def test_what_wordpiece_does_not_cover_is_declined_by_name(
     assert (tables.kind, tables.file, tables.data) == ("tokenizers", "tokenizer.json", data)
     assert tables.reason is not None
     assert reason in tables.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            set_option("normalizer", to={"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
+            "cannot be read as a tokenizer",
+        ),
+        (
+            set_option("model", "unk_token", to="<unk>"),
+            r"fails on ordinary texts: WordPiece error: Missing \[UNK\] token",
+        ),
+        (
+            set_option(
+                "pre_tokenizer",
+                to={
+                    "type": "Split",
+                    "pattern": {"Regex": "(a|aa)+$"},
+                    "behavior": "Isolated",
+                    "invert": False,
+                },
+            ),
+            "fails on ordinary texts: .*retry-limit-in-match over",
+        ),
+        (
+            set_option("post_processor", "special_tokens", "[CLS]", "ids", to=[4000]),
+            "'post_processor 4000' has the id 4000",
+        ),
+    ],
+    ids=["charsmap", "unknown token", "regular expression", "post-processor"],
+)
+def test_a_tokenizer_that_fails_is_refused(
+    wordpiece: dict[str, Any], change: Change, message: str
+) -> None:
+    """What would fail on a text at run time, the library's panics included, fails at compile."""
+    with pytest.raises(SourceError, match=message):
+        build(changed(wordpiece, change), embedding_rows=2000)
 
 
 NOT_COVERED_BY_BPE = {

@@ -76,6 +76,9 @@ def test_several_files_are_one_model(tmp_path: Path) -> None:
         ({"weight_map": {"x": 3}}, "must hold a weight_map"),
         ({"weight_map": {"x": "../x.safetensors"}}, "files outside its own folder"),
         ({"weight_map": {"x": "gone.safetensors"}}, "gone.safetensors is missing"),
+        ({"weight_map": {"x": ".."}}, "files outside its own folder"),
+        ({"weight_map": {"x": "x.safetensors\0"}}, "files outside its own folder"),
+        ({"weight_map": {"x": ""}}, "is not a regular file"),
     ],
 )
 def test_a_wrong_index_is_refused(tmp_path: Path, index: object, message: str) -> None:
@@ -104,21 +107,68 @@ def test_any_bytes_are_a_model_or_an_error(
         assert Weights(folder).total_bytes <= len(raw)
 
 
+def header_of(*pairs: tuple[str, object]) -> bytes:
+    """Return the start of a file: the length of its header, and the header."""
+    header = "{" + ",".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in pairs)
+    raw = f"{header}}}".encode()
+    return len(raw).to_bytes(8, "little") + raw
+
+
+def tensor(start: object, end: object, dtype: str = "F32", shape: object = (2,)) -> object:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+
+
 @pytest.mark.parametrize(
-    ("entry", "message"),
+    ("entries", "size", "message"),
     [
-        ({"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}, r"8 bytes; F32 \[3\] needs 12"),
-        ({"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}, "no header of a safetensors"),
-        ({"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}, "no header of a safetensors"),
-        ({"dtype": "F32", "shape": [2]}, "no header of a safetensors"),
-        ({"dtype": "F32", "shape": [200], "data_offsets": [0, 800]}, "x ends at byte"),
+        ([("x", tensor(0, 8, shape=[3]))], 8, "damaged .* invalid shape, data type, or offset"),
+        ([("x", tensor(8, 0))], 8, "damaged .* invalid offset for tensor `x`"),
+        ([("x", tensor(0, 8, shape=[-2]))], 8, "damaged .* invalid JSON in header"),
+        ([("x", {"dtype": "F32", "shape": [2]})], 8, "damaged .* missing field `data_offsets`"),
+        ([("x", tensor(0, 800, shape=[200]))], 8, "The file ends inside a tensor"),
+        ([("x", tensor(0, 8))], 9, "or has bytes after its last one"),
+        (
+            [("x", tensor(0, 8)), ("y", tensor(4, 12))],
+            12,
+            "tensor `y`. The tensor overlaps another",
+        ),
+        ([("x", tensor(0, 8)), ("y", tensor(0, 8))], 8, "tensor `y`. The tensor overlaps another"),
+        ([("x", tensor(0, 8)), ("y", tensor(12, 20))], 20, "or there is a hole before it"),
+        ([("x", tensor(8, 16)), ("x", tensor(0, 8))], 8, "its header has x more than once"),
+        ([("x", tensor(0, 1e300))], 8, "damaged .* invalid JSON in header"),
     ],
 )
-def test_a_header_that_lies_is_refused(tmp_path: Path, entry: object, message: str) -> None:
-    """Places, shapes and types in the header must agree with one another and the file."""
-    header = json.dumps({"x": entry}).encode()
-    folder_with(tmp_path, len(header).to_bytes(8, "little") + header + bytes(8))
+def test_a_header_that_lies_is_refused(
+    tmp_path: Path, entries: list[tuple[str, object]], size: int, message: str
+) -> None:
+    """The tensors must cover the file exactly, each once, each as long as its shape says."""
+    folder_with(tmp_path, header_of(*entries) + bytes(size))
     with pytest.raises(SourceError, match=message):
+        Weights(tmp_path)
+
+
+def test_an_offset_that_no_double_can_hold(tmp_path: Path) -> None:
+    """1e400 is a number of JSON, and no place in a file."""
+    raw = header_of(("x", tensor(0, 8))).replace(b"8]", b"1e400]")[8:]
+    folder_with(tmp_path, len(raw).to_bytes(8, "little") + raw + bytes(8))
+    with pytest.raises(SourceError, match="number out of range"):
+        Weights(tmp_path)
+
+
+def test_two_files_with_one_tensor(tmp_path: Path) -> None:
+    """A tensor that stands in two files of a model is refused: only one of them would count."""
+    save_file({"x": np.ones(2, np.float32)}, tmp_path / "model-1.safetensors")
+    save_file({"x": np.zeros(2, np.float32)}, tmp_path / "model-2.safetensors")
+    index = {"weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(SourceError, match=r"model-2\.safetensors has tensors of another file.*: x"):
+        Weights(tmp_path)
+
+
+def test_a_device_is_not_read(tmp_path: Path) -> None:
+    """A link to a device, which never ends, is refused at once."""
+    (tmp_path / "model.safetensors").symlink_to("/dev/zero")
+    with pytest.raises(SourceError, match="is not a regular file"):
         Weights(tmp_path)
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import tokenizers
 
-from embedder.errors import ArtifactError
+from embedder.errors import ArtifactError, InferenceError
 from embedder.tokenizers import Span
 
-__all__ = ["LibraryTokenizer"]
+__all__ = ["LibraryTokenizer", "is_tokenizer_error"]
 
 
 class LibraryTokenizer:
@@ -21,8 +21,10 @@ class LibraryTokenizer:
         try:
             with open(path, "rb") as file:
                 library = tokenizers.Tokenizer.from_buffer(file.read())
-        except (OSError, ValueError) as error:
-            raise ArtifactError(f"{path} cannot be read as a tokenizer: {error}.") from error
+        except BaseException as error:
+            if is_tokenizer_error(error):
+                raise ArtifactError(f"{path} cannot be read as a tokenizer: {error}.") from error
+            raise
         # Length is the engine's business; the file's own settings are those of its training.
         library.no_truncation()
         library.no_padding()
@@ -31,12 +33,16 @@ class LibraryTokenizer:
         self.vocabulary_size = 1 + max(library.get_vocab(with_added_tokens=True).values())
 
     def encode(self, text: str) -> list[int]:
-        """Return the text's own ids."""
-        return self._library.encode(text, add_special_tokens=False).ids
+        """Return the text's own ids.
+
+        Raises:
+            InferenceError: if the library fails on this text.
+        """
+        return self._encoding(text).ids
 
     def spans(self, text: str) -> Sequence[Span]:
         """Return the text's own ids with the characters that each stands for."""
-        encoding = self._library.encode(text, add_special_tokens=False)
+        encoding = self._encoding(text)
         return [
             Span(token_id, start, stop)
             for token_id, (start, stop) in zip(encoding.ids, encoding.offsets, strict=True)
@@ -48,6 +54,24 @@ class LibraryTokenizer:
         if text is None:
             raise ValueError(f"No token has the id {token_id}.")
         return text
+
+    def _encoding(self, text: str) -> tokenizers.Encoding:
+        try:
+            return self._library.encode(text, add_special_tokens=False)
+        except BaseException as error:
+            if is_tokenizer_error(error):
+                raise InferenceError from error
+            raise
+
+
+def is_tokenizer_error(error: BaseException) -> bool:
+    """Say whether an exception is an error of the library.
+
+    A Rust panic, which a regular expression over its retry limit causes, reaches Python as a
+    `PanicException`. That is a BaseException, and pyo3 exports no name to catch it by
+    (https://docs.rs/pyo3/latest/pyo3/panic/struct.PanicException.html).
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -3,6 +3,7 @@
 Weights have the names that transformers' BertModel gives them.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,6 +103,9 @@ def parse(config: ConfigFile) -> BertConfig:
     config.require("is_decoder", False, None)
     config.require("add_cross_attention", False, None)
     config.require("pruned_heads", {}, None)
+    config.require("is_encoder_decoder", False, None)
+    # cointegrated/rubert-tiny2 has it; transformers' BertModel does not read it.
+    config.require("emb_size", parsed.hidden_size, None)
     config.ignore(HARMLESS | UNUSED)
     config.done()
     return parsed
@@ -229,11 +233,13 @@ class _Encoder:
             epsilon=self._config.norm_epsilon,
         )
 
-    def _norms(self) -> list[str]:
-        """Return the names of all normalisations, each with the dot at its end."""
-        layers = [f"encoder.layer.{layer}." for layer in range(self._config.layers)]
-        inner = [f"{layer}{part}" for layer in layers for part in ("attention.output.", "output.")]
-        return [f"{place}LayerNorm." for place in ("embeddings.", *inner)]
+    def _norms(self) -> Iterator[str]:
+        """Give the names of all normalizations, each with the dot at its end."""
+        yield "embeddings.LayerNorm."
+        # One by one: the first layer without weights ends a count of layers that is far too large.
+        for layer in range(self._config.layers):
+            for part in ("attention.output.", "output."):
+                yield f"encoder.layer.{layer}.{part}LayerNorm."
 
     def _take_gain(self, name: str) -> Floats:
         gain = "gamma" if self._is_old(name) else "weight"

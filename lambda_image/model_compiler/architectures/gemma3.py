@@ -35,6 +35,10 @@ FULL = "full_attention"
 #: What transformers' Gemma3TextConfig takes where a configuration does not say.
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
 DEFAULT_SLIDING_PATTERN = 6
+#: Limits far above any model's. What a damaged file says beyond them would fill the memory before
+#: the weights could show that it is wrong.
+MOST_LAYERS = 1000
+MOST_POSITIONS = 1 << 20
 
 #: Settings of language modelling, which an encoder does not do.
 UNUSED = frozenset({"final_logit_softcapping"})
@@ -84,14 +88,14 @@ def parse(config: ConfigFile) -> Gemma3Config:
         hidden_size=config.integer("hidden_size"),
         intermediate_size=config.integer("intermediate_size"),
         heads=heads,
-        head_size=config.integer("head_dim"),
+        head_size=config.integer("head_dim", most=MOST_POSITIONS),
         query_scalar=config.number("query_pre_attn_scalar"),
         norm_epsilon=config.number("rms_norm_eps"),
-        max_positions=config.integer("max_position_embeddings"),
+        max_positions=config.integer("max_position_embeddings", most=MOST_POSITIONS),
         # The stored number is the width of the whole window: transformers attends where
         # |i - j| < sliding_window // 2 + 1 if attention goes both ways.
         reach=config.integer("sliding_window") // 2,
-        sliding=_sliding_layers(config, config.integer("num_hidden_layers")),
+        sliding=_sliding_layers(config, config.integer("num_hidden_layers", most=MOST_LAYERS)),
         sliding_rope_base=bases[SLIDING],
         full_rope_base=bases[FULL],
     )
@@ -132,7 +136,7 @@ def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
     if not isinstance(types, list) or len(types) != layers:
         config.refuse("layer_types", f"a list of num_hidden_layers = {layers} names", types)
     for found in types:
-        if found not in {SLIDING, FULL}:
+        if found not in (SLIDING, FULL):
             raise UnsupportedModelError(
                 f"{config.path}: layer_types has {found!r}; "
                 f"the compiler can express {SLIDING!r} and {FULL!r}."

@@ -163,3 +163,20 @@ def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path) -> None:
     save_file(tensors, folder / "model.safetensors")
     exact, near = run(folder), run(folder, Precision.INT8)
     assert (exact * near).sum(axis=1).min() > 0.99
+
+
+def test_a_count_of_layers_that_no_model_has(tiny_folder: Path, edit_json: Edit) -> None:
+    """The first layer without weights ends it, before anything is made for each layer."""
+    edit_json(tiny_folder / "config.json", lambda value: merged(value, num_hidden_layers=10**9))
+    with pytest.raises(SourceError, match=r"no tensor 'encoder\.layer\.2\.attention"):
+        run(tiny_folder)
+
+
+def test_keys_that_change_nothing(tiny_folder: Path, edit_json: Edit) -> None:
+    """rubert-tiny2's `emb_size`, where it is the width, and what transformers 4 wrote, are read."""
+    old = {"emb_size": 32, "num_beams": 1, "temperature": 1.0, "torchscript": False}
+    edit_json(tiny_folder / "config.json", lambda value: merged(value, **old))
+    assert read_model_folder(tiny_folder).architecture.hidden_size == 32
+    edit_json(tiny_folder / "config.json", lambda value: merged(value, emb_size=16))
+    with pytest.raises(UnsupportedModelError, match="emb_size is 16; the compiler can express 32"):
+        read_model_folder(tiny_folder)

@@ -154,6 +154,7 @@ def test_the_window_is_read_as_transformers_reads_it(kept_folder: Path) -> None:
         ({"use_bidirectional_attention": False}, "use_bidirectional_attention is not true"),
         ({"hidden_activation": "silu"}, "hidden_activation is 'silu'"),
         ({"rope_scaling": {"factor": 8.0}}, "rope_scaling is"),
+        ({"layer_types": [["full_attention"]] * 6}, "layer_types has ['full_attention']"),
         ({"layer_types": ["chunked_attention"] * 6}, "layer_types has 'chunked_attention'"),
         (
             {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}}},
@@ -185,6 +186,12 @@ def test_what_cannot_be_expressed_is_refused_by_name(
         ),
         ({"head_dim": 15}, "head_dim must be even"),
         ({"sliding_window": None}, "sliding_window is missing"),
+        (
+            {"num_hidden_layers": 10**9, "layer_types": None},
+            "num_hidden_layers must be an integer of at least 1 and at most 1000; found 1000000000",
+        ),
+        ({"max_position_embeddings": 10**12}, "at least 1 and at most 1048576"),
+        ({"head_dim": 10**12}, "head_dim must be an integer of at least 1 and at most 1048576"),
     ],
 )
 def test_wrong_values_are_named(
