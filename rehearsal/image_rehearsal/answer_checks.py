@@ -6,6 +6,8 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from image_rehearsal.contents import unloaded
+from image_rehearsal.layers import LARGE_BYTES
 from image_rehearsal.runtime import event, run_here, run_inside, running
 from image_rehearsal.subject import Subject, some
 from image_rehearsal.vectors import COSINE, TEXTS, body_of, least_cosine, vectors_of
@@ -37,6 +39,8 @@ def check_answers(subject: Subject) -> None:
         by="the image's tokenizer in both places",
         found=f"{sum(map(len, ids))} ids",
     )
+    with subject.report.step("asking which libraries a start loads"):
+        _check_libraries(subject)
     with subject.report.step("starting the image under its emulator and asking it"):
         _check_service(subject, here)
 
@@ -109,6 +113,27 @@ def _check_service(subject: Subject, here: dict[str, str]) -> None:
     told = "no text of a request stands in the log"
     report.check("handler", told, not leaked and bool(logs), by="docker logs", found=some(leaked))
     _compare(subject, answers, here, _precision(subject), "the image's own artifact")
+
+
+def _check_libraries(subject: Subject) -> None:
+    asked = json.dumps(event("POST", "/", b'{"text": "hello world"}')).encode() + b"\n"
+    told = run_inside(
+        subject.docker,
+        subject.asset.tag,
+        ["/probe.py", "libraries"],
+        environment=subject.variables,
+        stdin=asked,
+    )
+    loaded = [PurePosixPath(path) for path in json.loads(told.splitlines()[-1])]
+    files = [file for layer in subject.image.own for file in layer.files]
+    idle = [str(path) for path in unloaded(files, loaded)]
+    subject.report.check(
+        "image",
+        f"a start loads each shared library of {LARGE_BYTES / 1e6:.0f} MB or more",
+        not idle and any(path.is_relative_to(_TASK) for path in loaded),
+        by="/proc/self/maps in the container",
+        found=some(idle),
+    )
 
 
 def _embed_events() -> list[dict[str, Any]]:

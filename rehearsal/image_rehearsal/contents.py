@@ -6,14 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from image_rehearsal.layers import File, Layer
+from image_rehearsal.layers import LARGE_BYTES, File, Layer
 
 __all__ = [
     "TASK",
     "bytecode_faults",
+    "copies",
     "kinds",
     "leftovers",
     "sizes",
+    "unloaded",
     "unreadable",
 ]
 
@@ -36,7 +38,13 @@ _LEFTOVERS = (
     ),
     (re.compile(r"^/(tmp|root|build|var/tmp|usr/local/src)/"), "build stage"),
     (re.compile(r"\.safetensors$|(^|/)(pytorch_model\.bin)$"), "model source"),
+    # The Python module has the engine linked in. `libonnxruntime_providers_shared.so` is not meant.
+    (re.compile(r"/libonnxruntime\.so(\.|$)"), "second copy of ONNX Runtime"),
 )
+
+#: Large libraries that a start may leave alone.
+#: `tokenizers` serves the models whose tokenizer has no tables; `_simd` is read by numpy's tests.
+_NOT_EVERY_START = re.compile(r"^/var/task/(tokenizers/|numpy/_core/_simd\.)")
 
 #: PEP 552: flags of a hash-based file that is never checked against its source.
 _UNCHECKED_HASH = 0b01
@@ -81,6 +89,33 @@ def leftovers(files: Iterable[File]) -> Iterator[tuple[str, PurePosixPath]]:
             if pattern.search(str(file.path)):
                 yield what, file.path
                 break
+
+
+def copies(files: Iterable[File]) -> list[tuple[PurePosixPath, ...]]:
+    """Find large files of equal content: the paths of each such group, in order."""
+    groups: defaultdict[str, set[PurePosixPath]] = defaultdict(set)
+    for file in files:
+        if file.digest:
+            groups[file.digest].add(file.path)
+    return sorted(tuple(sorted(paths)) for paths in groups.values() if len(paths) > 1)
+
+
+def unloaded(files: Iterable[File], loaded: Iterable[PurePosixPath]) -> list[PurePosixPath]:
+    """Find large shared libraries that a start does not load, beside those known to be optional.
+
+    Args:
+        files: The files of the image's own layers.
+        loaded: The files that a process had mapped once it had answered a request.
+    """
+    mapped = set(loaded)
+    return sorted(
+        file.path
+        for file in files
+        if file.size >= LARGE_BYTES
+        and re.search(r"\.so(\.|$)", file.path.name)
+        and file.path not in mapped
+        and not _NOT_EVERY_START.search(str(file.path))
+    )
 
 
 def unreadable(files: Iterable[File]) -> Iterator[PurePosixPath]:

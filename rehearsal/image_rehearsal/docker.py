@@ -2,16 +2,21 @@
 
 Debian's `docker.io` starts without systemd: `dockerd` with folders of its own. The daemon, what it
 holds and the kernel's registration of the ARM64 emulator are all undone or kept inside `folder`.
+
+The emulator's registration, the daemons' network and the images' names belong to the whole machine.
+So one rehearsal at a time uses containers; another waits for it.
 """
 
+import fcntl
 import os
 import platform
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +31,11 @@ _PACKAGES = {
     "arch-test": "arch-test",
 }
 _BINFMT = Path("/proc/sys/fs/binfmt_misc")
-_START_SECONDS = 60
+# A busy machine takes its time: what counts is whether the daemon ends, which is noticed at once.
+_START_SECONDS = 600
+_STOP_SECONDS = 120
+# Not in TMPDIR, which is each user's own.
+_LOCK = Path("/tmp/embedding-kit-rehearsal.lock")  # noqa: S108  (read by all, written by none)
 _KEPT = "4GB"
 
 
@@ -88,6 +97,36 @@ def containers(folder: Path) -> Iterator[Docker]:
     Raises:
         ContainersUnavailableError: Containers cannot run on this machine.
     """
+    with ExitStack() as stack:
+        stack.enter_context(_turn(_LOCK))
+        yield stack.enter_context(_containers(folder))
+
+
+@contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    """Wait until no other rehearsal on this machine uses containers.
+
+    The kernel drops the lock of a process that ends, however it ends.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        # Readable to all: the rehearsal of another user waits for the same file.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            told = f"waiting for another rehearsal on this machine to end (it holds {path}) ...\n"
+            sys.stderr.write(told)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _containers(folder: Path) -> Iterator[Docker]:
     running = _running()
     if running is not None:
         with _arm64_emulation():
@@ -166,7 +205,7 @@ def _daemon(folder: Path) -> Iterator[Docker]:
         finally:
             daemon.send_signal(signal.SIGTERM)
             try:
-                daemon.wait(timeout=30)
+                daemon.wait(timeout=_STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()

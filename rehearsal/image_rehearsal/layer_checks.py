@@ -7,6 +7,7 @@ import shutil
 
 from image_rehearsal import contents
 from image_rehearsal.asset import build
+from image_rehearsal.layers import LARGE_BYTES
 from image_rehearsal.runtime import run_inside
 from image_rehearsal.subject import Subject, some
 
@@ -35,6 +36,10 @@ def check_layers(subject: Subject) -> None:
     left = [f"{path} ({what})" for what, path in contents.leftovers(files)]
     told = "nothing left of build stages, package cache, tests, compiler, model source"
     report.check("image", told, not left, by=_BY, found=some(left))
+    every = [file for layer in image.layers for file in layer.files]
+    doubled = [" = ".join(map(str, paths)) for paths in contents.copies(every)]
+    told = f"no file of {LARGE_BYTES / 1e6:.0f} MB or more is there twice"
+    report.check("image", told, not doubled, by="SHA-256 of each", found=some(doubled))
     closed = [str(path) for path in contents.unreadable(files)]
     report.check(
         "image", "Lambda's user can read each file", not closed, by=_BY, found=some(closed)

@@ -1,5 +1,6 @@
 """An image taken apart: its layers, in their order, with every file of each."""
 
+import hashlib
 import json
 import tarfile
 from collections.abc import Iterator
@@ -8,16 +9,27 @@ from pathlib import Path, PurePosixPath
 
 from image_rehearsal.docker import Docker
 
-__all__ = ["File", "Image", "Layer", "save"]
+__all__ = ["LARGE_BYTES", "File", "Image", "Layer", "save"]
+
+#: From here on a file is large: worth a look at whether the image needs it.
+LARGE_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """A file of a layer: its absolute path in the image, size in bytes and permissions."""
+    """A regular file of a layer.
+
+    Attributes:
+        path: Its absolute path in the image.
+        size: Bytes.
+        mode: Its permissions.
+        digest: SHA-256 of the content of a large file; empty for a smaller one.
+    """
 
     path: PurePosixPath
     size: int
     mode: int
+    digest: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,10 +135,21 @@ def _inner(outer: tarfile.TarFile, name: str) -> tarfile.TarFile:
 def _files(outer: tarfile.TarFile, name: str) -> tuple[File, ...]:
     with _inner(outer, name) as tar:
         return tuple(
-            File(path=_absolute(member.name), size=member.size, mode=member.mode)
+            File(
+                path=_absolute(member.name),
+                size=member.size,
+                mode=member.mode,
+                digest=_digest(tar, member) if member.size >= LARGE_BYTES else "",
+            )
             for member in tar
             if member.isfile()
         )
+
+
+def _digest(tar: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    content = tar.extractfile(member)
+    assert content is not None  # noqa: S101  (a regular file)
+    return hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]  # it reads into buffers
 
 
 def _absolute(name: str) -> PurePosixPath:

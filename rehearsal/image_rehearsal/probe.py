@@ -1,8 +1,9 @@
 """Runs in the image and on this machine alike: the embedder's own answers, for comparison.
 
 It needs the embedder on `LAMBDA_TASK_ROOT` and nothing else of this project.
-`probe.py tokens` reads a JSON list of texts and writes their token ids; `probe.py answers` reads a
-Function URL event a line and writes the handler's answers.
+`probe.py tokens` reads a JSON list of texts and writes their token ids. `probe.py answers` reads a
+Function URL event a line and writes the handler's answers. `probe.py libraries` does the same and
+then writes a JSON list of the files that the process has mapped.
 """
 
 import json
@@ -14,7 +15,7 @@ from pathlib import Path
 def main() -> None:
     """Answer what stands on the standard input."""
     sys.path.insert(0, os.environ["LAMBDA_TASK_ROOT"])
-    {"tokens": _tokens, "answers": _answers}[sys.argv[1]]()
+    {"tokens": _tokens, "answers": _answers, "libraries": _libraries}[sys.argv[1]]()
 
 
 def _tokens() -> None:
@@ -35,6 +36,14 @@ def _answers() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         print(json.dumps(handler(json.loads(line), None)), file=answers)
+    sys.stdout = answers
+
+
+def _libraries() -> None:
+    _answers()
+    # The last column of a line is the file, where there is one; see proc_pid_maps(5).
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    print(json.dumps(sorted({line.split(maxsplit=5)[5] for line in lines if "/" in line})))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,15 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from image_rehearsal.contents import bytecode_faults, kinds, leftovers, sizes, unreadable
+from image_rehearsal.contents import (
+    bytecode_faults,
+    copies,
+    kinds,
+    leftovers,
+    sizes,
+    unloaded,
+    unreadable,
+)
 from image_rehearsal.layers import File, Layer
 
 TAG = str(sys.implementation.cache_tag)
@@ -15,8 +23,8 @@ MODULE = PurePosixPath("/var/task/lib/module.py")
 COMPILED = PurePosixPath(f"/var/task/lib/__pycache__/module.{TAG}.pyc")
 
 
-def file(path: str, size: int = 1, mode: int = 0o644) -> File:
-    return File(path=PurePosixPath(path), size=size, mode=mode)
+def file(path: str, size: int = 1, mode: int = 0o644, digest: str = "") -> File:
+    return File(path=PurePosixPath(path), size=size, mode=mode, digest=digest)
 
 
 def layer(*files: File) -> Layer:
@@ -77,6 +85,8 @@ def test_sizes_add_up_by_kind_and_folder():
         ("/build/layer/x", "build stage"),
         ("/tmp/x", "build stage"),
         ("/var/task/artifact/model.safetensors", "model source"),
+        ("/var/task/onnxruntime/capi/libonnxruntime.so.1.31.1", "second copy of ONNX Runtime"),
+        ("/var/task/onnxruntime/capi/libonnxruntime.so", "second copy of ONNX Runtime"),
     ],
 )
 def test_what_a_build_leaves_is_found(path, what):
@@ -92,11 +102,45 @@ def test_what_a_build_leaves_is_found(path, what):
         "/var/task/embedder/dialects/tei.py",
         "/var/task/artifact/model.onnx",
         "/var/task/orjson/orjson.so",
+        "/var/task/onnxruntime/capi/libonnxruntime_providers_shared.so",
     ],
 )
 def test_what_runs_is_no_leftover(path):
     """The rules name what a build needs, and nothing that a run reads."""
     assert list(leftovers([file(path)])) == []
+
+
+def test_large_files_of_equal_content_are_found():
+    """Under whatever names, in whatever layers; small files have no digest and are left alone."""
+    files = [
+        file("/var/task/b.so", digest="one"),
+        file("/var/task/c.so", digest="two"),
+        file("/usr/lib/a.so", digest="one"),
+        file("/var/task/small"),
+        file("/var/task/other"),
+    ]
+    assert copies(files) == [(PurePosixPath("/usr/lib/a.so"), PurePosixPath("/var/task/b.so"))]
+
+
+def test_a_file_that_a_later_layer_replaces_is_no_copy():
+    """The same path with the same content is the same file."""
+    assert copies([file("/var/task/a.so", digest="one")] * 2) == []
+
+
+def test_large_libraries_that_a_start_does_not_load_are_found():
+    """Small ones, other files and the two that some starts need are left alone."""
+    large = 1_000_000
+    loaded = file("/var/task/numpy.libs/libopenblas-1.so.0", large)
+    idle = file("/var/task/onnxruntime/capi/libengine.so.1.31.1", large)
+    others = [
+        file("/var/task/orjson/orjson.so", large - 1),
+        file("/var/task/artifact/model.onnx.data", large),
+        file("/var/task/tokenizers/tokenizers.abi3.so", large),
+        file("/var/task/numpy/_core/_simd.cpython-313-aarch64-linux-gnu.so", large),
+    ]
+    core = file("/var/task/numpy/_core/_multiarray_umath.cpython-313-aarch64-linux-gnu.so", large)
+    found = unloaded([loaded, idle, core, *others], [loaded.path])
+    assert found == [core.path, idle.path]
 
 
 def test_a_file_for_its_owner_alone_is_found():

@@ -1,0 +1,56 @@
+"""Rehearsals take turns with what belongs to the whole machine."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from image_rehearsal.docker import _turn
+
+_HOLDER = textwrap.dedent("""
+    import sys, time
+    from pathlib import Path
+    from image_rehearsal.docker import _turn
+    with _turn(Path(sys.argv[1])):
+        print("holds", flush=True)
+        sys.stdin.read()
+""")
+
+
+def _rehearsal(lock: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, str(lock)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_second_rehearsal_waits_and_says_for_what(tmp_path, killed):
+    """It goes on once the first has ended, or was killed."""
+    lock = tmp_path / "lock"
+    with _rehearsal(lock) as first:
+        assert first.stdout.readline() == "holds\n"
+        with _rehearsal(lock) as second:
+            assert "waiting for another rehearsal" in second.stderr.readline()
+            if killed:
+                first.kill()
+            else:
+                first.stdin.close()
+            assert second.stdout.readline() == "holds\n"
+            second.stdin.close()
+        assert second.returncode == 0
+
+
+def test_a_turn_that_fails_is_over(tmp_path):
+    """The next one need not wait."""
+    lock = tmp_path / "lock"
+    with pytest.raises(ValueError, match="broken"), _turn(lock):
+        raise ValueError("broken")
+    with _turn(lock), _rehearsal(lock) as second:
+        assert "waiting" in second.stderr.readline()
+        second.kill()
