@@ -11,7 +11,7 @@ from model_compiler import catalogue
 from model_compiler.artifact_writer import verify_files
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, OutputError
-from model_compiler.fidelity import Thresholds
+from model_compiler.fidelity import DOCUMENTS, Thresholds
 from model_compiler.manifest_content import Choices
 from model_compiler.quantization import Precision
 from model_compiler.source import find_source
@@ -72,6 +72,15 @@ def _compile_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="write the artifact without comparing it with the model's full precision",
     )
+    parser.add_argument(
+        "--docstrings",
+        type=int,
+        choices=range(1, DOCUMENTS + 1),
+        default=DOCUMENTS,
+        metavar="N",
+        help="compare the nearest neighbors among N docstrings of Python's standard library; fewer "
+        "are faster and say less (default and most: %(default)s)",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bars and no report")
     return parser
 
@@ -99,6 +108,7 @@ def _compile(options: argparse.Namespace) -> int:
             precision=Precision(options.precision),
             choices=Choices(dimensions=options.dimensions, default_prompt=options.default_prompt),
             thresholds=None if options.unmeasured else Thresholds(),
+            documents=options.docstrings,
             progress=not options.quiet,
         ),
     )

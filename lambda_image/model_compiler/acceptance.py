@@ -17,6 +17,7 @@ from model_compiler.catalogue import Golden
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import (
     DIGITS,
+    DOCUMENTS,
     Fidelity,
     Thresholds,
     batch_invariance,
@@ -82,6 +83,7 @@ def accept(
     *,
     golden: tuple[Golden, ...] = (),
     thresholds: Thresholds,
+    documents: int = DOCUMENTS,
     progress: bool = False,
 ) -> tuple[Fidelity, list[dict[str, Any]]]:
     """Measure an artifact whose manifest is not written yet.
@@ -93,6 +95,7 @@ def accept(
         graph: its graph.
         golden: the catalogue's golden values.
         thresholds: what it must reach.
+        documents: among how many docstrings the nearest neighbors are compared, at most.
         progress: whether to draw progress bars.
 
     Returns:
@@ -104,7 +107,14 @@ def accept(
     """
     try:
         return _measured(
-            model, folder, content, graph, golden=golden, thresholds=thresholds, progress=progress
+            model,
+            folder,
+            content,
+            graph,
+            golden=golden,
+            thresholds=thresholds,
+            documents=documents,
+            progress=progress,
         )
     except EmbedderError as error:
         raise FidelityError(f"The compiled model cannot be run: {error}") from error
@@ -118,6 +128,7 @@ def _measured(
     *,
     golden: tuple[Golden, ...],
     thresholds: Thresholds,
+    documents: int,
     progress: bool,
 ) -> tuple[Fidelity, list[dict[str, Any]]]:
     # The manifest's file comes last of all, so that what a killed compile leaves cannot be loaded.
@@ -125,7 +136,12 @@ def _measured(
     engine = Engine.load(artifact, truncate="right")
     if artifact.manifest.precision == Precision.FP32:
         report = measure(
-            engine, engine, golden=golden, multiply_adds=graph.multiply_adds, progress=progress
+            engine,
+            engine,
+            golden=golden,
+            multiply_adds=graph.multiply_adds,
+            documents=documents,
+            progress=progress,
         )
         _refuse(problems(report, thresholds, golden), worst="")
         return report, golden_entries(engine)
@@ -136,7 +152,12 @@ def _measured(
         session = Session(Artifact(Path(name), artifact.manifest))
         reference = Engine(artifact.manifest, engine.tokenizer, session, truncate="right")
         report = measure(
-            engine, reference, golden=golden, multiply_adds=graph.multiply_adds, progress=progress
+            engine,
+            reference,
+            golden=golden,
+            multiply_adds=graph.multiply_adds,
+            documents=documents,
+            progress=progress,
         )
         missed = problems(report, thresholds, golden)
         if missed:

@@ -13,7 +13,7 @@ from model_compiler.artifact_writer import MANIFEST_FILE, manifest_bytes, new_ar
 from model_compiler.errors import SourceError
 from model_compiler.export_file import write_export
 from model_compiler.export_folder import find_export, read_export_folder
-from model_compiler.fidelity import Thresholds, table
+from model_compiler.fidelity import DOCUMENTS, Thresholds, table
 from model_compiler.graph_file import INPUTS, OUTPUT, write_graph
 from model_compiler.manifest_content import Choices, Described, Written, manifest_content
 from model_compiler.model_folder import read_model_folder
@@ -32,6 +32,8 @@ class Options:
     choices: Choices = field(default_factory=Choices)
     #: What the artifact must reach to be written; none to write it unmeasured.
     thresholds: Thresholds | None = field(default_factory=Thresholds)
+    #: Among how many docstrings the nearest neighbors are compared, at most.
+    documents: int = DOCUMENTS
     #: Whether to draw progress bars and print the report.
     progress: bool = True
 
@@ -73,6 +75,7 @@ def _compile_weights(source: Source, output: Path, options: Options) -> dict[str
                 graph,
                 golden=source.entry.golden if source.entry else (),
                 thresholds=options.thresholds,
+                documents=options.documents,
                 progress=options.progress,
             )
             content |= {"fidelity": report.as_json(), "golden": golden}

@@ -22,6 +22,7 @@ from model_compiler.docstrings import standard_library
 
 __all__ = [
     "DIGITS",
+    "DOCUMENTS",
     "Fidelity",
     "Thresholds",
     "batch_invariance",
@@ -98,6 +99,7 @@ def measure(
     *,
     golden: Sequence[Golden] = (),
     multiply_adds: int,
+    documents: int = DOCUMENTS,
     progress: bool = False,
 ) -> Fidelity:
     """Compare an artifact with the same model in full precision.
@@ -107,18 +109,19 @@ def measure(
         reference: the model in full precision; the artifact itself, if that is.
         golden: the catalogue's values, to which the reference is held.
         multiply_adds: what a token costs.
+        documents: among how many docstrings the nearest neighbors are compared, at most.
         progress: whether to draw a progress bar.
     """
     named = texts()
     same = reference is artifact
     with tqdm(desc="fidelity", unit=" texts", disable=not progress) as bar:
-        documents = _documents(multiply_adds)
-        bar.reset(len(named) * (2 if same else 3) + len(documents) * (1 if same else 2))
+        searched = _documents(multiply_adds, documents)
+        bar.reset(len(named) * (2 if same else 3) + len(searched) * (1 if same else 2))
         alone = _alone(artifact, list(named.values()), bar)
         together = _together(artifact, list(named.values()), bar)
-        found = _together(artifact, documents, bar)
+        found = _together(artifact, searched, bar)
         own = alone if same else _alone(reference, list(named.values()), bar)
-        wanted = found if same else _together(reference, documents, bar)
+        wanted = found if same else _together(reference, searched, bar)
     cosines = _cosines(alone, own)
     return Fidelity(
         texts=len(named),
@@ -126,7 +129,7 @@ def measure(
         cosine_mean=float(cosines.mean()),
         worst_text=list(named)[int(cosines.argmin())],
         batch_cosine_min=float(_cosines(alone, together).min()),
-        documents=len(documents),
+        documents=len(searched),
         neighbour_overlap=_overlap(found, wanted),
         golden_differences={
             f"{entry.prompt or 'none'}": _golden_difference(reference, entry) for entry in golden
@@ -219,11 +222,11 @@ def texts() -> dict[str, str]:
     return loaded
 
 
-def _documents(multiply_adds: int) -> list[str]:
+def _documents(multiply_adds: int, most: int) -> list[str]:
     """Return docstrings from all over the library, as many as the model's size allows."""
     every = standard_library()
     tokens_each = 32
-    count = min(DOCUMENTS, int(NEIGHBOUR_BUDGET / (multiply_adds * tokens_each)), len(every))
+    count = min(most, int(NEIGHBOUR_BUDGET / (multiply_adds * tokens_each)), len(every))
     count = max(count, 2 * NEIGHBOURS)
     return [every[position * len(every) // count] for position in range(count)]
 

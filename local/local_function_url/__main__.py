@@ -24,10 +24,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        artifact = artifact_of(options.model, accept_licence=options.accept_licence)
+        artifact = artifact_of(
+            options.model, accept_licence=options.accept_licence, verbose=options.verbose
+        )
         url, runtime = endpoint(
             artifact,
-            index=index_of(options.index, artifact) if options.index else None,
+            index=index_of(options.index, artifact, verbose=options.verbose)
+            if options.index
+            else None,
             port=options.port,
             memory=options.memory,
             timeout=options.timeout,
@@ -35,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except (ModelError, FunctionError) as error:
         return _failed(str(error))
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped\n")
+        return 130
     except OSError as error:
         return _failed(f"port {options.port} on 127.0.0.1 cannot be used: {error.strerror}")
     with url:
@@ -82,6 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--timeout", type=int, default=60, help="seconds for one request (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="show what the setup and the compiler print"
     )
     parser.add_argument("--quiet", action="store_true", help="do not show the function's log")
     return parser

@@ -4,6 +4,7 @@ Everything that it shows was computed on this machine while it ran; the artifact
 kept in .cache for the next time.
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -60,16 +61,22 @@ _KINDS = {
 }
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the demo; returns 0, or 1 after an error told on standard error."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/demo", description=(__doc__ or "").split("\n")[0]
+    )
+    told = "show what the setup and the compiler print, which otherwise goes to log files in .cache"
+    parser.add_argument("--verbose", action="store_true", help=told)
+    verbose = parser.parse_args(arguments).verbose
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         synthesis = _start_synthesis(Path(folder), log)
         try:
             _heading(f"1  The model: {DEFAULT_MODEL}")
-            artifact = artifact_of(DEFAULT_MODEL)
-            index = index_of(STANDARD_LIBRARY, artifact)
+            artifact = artifact_of(DEFAULT_MODEL, verbose=verbose)
+            index = index_of(STANDARD_LIBRARY, artifact, verbose=verbose)
             manifest = json.loads((artifact / "manifest.json").read_text(encoding="utf-8"))
             size = sum(entry["bytes"] for entry in manifest["files"].values())
             _say(f"compiled to {manifest['precision']}, {size / 1e6:.0f} MB: {_shown(artifact)}")
@@ -80,6 +87,9 @@ def main() -> int:
         except (ModelError, FunctionError, EmbeddingClientError) as error:
             sys.stderr.write(f"error: {error}\n")
             return 1
+        except KeyboardInterrupt:
+            sys.stderr.write("\nstopped\n")
+            return 130
         finally:
             if synthesis.poll() is None:
                 synthesis.terminate()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -16,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 STANDARD_LIBRARY = "standard-library"
 _CACHE = ROOT / ".cache" / "artifacts"
+# A deploy compares the nearest neighbors among 500 docstrings, which is most of a compile's time.
+_DOCSTRINGS = 100
+_TAIL = 20
 _SOURCES = ("lambda_image/model_compiler", "lambda_image/embedder")
 
 
@@ -23,13 +27,20 @@ class ModelError(Exception):
     """The model cannot be served; the reason has been told, or is the message."""
 
 
-def artifact_of(model: str, *, accept_licence: str | None = None, cache: Path = _CACHE) -> Path:
+def artifact_of(
+    model: str,
+    *,
+    accept_licence: str | None = None,
+    cache: Path = _CACHE,
+    verbose: bool = False,
+) -> Path:
     """Returns the artifact of a model.
 
     Args:
         model: an artifact's folder, a sentence-transformers folder, or a name of the catalogue.
         accept_licence: the name of a licence whose terms the user accepts; some models have one.
         cache: where compiled artifacts are kept.
+        verbose: show what the compiler prints, which otherwise goes to a log file.
 
     Raises:
         ModelError: it cannot be compiled.
@@ -40,11 +51,13 @@ def artifact_of(model: str, *, accept_licence: str | None = None, cache: Path = 
     name = folder.resolve().name if folder.is_dir() else model.rpartition("/")[2]
     artifact = cache / f"{name}-{_fingerprint(model, folder)}"
     accepted = ["--accept-licence", accept_licence] if accept_licence else []
-    _make(artifact, f"compiling {model} ...", ["model_compiler", model, *accepted])
+    fewer = ["--docstrings", str(_DOCSTRINGS)]
+    command = ["model_compiler", model, *accepted, *fewer]
+    _make(artifact, f"compiling {model}", command, verbose=verbose)
     return artifact
 
 
-def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE) -> Path:
+def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool = False) -> Path:
     """Returns the search index of some texts.
 
     Args:
@@ -52,6 +65,7 @@ def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE) -> Path:
             `standard-library` for the docstrings of Python's.
         artifact: the model that embeds them.
         cache: where indexes are kept.
+        verbose: show what the index's builder prints, which otherwise goes to a log file.
 
     Raises:
         ModelError: it cannot be built.
@@ -69,22 +83,35 @@ def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE) -> Path:
     made_by = hashlib.sha256((artifact / "manifest.json").read_bytes()).hexdigest()[:12]
     index = cache / f"index-{name}-{made_by}"
     command = ["model_compiler.index_builder", source, "--artifact", str(artifact)]
-    _make(index, f"embedding the texts of {texts} ...", command)
+    _make(index, f"embedding the texts of {texts}", command, verbose=verbose)
     return index
 
 
-def _make(folder: Path, told: str, command: Sequence[str]) -> None:
+def _make(folder: Path, told: str, command: Sequence[str], *, verbose: bool) -> None:
     """Makes a folder, if it is not there, by a module of the compiler."""
     if (folder / "manifest.json").is_file():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    sys.stderr.write(f"{told}\n")
     # A program of its own: the compiler and this one share nothing but the folder.
-    made = subprocess.run(  # noqa: S603  (our own program)
-        [sys.executable, "-m", *command, "--output", str(folder)], check=False, stdout=sys.stderr
-    )
+    program = [sys.executable, "-m", *command, "--output", str(folder)]
+    if verbose:
+        sys.stderr.write(f"{told} ...\n")
+        if subprocess.run(program, check=False, stdout=sys.stderr).returncode:  # noqa: S603  (ours)
+            raise ModelError(f"{told} failed.")
+        return
+    sys.stderr.write(f"{told} ... ")
+    sys.stderr.flush()
+    began = time.monotonic()
+    log = folder.with_name(f"{folder.name}.log")
+    with log.open("wb") as output:
+        made = subprocess.run(program, check=False, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603  (ours)
     if made.returncode != 0:
-        raise ModelError(f"{told.removesuffix(' ...')} failed.")
+        sys.stderr.write("failed\n")
+        # A progress bar draws over itself: of each line only what was drawn last is shown.
+        lines = log.read_bytes().decode(errors="replace").split("\n")
+        tail = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines[-_TAIL:])
+        raise ModelError(f"{told} failed; the whole log is {log}, its last lines are:\n{tail}")
+    sys.stderr.write(f"{time.monotonic() - began:.0f} s\n")
 
 
 def _fingerprint(model: str, folder: Path) -> str:

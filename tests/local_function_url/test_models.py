@@ -1,6 +1,7 @@
 """Models and texts as people name them."""
 
 import json
+import re
 
 import pytest
 
@@ -8,6 +9,7 @@ from embedding_client import EmbeddingClient
 from local_function_url import models
 from local_function_url.endpoint import endpoint
 from local_function_url.models import ModelError, artifact_of, index_of
+from model_compiler.fidelity import texts
 from tests.model_compiler.goldens.tiny_models import write_model
 
 FACTS = ["Water boils at 100 degrees.", "A violin has four strings.", "Rain is wet."]
@@ -30,7 +32,9 @@ def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(models, "_SOURCES", ())  # somebody may be editing them meanwhile
     folder = write_model(tmp_path / "mine")
     first = artifact_of(str(folder), cache=tmp_path)
-    assert "compiling" in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert re.fullmatch(rf"compiling {folder} \.\.\. \d+ s\n", told)
+    assert "docstrings" in first.with_name(f"{first.name}.log").read_text()
     assert json.loads((first / "manifest.json").read_text())["model"]["architecture"] == "bert"
     assert artifact_of(str(folder), cache=tmp_path) == first
     assert capfd.readouterr().err == ""
@@ -39,13 +43,44 @@ def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
         artifact_of(str(folder), cache=tmp_path)
 
 
-def test_a_model_that_is_none_is_an_error(tmp_path, capfd):
-    """The compiler's own words, and no artifact."""
+def test_a_folder_is_compiled_with_everything_shown(tmp_path, capfd):
+    """Where that is asked for; there is no log file then."""
+    first = artifact_of(str(write_model(tmp_path / "mine")), cache=tmp_path / "cache", verbose=True)
+    assert "docstrings" in capfd.readouterr().err
+    assert list((tmp_path / "cache").iterdir()) == [first]
+
+
+def test_a_local_compile_compares_fewer_neighbors(tmp_path):
+    """A deploy compares the neighbors among five times as many docstrings."""
+    folder = artifact_of(str(write_model(tmp_path / "mine")), cache=tmp_path)
+    fidelity = json.loads((folder / "manifest.json").read_text())["fidelity"]
+    assert fidelity["documents"] == 100
+    assert fidelity["texts"] == len(texts())
+
+
+def test_a_model_that_is_none_is_an_error(tmp_path):
+    """The message has the compiler's own words and names the log; there is no artifact."""
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelError, match="failed"):
+    with pytest.raises(ModelError, match="failed; the whole log is") as raised:
         artifact_of(str(tmp_path / "empty"), cache=tmp_path / "cache")
-    assert "error: " in capfd.readouterr().err
-    assert not list((tmp_path / "cache").iterdir())
+    message = str(raised.value)
+    assert "\nerror: " in message
+    (log,) = (tmp_path / "cache").iterdir()
+    assert str(log) in message
+    assert log.read_text().strip() in message
+
+
+def test_of_a_progress_bar_the_message_shows_what_was_drawn_last(tmp_path, monkeypatch):
+    """And of a long log, its end."""
+    bars = "".join(f"\r{percent}%" for percent in range(101))
+    printed = "".join(f"line {number}\n" for number in range(100))
+    module = tmp_path / "model_compiler.py"
+    module.write_text(f"import sys\nprint({bars!r})\nprint({printed!r} + {bars!r})\nsys.exit(1)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(ModelError) as raised:
+        artifact_of("no/such", cache=tmp_path / "cache")
+    shown = str(raised.value).split("\n")[1:]
+    assert shown == [*(f"line {number}" for number in range(82, 100)), "100%", ""]
 
 
 def test_texts_become_an_index_that_is_searched(minilm_artifact, facts, tmp_path):

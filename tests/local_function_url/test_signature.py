@@ -224,6 +224,34 @@ def test_refuses_another_scope(wrong, message):
     assert message in str(refusal(signed(**wrong)))
 
 
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (
+            "{date}",
+            (
+                "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of "
+                "date from HTTP: '20200101' != '{date}', from '{timestamp}'."
+            ),
+        ),
+        ("aws4_request", "Credential should be scoped with a valid terminator: 'aws4_request'."),
+    ],
+)
+def test_refuses_a_scope_of_another_day_or_end(part, message):
+    """The message says what is wrong with the scope, before any signature is computed."""
+    request = signed()
+    timestamp = request.headers["x-amz-date"]
+    known = {"date": timestamp[:8], "timestamp": timestamp}
+    replaced = request.headers["authorization"].replace(
+        f"/{part.format(**known)}", "/20200101" if part == "{date}" else "/aws4", 1
+    )
+    assert replaced != request.headers["authorization"]
+    headers = {**request.headers, "authorization": replaced}
+    error = refusal(changed(request, headers=headers))
+    assert error.error_type == "InvalidSignatureException"
+    assert error.body == {"message": message.format(**known)}
+
+
 SCOPE = "Credential=AKIDEXAMPLE/20260101/eu-west-1/lambda/aws4_request"
 
 

@@ -113,6 +113,12 @@ def test_a_large_model_gets_fewer_documents(engine: Engine) -> None:
     assert measure(engine, engine, multiply_adds=10**12).documents == 20
 
 
+def test_fewer_documents_may_be_asked_for(engine: Engine) -> None:
+    """Never more than the model's size allows."""
+    assert measure(engine, engine, multiply_adds=10**6, documents=40).documents == 40
+    assert measure(engine, engine, multiply_adds=10**8, documents=400).documents == 156
+
+
 def test_the_report_is_a_table() -> None:
     """One line for each number, its name in front, in columns."""
     lines = table(PERFECT).splitlines()
