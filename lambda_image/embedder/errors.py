@@ -9,6 +9,7 @@
     │   ├── NotAnEventError     what the function was invoked with is no HTTP request
     │   ├── UnknownPathError    nothing is served there
     │   ├── WrongMethodError    something is served there, by another method
+    │   ├── WrongModelError     the path is for another kind of model
     │   ├── NoIndexError        a search, and the image carries no index
     │   ├── BodyTooLargeError   over what Lambda lets in
     │   ├── MalformedBodyError  not JSON, not UTF-8, not an object, missing
@@ -47,6 +48,7 @@ __all__ = [
     "Statuses",
     "UnknownPathError",
     "WrongMethodError",
+    "WrongModelError",
     "statuses_of",
 ]
 
@@ -114,6 +116,12 @@ class WrongMethodError(ClientError):
     """This path is served by another method."""
 
     code = "wrong_method"
+
+
+class WrongModelError(ClientError):
+    """This path is for another kind of model than the one that is served."""
+
+    code = "wrong_model_type"
 
 
 class NoIndexError(ClientError):
@@ -197,6 +205,7 @@ _STATUSES: dict[type[AnswerableError], Statuses] = {
     NotAnEventError: Statuses(native=400, openai=400, tei=400),
     UnknownPathError: Statuses(native=404, openai=404, tei=404),
     WrongMethodError: Statuses(native=405, openai=405, tei=405),
+    WrongModelError: Statuses(native=424, openai=424, tei=424),
     NoIndexError: Statuses(native=404, openai=404, tei=404),
     BodyTooLargeError: Statuses(native=413, openai=413, tei=413),
     MalformedBodyError: Statuses(native=400, openai=400, tei=400),

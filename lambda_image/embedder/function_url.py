@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from embedder.errors import MalformedBodyError, NotAnEventError
-from embedder.http import Request, Response
+from embedder.http import MAX_REQUEST_BYTES, Request, Response
+from embedder.json_body import quotable
 
 __all__ = ["is_event", "request_from_event", "response_to_event"]
 
@@ -34,7 +35,9 @@ def request_from_event(
 
     Raises:
         NotAnEventError: if it is no event of payload format 2.0.
-        MalformedBodyError: if the body is not base64 although it is said to be, or not UTF-8.
+        MalformedBodyError: if the body is not base64 although the event says so, not UTF-8, or in
+            an encoding that is not allowed.
+        BodyTooLargeError: if a body in gzip is over the limit once it is inflated.
     """
     if not is_event(event):
         raise NotAnEventError(
@@ -43,12 +46,13 @@ def request_from_event(
             '"requestContext.http.method".'
         )
     context = event["requestContext"]
+    headers = _headers(event.get("headers"))
     return Request(
         method=context["http"]["method"].upper(),
         path=event["rawPath"] or "/",
         query=_string(event.get("rawQueryString")),
-        headers=_headers(event.get("headers")),
-        body=_body(event),
+        headers=headers,
+        body=_inflated(_body(event), headers.get("content-encoding", ""), event),
         id=request_id or _id(context.get("requestId")),
         deadline=deadline,
     )
@@ -56,12 +60,37 @@ def request_from_event(
 
 def response_to_event(response: Response) -> dict[str, Any]:
     """Write what the Function URL turns into the HTTP response."""
+    encoded = "content-encoding" in response.headers
     return {
         "statusCode": response.status,
         "headers": dict(response.headers),
-        "body": response.body.decode(),
-        "isBase64Encoded": False,
+        "body": (
+            binascii.b2a_base64(response.body, newline=False) if encoded else response.body
+        ).decode(),
+        "isBase64Encoded": encoded,
     }
+
+
+def _inflated(body: bytes, encoding: str, event: Mapping[str, Any]) -> bytes:
+    """Undo the request's `Content-Encoding`, which a Function URL leaves as it is."""
+    encoding = encoding.strip().lower()
+    if encoding in {"", "identity"}:
+        return body
+    if encoding != "gzip":
+        raise MalformedBodyError(
+            'The header "content-encoding" may be absent, or gzip, or identity; found '
+            f"{quotable(encoding)}."
+        )
+    if not event.get("isBase64Encoded"):
+        # As text the bytes are already lost.
+        raise MalformedBodyError(
+            "A gzip body must arrive base64-encoded in the event, and this one arrived as text. "
+            'Send it with "content-type: application/octet-stream", or without gzip.'
+        )
+    # Imported when it is needed: no cold start pays for it.
+    from embedder.packing import inflate  # noqa: PLC0415
+
+    return inflate(body, MAX_REQUEST_BYTES)
 
 
 def _headers(headers: object) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from embedder import quick_start as _quick_start  # noqa: F401 - first, for its effect
 from embedder.errors import ClientError
-from embedder.function_url import request_from_event, response_to_event
+from embedder.function_url import is_event, request_from_event, response_to_event
 from embedder.service import Service, build_service
 from embedder.settings import Settings
 
@@ -27,7 +27,8 @@ def answer_event(service: Service, event: Any, context: Any) -> dict[str, Any]:
     try:
         request = request_from_event(event, request_id=request_id, deadline=_deadline(context))
     except ClientError as error:
-        return response_to_event(service.refuse(error, request_id))
+        path = event["rawPath"] if is_event(event) else ""
+        return response_to_event(service.refuse(error, request_id, path=path))
     return response_to_event(service.answer(request))
 
 

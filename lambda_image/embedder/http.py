@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """One HTTP response; `body` is UTF-8."""
+    """One HTTP response; `body` is UTF-8, or what the header `content-encoding` says."""
 
     status: int
     body: bytes

@@ -54,6 +54,11 @@ def _count_keys(value: dict[str, Any]) -> int:
 
 
 def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedBodyError:
+    if body.startswith(b"\x1f\x8b"):
+        return MalformedBodyError(
+            'The body is gzip, and the header "content-encoding: gzip" does not say so. Send the '
+            "header, or the JSON as it is."
+        )
     try:
         body.decode()
     except UnicodeDecodeError as broken:

@@ -27,7 +27,12 @@ def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) 
         routes: path → method → operation.
         manifest: names the model and its vector space.
     """
-    dialects = {operation.dialect for methods in routes.values() for operation in methods.values()}
+    dialects = {
+        choice.dialect
+        for methods in routes.values()
+        for operation in methods.values()
+        for choice in operation.choices
+    }
     return {
         "openapi": "3.1.1",
         "info": {
@@ -62,36 +67,41 @@ def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) 
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
+    choices = operation.choices
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [operation.dialect.name],
-        "responses": {
-            "200": {
-                "description": "OK",
-                "headers": {
-                    "x-request-id": {"schema": {"type": "string"}},
-                    "x-vector-space": {"schema": {"type": "string"}},
-                },
-                "content": {"application/json": {"schema": operation.result}},
-            },
-            **{
-                str(status): _error(operation, HTTPStatus(status).phrase)
-                for status in operation.dialect.error_statuses
-            },
-        },
+        "responses": {},
     }
-    if operation.body is not None:
+    results = [choice.result for choice in choices if choice.result is not None]
+    if results:
+        described["responses"]["200"] = {
+            "description": "OK",
+            "headers": {
+                "x-request-id": {"schema": {"type": "string"}},
+                "x-vector-space": {"schema": {"type": "string"}},
+            },
+            "content": {"application/json": {"schema": _any_of(results)}},
+        }
+    errors: dict[int, list[dict[str, Any]]] = {}
+    for choice in choices:
+        reference = {"$ref": f"#/components/schemas/{choice.dialect.__name__}Error"}
+        for status in (*choice.dialect.error_statuses, *choice.more_statuses):
+            errors.setdefault(status, []).append(reference)
+    for status, schemas in sorted(errors.items()):
+        described["responses"][str(status)] = {
+            "description": HTTPStatus(status).phrase,
+            "content": {"application/json": {"schema": _any_of(schemas)}},
+        }
+    bodies = [choice.body.schema for choice in choices if choice.body is not None]
+    if bodies:
         described["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": operation.body.schema}},
+            "content": {"application/json": {"schema": _any_of(bodies)}},
         }
     return described
 
 
-def _error(operation: Operation, phrase: str) -> dict[str, Any]:
-    reference = f"#/components/schemas/{operation.dialect.__name__}Error"
-    return {
-        "description": phrase,
-        "content": {"application/json": {"schema": {"$ref": reference}}},
-    }
+def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}

@@ -1,4 +1,4 @@
-"""Vectors to what stands in an answer: number formats, base64, and how many fit into 6 MB.
+"""Vectors to what an answer holds: number formats, base64, and how many fit into 6 MB.
 
 The formats are those of Voyage and Cohere:
 
@@ -21,10 +21,8 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import orjson
 
 from embedder.errors import BatchTooLargeError
-from embedder.float_text import write_rows
 from embedder.http import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
 
 if TYPE_CHECKING:  # see quick_start
@@ -38,6 +36,7 @@ __all__ = [
     "encode",
     "largest_batch",
     "quantize",
+    "too_large",
     "vector_bytes",
 ]
 
@@ -47,15 +46,18 @@ ENCODINGS = ("float", "base64")
 INT8_SCALE = 16
 
 #: Bytes of one JSON number and its comma, at the most. The longest float32 of a unit vector that
-#: orjson writes is like -0.0000123456789; `float_text` takes a byte less.
+#: orjson writes is like -0.0000123456789; on average one takes 12.4 bytes.
 _JSON_BYTES = {"float": 17, "int8": 5, "uint8": 4, "binary": 5, "ubinary": 4}
-#: From here on, writing floats together is faster than each on its own.
-_MANY_NUMBERS = 1 << 14
+#: Bytes of one number in an answer, at the least. For floats that is `0.0,`; in gzip and base64
+#: one takes 7.3. Nothing with more numbers fits, so its vectors need not be computed.
+_LEAST_BYTES = {"float": 4, "int8": 1, "uint8": 1, "binary": 1, "ubinary": 1}
 #: What stands around the vectors in a body, at the most: identity, model, usage, timings.
 _FRAME_BYTES = 4096
 #: What stands around one vector at the most: `{\"object\":\"embedding\",\"index\":12345,
 #: \"embedding\":[],` - the answer travels as a JSON string, so each quote takes two bytes.
 _ITEM_BYTES = 64
+#: What is left for the vectors.
+_ROOM = MAX_RESPONSE_BYTES - ENVELOPE_BYTES - _FRAME_BYTES
 
 
 def quantize(vectors: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[Any]:
@@ -71,9 +73,7 @@ def quantize(vectors: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[Any]:
 
 
 def encode(vectors: npt.NDArray[np.float32], dtype: str, encoding: str) -> list[Any]:
-    """Return what stands for each vector in the answer: for orjson an array or JSON, or base64."""
-    if dtype == encoding == "float" and vectors.size >= _MANY_NUMBERS:
-        return [orjson.Fragment(row) for row in write_rows(vectors)]
+    """Return what an answer holds for each vector: an array for orjson, or base64."""
     numbers = quantize(vectors, dtype)
     if encoding == "float":
         return list(numbers)
@@ -83,8 +83,8 @@ def encode(vectors: npt.NDArray[np.float32], dtype: str, encoding: str) -> list[
 
 
 def vector_bytes(dimension: int, dtype: str, encoding: str) -> int:
-    """Return the most bytes that one vector takes in an answer, with what stands around it."""
-    count = -(-dimension // 8) if dtype in {"binary", "ubinary"} else dimension
+    """Return the most bytes that one vector takes in an answer, with what surrounds it."""
+    count = _numbers(dimension, dtype)
     if encoding == "base64":
         raw = count * (4 if dtype == "float" else 1)
         return -(-raw // 3) * 4 + _ITEM_BYTES
@@ -92,22 +92,55 @@ def vector_bytes(dimension: int, dtype: str, encoding: str) -> int:
 
 
 def largest_batch(dimension: int, dtype: str, encoding: str) -> int:
-    """Return how many vectors fit into Lambda's largest answer, whatever their components are."""
-    room = MAX_RESPONSE_BYTES - ENVELOPE_BYTES - _FRAME_BYTES
-    return room // vector_bytes(dimension, dtype, encoding)
+    """Return how many vectors always fit into Lambda's largest answer, whatever they hold."""
+    return _ROOM // vector_bytes(dimension, dtype, encoding)
 
 
 def check_batch(count: int, dimension: int, dtype: str, encoding: str, *, field: str) -> None:
-    """Refuse a batch whose answer might not fit.
+    """Refuse a batch whose answer cannot fit, before it is computed.
+
+    The size of base64 is known beforehand. The size of a list of numbers is known once they are
+    written: what may fit passes here, and `operation.fitted` looks at the answer itself.
 
     Raises:
-        BatchTooLargeError: saying how many vectors do fit, and what would take less room.
+        BatchTooLargeError: with how many vectors fit, and what takes less room.
     """
-    allowed = largest_batch(dimension, dtype, encoding)
+    if encoding == "base64":
+        allowed = largest_batch(dimension, dtype, encoding)
+    else:
+        allowed = _ROOM // (_numbers(dimension, dtype) * _LEAST_BYTES[dtype])
     if count > allowed:
         raise BatchTooLargeError(
-            f'"{field}" holds {count} inputs; an answer of 6 MB has room for {allowed} vectors of '
-            f"{dimension} dimensions as {dtype} in the encoding {encoding}. Split the request"
-            + (", or ask for base64." if encoding == "float" and dtype == "float" else "."),
+            f'"{field}" holds {count} inputs; an answer of 6 MB never has room for more than '
+            f"{allowed} vectors of {dimension} dimensions as {dtype} in the encoding {encoding}. "
+            "Split the request" + _smaller(dimension, dtype, encoding),
             field=field,
         )
+
+
+def too_large(
+    count: int, dimension: int, dtype: str, encoding: str, *, size: int, gzip: bool
+) -> BatchTooLargeError:
+    """Make the error for an answer whose `size` in bytes, perhaps in gzip, is over the limit."""
+    fits = count * (MAX_RESPONSE_BYTES - ENVELOPE_BYTES) // size
+    taken = f"{size} bytes in gzip" if gzip else f"{size} bytes"
+    return BatchTooLargeError(
+        f"An answer of {count} vectors of {dimension} dimensions as {dtype} in the encoding "
+        f"{encoding} takes {taken}; at most {MAX_RESPONSE_BYTES} are allowed. Send about {fits} "
+        "inputs in one request"
+        + ("" if gzip else ', or "accept-encoding: gzip"')
+        + _smaller(dimension, dtype, encoding)
+    )
+
+
+def _smaller(dimension: int, dtype: str, encoding: str) -> str:
+    if encoding == "base64":
+        return "."
+    return (
+        ', or ask for "encoding_format": "base64" where the path takes it (/ and /v1/embeddings), '
+        f"which has room for {largest_batch(dimension, dtype, 'base64')}."
+    )
+
+
+def _numbers(dimension: int, dtype: str) -> int:
+    return -(-dimension // 8) if dtype in {"binary", "ubinary"} else dimension

@@ -151,11 +151,21 @@ class InputsType(JsonType):
     """One text or a list of them, or token ids or a list of those; not a mixture."""
 
     def __init__(
-        self, text: TextType, *, vocabulary_size: int | None = None, single: bool = True
+        self,
+        text: TextType,
+        *,
+        vocabulary_size: int | None = None,
+        single: bool = True,
+        texts: bool = True,
+        ids_hint: str = "",
     ) -> None:
         self.text = text
         self.vocabulary_size = vocabulary_size
         self.single = single
+        #: False: token ids only.
+        self.texts = texts
+        #: What an error about a token id adds: how to send what is right.
+        self.ids_hint = ids_hint
 
     @property
     def allowed(self) -> str:
@@ -163,17 +173,20 @@ class InputsType(JsonType):
         one = "a string, or " if self.single else ""
         if self.vocabulary_size is None:
             return f"{one}a list of strings that is not empty"
+        ids = f"token ids (whole numbers from 0 to {self.vocabulary_size - 1})"
+        if not self.texts:
+            return f"a list that is not empty of {ids}, or a list of such lists"
         return (
-            f"{one}a list that is not empty of strings, or token ids (whole numbers from 0 to "
-            f"{self.vocabulary_size - 1}), or a list of lists of token ids"
+            f"{one}a list that is not empty of strings, or {ids}, or a list of lists of token ids"
         )
 
     @property
     def schema(self) -> dict[str, Any]:
         """See `JsonType`."""
-        types: list[dict[str, Any]] = [_list_of(self.text.schema)]
-        if self.single:
-            types.insert(0, self.text.schema)
+        types: list[dict[str, Any]] = []
+        if self.texts:
+            types = [self.text.schema] if self.single else []
+            types.append(_list_of(self.text.schema))
         if self.vocabulary_size is not None:
             ids = _list_of({"type": "integer", "minimum": 0, "maximum": self.vocabulary_size - 1})
             types += [ids, _list_of(ids)] if self.single else [_list_of(ids)]
@@ -185,7 +198,7 @@ class InputsType(JsonType):
         Raises:
             EmptyInputError: if a list or a text is empty, or a text blank.
         """
-        if isinstance(value, str) and self.single:
+        if isinstance(value, str) and self.single and self.texts:
             return Inputs(texts=[self.text.check(value, name)], is_list=False)
         if not isinstance(value, list):
             raise self.refuse(value, name)
@@ -194,7 +207,7 @@ class InputsType(JsonType):
                 f'"{name}" must be {self.allowed}; found an empty list.', field=name
             )
         first = value[0]
-        if isinstance(first, str) or self.vocabulary_size is None:
+        if self.texts and (isinstance(first, str) or self.vocabulary_size is None):
             check = self.text.check
             return Inputs(texts=[check(text, f"{name}[{i}]") for i, text in enumerate(value)])
         if isinstance(first, list):
@@ -219,7 +232,7 @@ class InputsType(JsonType):
         )
         raise InvalidFieldError(
             f'"{name}[{place}]" must be a token id, a whole number from 0 to {size - 1}; '
-            f"found {found(wrong)}.",
+            f"found {found(wrong)}.{self.ids_hint and f' {self.ids_hint}'}",
             field=f"{name}[{place}]",
         )
 

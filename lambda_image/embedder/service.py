@@ -8,7 +8,17 @@ from types import TracebackType
 from typing import Any
 
 from embedder.artifact import load_artifact
-from embedder.dialects import embedding_server, native, openai, tei, tei_info, tei_tokenize
+from embedder.dialects import (
+    embedding_server,
+    native,
+    openai,
+    root,
+    tei,
+    tei_decode,
+    tei_info,
+    tei_other_models,
+    tei_tokenize,
+)
 from embedder.dialects.document import Document
 from embedder.dialects.operation import Dialect, Model, Operation
 from embedder.engine import Engine
@@ -30,15 +40,21 @@ __all__ = ["ROUTES", "Service", "build_service"]
 
 #: Path → method → operation.
 ROUTES: dict[str, dict[str, type[Operation]]] = {
-    "/": {"POST": native.Embed},
+    "/": {"POST": root.Root},
     "/similar": {"POST": native.Similar},
     "/health": {"GET": native.Health},
     "/openapi.json": {"GET": Document},
     "/v1/embeddings": {"POST": openai.CreateEmbeddings},
+    "/v1/models": {"GET": openai.Models},
     "/embed": {"POST": tei.Embed},
     "/embeddings": {"POST": tei.CompatibleEmbeddings},
     "/similarity": {"POST": tei.Similarity},
     "/tokenize": {"POST": tei_tokenize.Tokenize},
+    "/decode": {"POST": tei_decode.Decode},
+    "/embed_all": {"POST": tei_other_models.EmbedAll},
+    "/embed_sparse": {"POST": tei_other_models.EmbedSparse},
+    "/predict": {"POST": tei_other_models.Predict},
+    "/rerank": {"POST": tei_other_models.Rerank},
     "/info": {"GET": tei_info.Info},
     "/api/v1/embed": {"POST": embedding_server.ServerEmbed},
 }
@@ -70,13 +86,17 @@ class Service:
         """Answer a request; whatever happens, there is an answer and a record of it."""
         record = RequestRecord(request.id or new_request_id())
         record.request_bytes = len(request.body)
-        return self._finish(self._answer(request, record), record)
+        response = self._answer(request, record)
+        if request.method == "HEAD":
+            response = response._replace(body=b"")
+        return self._finish(response, record)
 
-    def refuse(self, error: ClientError, request_id: str) -> Response:
-        """Answer what was no request at all."""
+    def refuse(self, error: ClientError, request_id: str, *, path: str = "") -> Response:
+        """Answer what could not be read as a request, in the dialect of its path if it has one."""
         record = RequestRecord(request_id or new_request_id())
-        record.dialect, record.error = native.Native.name, error.code
-        return self._finish(native.Native.error(error, record.id), record)
+        dialect = dialect_of(path.rstrip("/") or "/")
+        record.dialect, record.error = dialect.name, error.code
+        return self._finish(dialect.error(error, record.id), record)
 
     def _finish(self, response: Response, record: RequestRecord) -> Response:
         response = Response(
@@ -95,7 +115,7 @@ class Service:
         dialect = dialect_of(path)
         record.dialect = dialect.name
         try:
-            operation = self._route(request, path)
+            operation = self._route(request, path).chosen(request)
             dialect = operation.dialect
             record.dialect, record.operation = dialect.name, operation.name
             return operation.handle(request, record)
@@ -117,9 +137,10 @@ class Service:
         methods = self._routes.get(path)
         if methods is None:
             raise UnknownPathError(f"Nothing is served at this path. Served: {served()}.")
-        operation = methods.get(request.method)
+        method = "GET" if request.method == "HEAD" else request.method
+        operation = methods.get(method)
         if operation is None:
-            allowed = ", ".join(methods)
+            allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
             raise WrongMethodError(
                 f"This path is served by {allowed}; found {quotable(request.method)}.",
                 headers={"allow": allowed},

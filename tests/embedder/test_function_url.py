@@ -1,6 +1,7 @@
 """Payload format 2.0, in and out."""
 
 import base64
+import gzip
 import json
 from typing import Any
 
@@ -8,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedder.errors import MalformedBodyError, NotAnEventError
+from embedder.errors import BodyTooLargeError, MalformedBodyError, NotAnEventError
 from embedder.function_url import request_from_event, response_to_event
-from embedder.http import Response
+from embedder.http import MAX_REQUEST_BYTES, Response
 
 #: As AWS documents it, cut to what is read and a little more.
 EVENT: dict[str, Any] = {
@@ -46,6 +47,13 @@ def test_an_event_becomes_a_request() -> None:
 def test_the_invocations_id_goes_before_the_events() -> None:
     """Lambda's own report names the invocation's id, so the log must name the same."""
     assert request_from_event(EVENT, request_id="invocation").id == "invocation"
+
+
+@pytest.mark.parametrize("length", [1, 128])
+def test_an_id_of_up_to_128_characters_is_kept(length: int) -> None:
+    """The longest that is taken is taken."""
+    context = {**EVENT["requestContext"], "requestId": "x" * length}
+    assert request_from_event({**EVENT, "requestContext": context}).id == "x" * length
 
 
 @pytest.mark.parametrize("odd", ["", 7, None, "a\nb", "ü", "\ud800", "x" * 129])
@@ -117,6 +125,64 @@ def test_odd_headers_do_no_harm() -> None:
     """What is not a string is no header."""
     assert request_from_event({**EVENT, "headers": None}).headers == {}
     assert request_from_event({**EVENT, "headers": {"A": "1", "b": None}}).headers == {"a": "1"}
+
+
+def gzip_event(body: bytes, **changes: Any) -> dict[str, Any]:
+    """Make the event of a request whose body is gzip."""
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    return {
+        **EVENT,
+        "headers": headers,
+        "body": base64.b64encode(body).decode(),
+        "isBase64Encoded": True,
+        **changes,
+    }
+
+
+def test_a_gzip_body_is_inflated() -> None:
+    """It arrives in base64, as everything does that is not text."""
+    assert request_from_event(gzip_event(gzip.compress(b'{"text": "a"}'))).body == b'{"text": "a"}'
+
+
+def test_a_gzip_body_that_came_as_text_is_refused() -> None:
+    """Its bytes are lost; the error says how to send it."""
+    event = {**gzip_event(b""), "body": "\x1f\ufffd", "isBase64Encoded": False}
+    with pytest.raises(MalformedBodyError, match=r"must arrive base64-encoded .*octet-stream"):
+        request_from_event(event)
+
+
+def test_an_inflated_body_has_the_limit_of_every_body() -> None:
+    """Six megabytes, whatever it was before."""
+    bomb = gzip.compress(bytes(MAX_REQUEST_BYTES + 1))
+    with pytest.raises(BodyTooLargeError, match=f"more than {MAX_REQUEST_BYTES} bytes"):
+        request_from_event(gzip_event(bomb))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "told"),
+    [("br", '"br"'), ("gzip, gzip", "a string of 10"), ("zstd", '"zstd"'), ("deflate", '"defl')],
+)
+def test_another_encoding_is_refused_by_name(encoding: str, told: str) -> None:
+    """The error says which are allowed."""
+    event = gzip_event(b"", headers={"content-encoding": encoding})
+    with pytest.raises(MalformedBodyError, match=f"absent, or gzip, or identity; found {told}"):
+        request_from_event(event)
+
+
+@pytest.mark.parametrize("encoding", ["identity", "", " Identity "])
+def test_no_encoding_is_none(encoding: str) -> None:
+    """The body is what it is."""
+    event = {**EVENT, "headers": {"content-encoding": encoding}}
+    assert request_from_event(event).body == request_from_event(EVENT).body
+
+
+def test_a_response_in_gzip_goes_out_in_base64() -> None:
+    """As a Function URL wants everything that is not text."""
+    headers = {"content-encoding": "gzip"}
+    event = response_to_event(Response(200, b"\x1f\x8b\xff", headers))
+    assert event["isBase64Encoded"] is True
+    assert base64.b64decode(event["body"]) == b"\x1f\x8b\xff"
+    assert event["headers"] == headers
 
 
 def test_a_response_becomes_what_the_function_url_wants() -> None:

@@ -128,6 +128,14 @@ def test_a_body_that_is_not_base64_gets_an_answer(answer: Any) -> None:
     assert json.loads(told["body"])["code"] == "malformed_body"
 
 
+def test_a_bad_body_is_told_in_the_dialect_of_its_path(answer: Any) -> None:
+    """A client of OpenAI's dialect reads its own kind of error."""
+    event = {**EVENT, "rawPath": "/v1/embeddings", "headers": {"content-encoding": "br"}}
+    told = json.loads(answer(event)["body"])["error"]
+    assert told["code"] == "malformed_body"
+    assert 'found "br"' in told["message"]
+
+
 def test_the_deadline_is_the_contexts(answer: Any) -> None:
     """With no time left a request is refused, instead of being cut off."""
     context = SimpleNamespace(aws_request_id="id-1", get_remaining_time_in_millis=lambda: 100)

@@ -1,5 +1,6 @@
 """A body's bytes to a JSON object."""
 
+import gzip
 import json
 from typing import Any
 
@@ -118,3 +119,9 @@ def test_a_name_that_is_too_much_of_a_text_is_not_quoted() -> None:
     assert quotable("embeddinggemma-300m:query") == '"embeddinggemma-300m:query"'
     assert quotable("a secret of mine") == "a string of 16 characters"
     assert quotable("a" * 41) == "a string of 41 characters"
+
+
+def test_gzip_that_no_header_announces_is_named() -> None:
+    """Rather than called broken UTF-8."""
+    with pytest.raises(MalformedBodyError, match='"content-encoding: gzip" does not say so'):
+        parse_object(gzip.compress(b"{}"))

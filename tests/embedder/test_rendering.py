@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from embedder.rendering import (
     encode,
     largest_batch,
     quantize,
+    vector_bytes,
 )
 
 Vectors = npt.NDArray[np.float32]
@@ -146,13 +148,41 @@ def test_no_odd_component_does_either(value: float) -> None:
     test_no_component_takes_more_room_than_computed.hypothesis.inner_test(value)  # type: ignore[attr-defined]
 
 
-def test_a_batch_that_would_not_fit_is_refused_with_what_would() -> None:
-    """The error tells how many fit, and what takes less room."""
-    allowed = largest_batch(768, "float", "float")
-    check_batch(allowed, 768, "float", "float", field="input")
+def test_base64_is_refused_before_it_is_computed() -> None:
+    """Its size is known; the error says how many fit."""
+    allowed = largest_batch(768, "float", "base64")
+    check_batch(allowed, 768, "float", "base64", field="input")
     with pytest.raises(
         BatchTooLargeError,
-        match=rf'"input" holds {allowed + 1} inputs.*room for {allowed} .*base64',
+        match=rf'"input" holds {allowed + 1} inputs.*more than {allowed} vectors of 768 dimensions',
     ):
-        check_batch(allowed + 1, 768, "float", "float", field="input")
-    check_batch(allowed + 1, 768, "float", "base64", field="input")
+        check_batch(allowed + 1, 768, "float", "base64", field="input")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_list_of_numbers_is_refused_early_only_if_it_can_never_fit(dtype: str) -> None:
+    """Zeros take the least room: where even they do not fit, nothing is computed."""
+    row = quantize(np.zeros((1, 16), dtype=np.float32), dtype)
+    smallest = len(orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)) - 2 - 1
+    with pytest.raises(BatchTooLargeError, match=r'"base64" where the path takes it') as caught:
+        check_batch(10_000_000, 16, dtype, "float", field="input")
+    found = re.search(r"more than (\d+) vectors", str(caught.value))
+    assert found is not None
+    assert int(found[1]) * smallest >= 0.95 * MAX_RESPONSE_BYTES
+    check_batch(int(found[1]), 16, dtype, "float", field="input")
+
+
+def test_components_at_the_ends_of_int8_are_cut_to_them() -> None:
+    """From 8/√d on, a component is the last number that there is, on either side."""
+    vectors = np.array([[1, -1, 0.5, 127 / 64, 126 / 64, -2, -127 / 64] + [0] * 9], np.float32)
+    signed = [64, -64, 32, 127, 126, -128, -127] + [0] * 9
+    assert quantize(vectors, "int8").tolist() == [signed]
+    assert quantize(np.array([[5, -5] * 8], np.float32), "int8").tolist() == [[127, -128] * 8]
+    assert quantize(np.array([[5, -5] * 8], np.float32), "uint8").tolist() == [[255, 0] * 8]
+
+
+@pytest.mark.parametrize("dimension", [8, 9, 12, 16])
+def test_the_bytes_of_packed_bits_are_counted_up(dimension: int) -> None:
+    """Eight components to a byte, and one more byte for what is left."""
+    bits = quantize(np.zeros((1, dimension), np.float32), "ubinary")
+    assert vector_bytes(dimension, "ubinary", "float") == 4 * bits.shape[1] + 64

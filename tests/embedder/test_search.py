@@ -32,6 +32,18 @@ def test_the_most_similar_come_first(tmp_path: Path) -> None:
     assert [match.score for match in matches] == pytest.approx([1, 0.6])
 
 
+@pytest.mark.parametrize("wanted", [1, 2, 3, 10])
+def test_a_large_index_gives_its_most_similar_entries(wanted: int) -> None:
+    """As sorting all of them does, also where a single one is asked for."""
+    random = np.random.default_rng(11)
+    vectors = random.standard_normal((5000, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = SearchIndex([str(number) for number in range(5000)], vectors, SPACE)
+    for query in vectors[:20] + np.float32(0.1):
+        expected = np.argsort(-(vectors @ query), kind="stable")[:wanted].tolist()
+        assert [match.position for match in index.search(query, wanted)] == expected
+
+
 def test_more_than_there_are_is_all(tmp_path: Path) -> None:
     """A small index answers with what it has."""
     index = load_index(write(tmp_path), spaces=[SPACE])

@@ -26,7 +26,17 @@ GOOD_BODIES = {
     "/tokenize": {"inputs": "a"},
     "/api/v1/embed": {"inputs": "a"},
 }
-POSTS = sorted(path for path, methods in ROUTES.items() if "POST" in methods)
+#: TEI's paths for what this model, or its tokenizer, does not do.
+OTHER_MODELS = {
+    "/decode": {"ids": [5]},
+    "/embed_all": {"inputs": "a"},
+    "/embed_sparse": {"inputs": "a"},
+    "/predict": {"inputs": "a"},
+    "/rerank": {"query": "a", "texts": ["b"]},
+}
+POSTS = sorted(
+    path for path, methods in ROUTES.items() if "POST" in methods and path not in OTHER_MODELS
+)
 GETS = sorted(path for path, methods in ROUTES.items() if "GET" in methods)
 #: Where a request is embedded, and its answer names the vector space.
 EMBEDS = sorted(set(POSTS) - {"/tokenize"})
@@ -40,12 +50,14 @@ def test_the_table_has_every_path() -> None:
         "/health",
         "/openapi.json",
         "/v1/embeddings",
+        "/v1/models",
         "/embed",
         "/embeddings",
         "/similarity",
         "/tokenize",
         "/info",
         "/api/v1/embed",
+        *OTHER_MODELS,
     }
     assert set(POSTS) == set(GOOD_BODIES)
 
@@ -120,7 +132,26 @@ def test_an_odd_method_is_a_wrong_one(service: Service, method: str) -> None:
 def test_a_get_answers_without_a_body(service: Service, path: str) -> None:
     """And refuses to be posted to."""
     read(get(service, path))
-    assert post(service, path, {}).headers["allow"] == "GET"
+    assert post(service, path, {}).headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_head_is_get_without_the_body(service: Service, path: str) -> None:
+    """Load balancers and uptime checks ask so."""
+    response = service.answer(Request("HEAD", path, id="request-1"))
+    assert (response.status, response.body) == (200, b"")
+    assert response.headers == get(service, path).headers
+
+
+@pytest.mark.parametrize("path", OTHER_MODELS)
+def test_a_path_for_another_kind_of_model_says_so(
+    service: Service, session: HashSession, path: str
+) -> None:
+    """TEI's own error, 424 with the type `Backend`, and not a 404."""
+    error = read(post(service, path, OTHER_MODELS[path]), 424)
+    assert error["error_type"] == "Backend"
+    assert error["error"].startswith("Backend error: ")
+    assert session.shapes == []
 
 
 def test_an_unknown_path_is_told_what_there_is(service: Service) -> None:
@@ -128,7 +159,7 @@ def test_an_unknown_path_is_told_what_there_is(service: Service) -> None:
     error = read(get(service, "/v2/embed"), 404)
     assert error["code"] == "unknown_path"
     assert "POST /, POST /similar, GET /health" in error["error"]
-    assert read(get(service, "/v1/models"), 404)["error"]["code"] == "unknown_path"
+    assert read(get(service, "/v1/files"), 404)["error"]["code"] == "unknown_path"
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings/", "/embed/", "/api/v1/embed//"])
@@ -157,7 +188,7 @@ def test_an_answer_that_would_not_fit_is_refused(make_service: MakeService) -> N
     fitting = post(service, "/tokenize", {"inputs": "a " * 70_000})
     assert fitting.status == 200
     told = read(post(service, "/tokenize", {"inputs": "a " * 85_000}), 422)["error"]
-    size = re.fullmatch(r"The answer would take (\d+) bytes; at most (\d+) are allowed\. .*", told)
+    size = re.fullmatch(r"The answer takes (\d+) bytes; at most (\d+) are allowed\. .*", told)
     assert size is not None
     assert int(size[1]) > int(size[2]) == MAX_RESPONSE_BYTES
     # Unescaped it would have fitted.

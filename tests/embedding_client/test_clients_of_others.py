@@ -60,13 +60,27 @@ def test_openai_as_floats(openai_client, reference):
 
 
 def test_openai_with_token_ids(openai_client, running, client):
-    """Token ids may be sent instead of text; they are those that /tokenize tells."""
+    """Token ids may be sent instead of text; they are those that /tokenize returns."""
     with httpx.Client(auth=SigV4Auth()) as http:
-        body = {"inputs": TEXTS[0], "add_special_tokens": False}
+        body = {"inputs": TEXTS[0]}
         (tokens,) = http.post(running.url + "/tokenize", json=body).raise_for_status().json()
     ids = [token["id"] for token in tokens]
     answer = openai_client.embeddings.create(model="all-MiniLM-L6-v2", input=[ids])
     assert np.allclose(answer.data[0].embedding, client.embed_one(TEXTS[0]), atol=1e-6)
+    bare = openai_client.embeddings.create(
+        model="all-MiniLM-L6-v2", input=[ids[1:-1]], extra_body={"add_special_tokens": True}
+    )
+    assert bare.data[0].embedding == answer.data[0].embedding
+
+
+def test_openai_with_its_largest_batch_as_floats(openai_client, reference):
+    """OpenAI takes 2,048 inputs; so does the endpoint, in gzip, which the package asks for."""
+    texts = [TEXTS[number % 3] for number in range(2048)]
+    answer = openai_client.embeddings.create(
+        model="all-MiniLM-L6-v2", input=texts, encoding_format="float"
+    )
+    vectors = np.array([one.embedding for one in answer.data], np.float32)
+    assert np.allclose(vectors, reference[np.arange(2048) % 3], atol=1e-6)
 
 
 def test_openai_with_dimensions(openai_client, running):
@@ -111,6 +125,52 @@ def test_langchain_openai(running, reference):
         )
         assert np.allclose(embeddings.embed_documents(TEXTS), reference, atol=1e-5)
         assert np.allclose(embeddings.embed_query(TEXTS[0]), reference[0], atol=1e-5)
+
+
+class RecordedEncoding:
+    """What tiktoken's `cl100k_base`, which it downloads, makes of the recorded texts."""
+
+    def __init__(self, texts, lists):
+        self.ids = dict(zip(texts, lists, strict=True))
+        self.texts = {tuple(ids): text for text, ids in self.ids.items()}
+
+    def encode(self, text, **_):
+        """Return a recorded text's ids."""
+        return self.ids[text]
+
+    encode_ordinary = encode
+
+    def decode(self, ids):
+        """Return the recorded text of ids."""
+        return self.texts[tuple(ids)]
+
+
+GOLDEN = json.loads((Path(__file__).parent / "goldens" / "langchain_defaults.json").read_bytes())
+
+
+def test_langchains_defaults_get_an_error_that_names_the_fix(running, monkeypatch):
+    """It sends ids of tiktoken's tokenizer: never a wrong vector, for one text or for many."""
+    encoding = RecordedEncoding(GOLDEN["texts"], GOLDEN["requests"][0]["input"])
+    monkeypatch.setattr("tiktoken.get_encoding", lambda _: encoding)
+    monkeypatch.setattr("tiktoken.encoding_for_model", lambda _: encoding)
+    with httpx2.Client(auth=SigV4Auth()) as http:
+        embeddings = OpenAIEmbeddings(
+            model="all-MiniLM-L6-v2", base_url=running.url + "/v1", api_key="-", http_client=http
+        )
+        with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
+            embeddings.embed_documents(GOLDEN["texts"])
+        for text in GOLDEN["texts"]:
+            with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
+                embeddings.embed_query(text)
+
+
+@pytest.mark.parametrize("body", GOLDEN["requests"])
+def test_what_langchain_was_recorded_to_send_is_refused(running, body):
+    """The requests themselves, whatever the installed version sends."""
+    with httpx.Client(auth=SigV4Auth()) as http:
+        answer = http.post(running.url + "/v1/embeddings", json=body)
+    assert answer.status_code == 400
+    assert "check_embedding_ctx_length=False" in answer.json()["error"]["message"]
 
 
 def test_llama_index_openai(running, reference):

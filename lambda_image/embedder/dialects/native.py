@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from embedder.dialects.operation import Call, Dialect, Model, Operation, bounded, json_response
+from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
 from embedder.dialects.options import (
     choose_prompt,
     dimension_field,
@@ -36,7 +36,7 @@ class Native(Dialect):
     """Errors as `{"error": message, "code": …, "field": …, "request_id": …}`."""
 
     name = "native"
-    error_statuses = (400, 404, 413, 500, 503)
+    error_statuses = (400, 413, 500, 503)
     error_schema: ClassVar = {
         "type": "object",
         "properties": {
@@ -68,6 +68,7 @@ class Embed(Operation):
 
     dialect = Native
     name = "embed"
+    answers_vectors = True
     summary = "Embed a text, or several."
 
     def __init__(self, model: Model) -> None:
@@ -153,6 +154,7 @@ class Similar(Operation):
 
     dialect = Native
     name = "similar"
+    more_statuses = (404,)
     summary = "Search the index that the image carries."
 
     def __init__(self, model: Model) -> None:
@@ -195,7 +197,7 @@ class Similar(Operation):
             ),
             call,
         )
-        response = json_response(
+        return json_response(
             {
                 "results": [
                     {"text": match.text, "index": match.position, "score": match.score}
@@ -205,7 +207,6 @@ class Similar(Operation):
             },
             headers={"x-vector-space": index.vector_space},
         )
-        return bounded(response)
 
     @property
     def result(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 https://platform.openai.com/docs/api-reference/embeddings/create
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
@@ -20,12 +21,17 @@ from embedder.dialects.schemas import USAGE, vector_schema
 from embedder.errors import AnswerableError, InvalidFieldError, statuses_of
 from embedder.http import Response
 from embedder.json_body import quotable
-from embedder.json_types import Field, Object, String
+from embedder.json_types import Boolean, Field, Object, String
 from embedder.rendering import check_batch, encode
-from embedder.requests import Embeddings, EmbedRequest, InputsType, Limits, TextType
+from embedder.requests import Embeddings, EmbedRequest, Inputs, InputsType, Limits, TextType
 
-__all__ = ["CreateEmbeddings", "OpenAI", "alias_prompt"]
+__all__ = ["CreateEmbeddings", "Models", "OpenAI", "alias_prompt"]
 
+#: LangChain's default: ids of tiktoken's cl100k_base, whatever the model is.
+_IDS_HINT = (
+    "Ids of another tokenizer give wrong vectors. LangChain's OpenAIEmbeddings sends those of "
+    "tiktoken unless it is made with check_embedding_ctx_length=False."
+)
 _TRUNCATE_HINT = 'Send "truncate": true (or "right", "left") to have it cut.'
 
 
@@ -75,6 +81,7 @@ class CreateEmbeddings(Operation):
 
     dialect: type[Dialect] = OpenAI
     name = "create_embeddings"
+    answers_vectors = True
     summary = "Embed texts or token ids, in OpenAI's dialect."
 
     def __init__(self, model: Model) -> None:
@@ -85,16 +92,23 @@ class CreateEmbeddings(Operation):
             (
                 Field(
                     "input",
-                    InputsType(text, vocabulary_size=limits.vocabulary_size),
-                    "A text, a list of texts, token ids of this model's vocabulary, or a list of "
-                    "those.",
+                    InputsType(text, vocabulary_size=limits.vocabulary_size, ids_hint=_IDS_HINT),
+                    "A text, a list of texts, token ids as POST /tokenize returns them, or a list "
+                    "of those.",
                     required=True,
+                ),
+                Field(
+                    "add_special_tokens",
+                    Boolean(),
+                    "The token ids are this model's, and may lack the special tokens around them: "
+                    "add those. Without it, ids that lack them are refused. Texts always get them.",
+                    default=False,
                 ),
                 Field(
                     "model",
                     String(256),
-                    "Any name: one model is served, and the answer names it. What follows its last "
-                    "colon names a prompt, as in embeddinggemma-300m:query.",
+                    "Any name: one model is served, and the answer names it. A prompt's name after "
+                    "the last colon chooses that prompt, as in embeddinggemma-300m:query.",
                 ),
                 dimension_field("dimensions", limits),
                 encoding_field(),
@@ -112,10 +126,12 @@ class CreateEmbeddings(Operation):
         inputs, dimension = values["input"], values["dimensions"]
         dtype, encoding = values["output_dtype"], values["encoding_format"]
         check_batch(len(inputs), dimension, dtype, encoding, field="input")
+        if not values["add_special_tokens"]:
+            self._check_token_ids(inputs)
         embeddings = self.embed(
             EmbedRequest(
                 inputs=inputs,
-                prompt=choose_prompt(values, limits, alias=alias_prompt(values["model"], limits)),
+                prompt=choose_prompt(values, limits, alias=self._alias_prompt(values["model"])),
                 title=values["title"],
                 dimension=dimension,
                 truncate=truncation(values),
@@ -144,6 +160,32 @@ class CreateEmbeddings(Operation):
         """Return the answer's own headers."""
         return {"x-vector-space": embeddings.vector_space}
 
+    def _check_token_ids(self, inputs: Inputs) -> None:
+        """Refuse token ids that do not begin and end as this model's do.
+
+        Ids are numbers: nothing but the special tokens around them tells whose they are.
+        """
+        tokenizer = self.model.engine.tokenizer
+        prefix, suffix = list(tokenizer.prefix), list(tokenizer.suffix)
+        for position, ids in enumerate(inputs.token_ids or ()):
+            own = list(ids)
+            begins = own[: len(prefix)] == prefix
+            ends = own[len(own) - len(suffix) :] == suffix
+            if (prefix or suffix) and begins and ends:
+                continue
+            name = f"input[{position}]" if inputs.is_list else "input"
+            raise InvalidFieldError(
+                f'"{name}" must hold token ids of this model, as POST /tokenize returns them: '
+                f"{_listed(prefix)} at the beginning and {_listed(suffix)} at the end; found "
+                f"{_listed(own[: len(prefix) or 1])} and {_listed(own[-len(suffix) or -1 :])}. "
+                f"{_IDS_HINT} For ids of this model without special tokens, send "
+                '"add_special_tokens": true.',
+                field=name,
+            )
+
+    def _alias_prompt(self, model: str | None) -> str | None:
+        return alias_prompt(model, self.model.engine.manifest.model.name, self.model.engine.limits)
+
     @property
     def result(self) -> dict[str, Any]:
         """See `Operation`."""
@@ -169,15 +211,62 @@ class CreateEmbeddings(Operation):
         }
 
 
-def alias_prompt(model: str | None, limits: Limits) -> str | None:
+class Models(Operation):
+    """`{"object": "list", "data": [{"id", "object": "model", "created", "owned_by"}]}`."""
+
+    dialect: type[Dialect] = OpenAI
+    name = "list_models"
+    summary = "List the one model that is served, in OpenAI's dialect."
+
+    def answer(self, _call: Call, /) -> Response:
+        """See `Operation`; an artifact does not say when its model was made, so `created` is 0."""
+        engine = self.model.engine
+        name = engine.manifest.model.name
+        entry = {
+            "id": name,
+            "object": "model",
+            "created": 0,
+            "owned_by": name.partition("/")[0] if "/" in name else "unknown",
+            "vector_space": engine.vector_space(),
+        }
+        return json_response(
+            {"object": "list", "data": [entry]}, headers={"x-vector-space": engine.vector_space()}
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """See `Operation`."""
+        strings = ("id", "owned_by", "vector_space")
+        entry = {
+            "type": "object",
+            "properties": {
+                **{name: {"type": "string"} for name in strings},
+                "object": {"const": "model"},
+                "created": {"type": "integer"},
+            },
+            "required": [*strings, "object", "created"],
+        }
+        return {
+            "type": "object",
+            "properties": {
+                "object": {"const": "list"},
+                "data": {"type": "array", "items": entry},
+            },
+            "required": ["object", "data"],
+        }
+
+
+def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
     """Return the prompt's name that a model's alias carries after its last colon.
 
-    An SDK that cannot send extra fields can still send a model's name.
+    An SDK that cannot send extra fields can still send a model's name. Others use colons for their
+    own purposes (`all-minilm:latest`, `ft:model:org::id`), so a suffix that is no prompt is part of
+    the name, unless it follows the name of the model that is served.
 
     Raises:
-        InvalidFieldError: if what follows the colon names no prompt.
+        InvalidFieldError: if the suffix of the served model's name is none of its prompts.
     """
-    _, colon, suffix = (model or "").rpartition(":")
+    name, colon, suffix = (model or "").rpartition(":")
     if not colon:
         return None
     if suffix in limits.prompts:
@@ -185,9 +274,19 @@ def alias_prompt(model: str | None, limits: Limits) -> str | None:
     for prompt in INPUT_TYPES.get(suffix, ()):
         if prompt in limits.prompts:
             return prompt
-    allowed = ", ".join(f'"…:{name}"' for name in limits.prompts)
+    if not limits.prompts or name.lower() not in {
+        served.lower(),
+        served.lower().rpartition("/")[2],
+    }:
+        return None
+    allowed = ", ".join(f'"{name}:{prompt}"' for prompt in limits.prompts)
     raise InvalidFieldError(
-        f'"model" must be a name, or a name with a prompt after a colon ({allowed or "none: the "}'
-        f"{'' if allowed else 'model has no prompts'}); found {quotable(suffix)} after the colon.",
+        f'"model" names the model that is served with a suffix that is none of its prompts. '
+        f"Allowed: any name without a colon, or {allowed}; found {quotable(suffix)} after the "
+        "colon.",
         field="model",
     )
+
+
+def _listed(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids)) or "none"

@@ -1,5 +1,6 @@
 """What every operation of every dialect is: a type for its body, and an answer."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import orjson
@@ -9,13 +10,16 @@ from embedder.errors import AnswerableError, BatchTooLargeError
 from embedder.http import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
 from embedder.json_body import parse_object
 from embedder.json_types import Object
+from embedder.rendering import too_large
 from embedder.requests import Embeddings, EmbedRequest
 from embedder.search import SearchIndex
 from embedder.telemetry import RequestRecord
 
-__all__ = ["JSON", "Call", "Dialect", "Model", "Operation", "bounded", "json_response"]
+__all__ = ["JSON", "Call", "Dialect", "Model", "Operation", "json_response", "payload_bytes"]
 
 JSON = {"content-type": "application/json"}
+#: Smaller answers are neither compressed nor measured: one vector stays as it is.
+_SMALL_BYTES = 16 << 10
 
 
 class Model(NamedTuple):
@@ -62,6 +66,10 @@ class Operation:
     summary: str
     #: What the request's body must be; None: there is none.
     body: Object | None = None
+    #: Statuses of errors that only this operation of its dialect has.
+    more_statuses: tuple[int, ...] = ()
+    #: Whether the answer is the vectors of what the request holds.
+    answers_vectors = False
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -73,15 +81,60 @@ class Operation:
             AnswerableError: for `dialect.error` to render.
         """
         values = {} if self.body is None else self.body.check(parse_object(request.body))
-        return self.answer(Call(values, request, record))
+        call = Call(values, request, record)
+        response = self.answer(call)
+        return response if len(response.body) < _SMALL_BYTES else self._fitted(response, call)
+
+    def _fitted(self, response: Response, call: Call) -> Response:
+        """Compress a large answer for a caller that takes gzip, and refuse one that does not fit.
+
+        Lambda would refuse it too, and the caller would see a bare 502.
+        """
+        accepted = call.request.headers.get("accept-encoding")
+        if accepted:
+            # Imported when it is needed: no cold start pays for it.
+            from embedder.packing import accepts_gzip, packed  # noqa: PLC0415
+
+            if accepts_gzip(accepted):
+                response = packed(response)
+        size = payload_bytes(response)
+        if size > MAX_RESPONSE_BYTES:
+            raise self._too_large(size, call, gzip="content-encoding" in response.headers)
+        return response
+
+    def _too_large(self, size: int, call: Call, *, gzip: bool) -> BatchTooLargeError:
+        embeddings = call.record.embeddings
+        if not self.answers_vectors or embeddings is None:
+            return BatchTooLargeError(
+                f"The answer takes {size} bytes; at most {MAX_RESPONSE_BYTES} are allowed. Ask for "
+                "less in one request."
+            )
+        count, dimension = embeddings.vectors.shape
+        return too_large(
+            count,
+            dimension,
+            call.values["output_dtype"],
+            call.values.get("encoding_format", "float"),
+            size=size,
+            gzip=gzip,
+        )
+
+    def chosen(self, _request: Request, /) -> "Operation":
+        """Return the operation that answers a request, where a path serves more than one."""
+        return self
+
+    @property
+    def choices(self) -> "Sequence[Operation]":
+        """All operations that `chosen` may return, for the document."""
+        return (self,)
 
     def answer(self, call: Call, /) -> Response:
         """Answer a call."""
         raise NotImplementedError
 
     @property
-    def result(self) -> dict[str, Any]:
-        """The JSON Schema of the answer's body."""
+    def result(self) -> dict[str, Any] | None:
+        """The JSON Schema of the answer's body; None if there is no answer but an error."""
         raise NotImplementedError
 
     def embed(self, request: EmbedRequest, call: Call) -> Embeddings:
@@ -101,22 +154,12 @@ def json_response(
     )
 
 
-def bounded(response: Response) -> Response:
-    """Refuse an answer that Lambda would refuse, which the caller would see as a bare 502.
-
-    Batches of vectors are refused before they are computed; this is for answers whose size is known
-    only when they are there.
-
-    Raises:
-        BatchTooLargeError: telling the size found and the size allowed.
-    """
+def payload_bytes(response: Response) -> int:
+    """Return the size of the payload that Lambda counts: the body as a JSON string, and headers."""
     body = response.body
-    # The body travels as a JSON string: a quote or a backslash takes another byte.
-    if len(body) > MAX_RESPONSE_BYTES // 2:
-        size = len(body) + body.count(b'"') + body.count(b"\\") + ENVELOPE_BYTES
-        if size > MAX_RESPONSE_BYTES:
-            raise BatchTooLargeError(
-                f"The answer would take {size} bytes; at most {MAX_RESPONSE_BYTES} are allowed. "
-                "Ask for less in one request."
-            )
-    return response
+    if "content-encoding" in response.headers:
+        size = -(-len(body) // 3) * 4
+    else:
+        # A quote or a backslash takes another byte.
+        size = len(body) + body.count(b'"') + body.count(b"\\")
+    return size + ENVELOPE_BYTES

@@ -23,7 +23,7 @@ import time
 from typing import Any, ClassVar
 
 from embedder.dialects.openai import CreateEmbeddings
-from embedder.dialects.operation import Call, Dialect, Model, Operation, bounded, json_response
+from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
 from embedder.dialects.options import (
     choose_prompt,
     dimension_field,
@@ -37,6 +37,7 @@ from embedder.errors import (
     EmptyInputError,
     OutOfTimeError,
     ServerError,
+    WrongModelError,
     statuses_of,
 )
 from embedder.http import Response
@@ -56,7 +57,7 @@ def error_type(error: AnswerableError) -> str:
             return "Empty"
         case OutOfTimeError():
             return "Overloaded"
-        case ServerError():
+        case ServerError() | WrongModelError():
             return "Backend"
         case _:
             return "Validation"
@@ -120,6 +121,7 @@ class Embed(Operation):
 
     dialect: type[Dialect] = Tei
     name = "tei_embed"
+    answers_vectors = True
     summary = "Embed texts or token ids, in text-embeddings-inference's dialect."
 
     def __init__(self, model: Model) -> None:
@@ -221,8 +223,7 @@ class Similarity(Operation):
             call,
         )
         vectors = embeddings.vectors
-        response = json_response(vectors[1:] @ vectors[0], headers=timing_headers(embeddings, call))
-        return bounded(response)
+        return json_response(vectors[1:] @ vectors[0], headers=timing_headers(embeddings, call))
 
     @property
     def result(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from embedder.dialects.operation import Call, Dialect, Model, Operation, bounded, json_response
+from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
 from embedder.dialects.options import prompt_name_field
 from embedder.dialects.tei import Tei
 from embedder.http import Response
@@ -55,7 +55,7 @@ class Tokenize(Operation):
             engine.encoder.check_characters(text, name)
             tokens = self._tokens(prompt + text)
             answer.append([*prefix, *tokens, *suffix] if values["add_special_tokens"] else tokens)
-        return bounded(json_response(answer))
+        return json_response(answer)
 
     def _special(self, token: int) -> dict[str, Any]:
         text = self.model.engine.tokenizer.token(token)

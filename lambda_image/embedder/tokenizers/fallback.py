@@ -55,6 +55,19 @@ class LibraryTokenizer:
             raise ValueError(f"No token has the id {token_id}.")
         return text
 
+    def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
+        """Return the text of ids, as the tokenizer's own decoder writes it.
+
+        Raises:
+            InferenceError: if the library fails on these ids.
+        """
+        try:
+            return self._library.decode(ids, skip_special_tokens=skip_special_tokens)
+        except BaseException as error:
+            if is_tokenizer_error(error):
+                raise InferenceError from error
+            raise
+
     def _encoding(self, text: str) -> tokenizers.Encoding:
         try:
             return self._library.encode(text, add_special_tokens=False)

@@ -64,6 +64,47 @@ def test_not_renormalising_is_told_in_the_space(service: Service) -> None:
     assert response.headers["x-vector-space"].endswith("/8/unnormalized")
 
 
+def test_what_is_cut_is_renormalised_unless_asked_otherwise(service: Service) -> None:
+    """`normalize` is true by default, also with `dimensions`, and so is the vector space's name."""
+    response = post(service, "/embed", {"inputs": "a", "dimensions": 8})
+    (vector,) = read(response)
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
+    assert response.headers["x-vector-space"].endswith("/8")
+    asked = post(service, "/embed", {"inputs": "a", "dimensions": 8, "normalize": True})
+    assert read(asked) == [vector]
+
+
+@pytest.mark.parametrize("body", [{"inputs": "a b"}, {"inputs": ["a", "b"], "normalize": False}])
+def test_the_root_answers_teis_requests_as_embed_does(service: Service, body: Any) -> None:
+    """TEI serves its embed there, too: same answer, same headers, same errors."""
+    response = post(service, "/", body)
+    assert read(response) == read(post(service, "/embed", body))
+    assert response.headers["x-compute-type"] == "cpu+optimized"
+    error = read(post(service, "/", {**body, "truncate": "yes"}), 422)
+    assert error["error_type"] == "Validation"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"text": "a", "inputs": "b"}, 'unknown: "inputs"'),
+        ({"text": 'say "inputs"', "x": 1}, 'unknown: "x"'),
+        (b'{"inputs": ', "must be JSON"),
+        (b'["inputs"]', "must be a JSON object"),
+    ],
+)
+def test_the_root_is_the_kits_own_otherwise(service: Service, body: Any, message: str) -> None:
+    """The errors of everything else are in the kit's own dialect."""
+    error = read(post(service, "/", body), 400)
+    assert message in error["error"]
+    assert error["request_id"] == "request-1"
+
+
+def test_a_text_that_says_inputs_is_a_text(service: Service) -> None:
+    """Only a field of that name makes the request TEI's."""
+    assert read(post(service, "/", {"text": 'say "inputs"'}))["size"] == 32
+
+
 def test_prompt_names_and_dtypes_are_taken(make_service: MakeService) -> None:
     """The prompt's name as TEI has it, the number format as an extra field."""
     service = make_service(prompts=PROMPTS)
@@ -85,7 +126,7 @@ def test_prompt_names_and_dtypes_are_taken(make_service: MakeService) -> None:
         ({"inputs": "a", "truncate": "yes"}, 422, "Validation"),
         ({"inputs": "a", "truncation_direction": "up"}, 422, "Validation"),
         ({"inputs": "a", "prompt_name": "query"}, 422, "Validation"),
-        ({"inputs": [str(number) for number in range(12_000)]}, 422, "Validation"),
+        ({"inputs": [str(number) for number in range(50_000)]}, 422, "Validation"),
     ],
 )
 def test_errors_are_teis(service: Service, body: Any, status: int, kind: str) -> None:

@@ -51,6 +51,15 @@ def test_a_fast_tokenizer_does_not_import_the_library(gemma: Both, minilm: Both)
         assert not {"tokenizers", "json", "numpy"}.intersection(found)
 
 
+def test_the_library_turns_ids_into_text_again(minilm_folder: Path) -> None:
+    """By the file's own decoder, with or without special tokens."""
+    served = load(Entry("tokenizers", "tokenizer.json"), minilm_folder)
+    assert isinstance(served, LibraryTokenizer)
+    ids = [*served.prefix, *served.encode("Tokenizing, is it?"), *served.suffix]
+    assert served.decode(ids, skip_special_tokens=True) == "tokenizing, is it?"
+    assert served.decode(ids, skip_special_tokens=False) == "[CLS] tokenizing, is it? [SEP]"
+
+
 def test_the_library_serves_behind_the_same_door(minilm: Both, minilm_folder: Path) -> None:
     """Its own truncation and padding are off, and special tokens are told, not added."""
     served = load(Entry("tokenizers", "tokenizer.json"), minilm_folder)

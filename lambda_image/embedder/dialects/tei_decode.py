@@ -1,0 +1,72 @@
+"""TEI's `POST /decode`: token ids to text, for models whose tokenizer can."""
+
+from typing import Any, Protocol, runtime_checkable
+
+from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
+from embedder.dialects.tei import Tei
+from embedder.errors import WrongModelError
+from embedder.http import Response
+from embedder.json_types import Boolean, Field, Object
+from embedder.requests import InputsType, TextType
+
+__all__ = ["Decode"]
+
+
+@runtime_checkable
+class _Decodes(Protocol):
+    """A tokenizer that can turn ids into text."""
+
+    def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
+        """Return the text of ids."""
+
+
+class Decode(Operation):
+    """Token ids → the text of each list."""
+
+    dialect: type[Dialect] = Tei
+    name = "tei_decode"
+    summary = "Turn token ids into text, where the model's tokenizer can."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        ids = InputsType(
+            TextType(limits.max_characters), vocabulary_size=limits.vocabulary_size, texts=False
+        )
+        self.body = Object(
+            (
+                Field("ids", ids, "Token ids, or a list of lists of them.", required=True),
+                Field(
+                    "skip_special_tokens",
+                    Boolean(),
+                    "Leave special tokens out of the text.",
+                    default=True,
+                ),
+            )
+        )
+
+    def answer(self, call: Call, /) -> Response:
+        """See `Operation`.
+
+        Raises:
+            WrongModelError: if the tokenizer cannot decode.
+        """
+        tokenizer = self.model.engine.tokenizer
+        if not isinstance(tokenizer, _Decodes):
+            # The tables of the fast tokenizers are made for encoding: they have neither the
+            # decoder of tokenizer.json nor its list of special tokens.
+            raise WrongModelError(
+                "Backend error: `decode` is not available: the compiled tokenizer only encodes"
+            )
+        skip = call.values["skip_special_tokens"]
+        return json_response(
+            [
+                tokenizer.decode(list(ids), skip_special_tokens=skip)
+                for ids in call.values["ids"].token_ids
+            ]
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """See `Operation`."""
+        return {"type": "array", "items": {"type": "string"}}
