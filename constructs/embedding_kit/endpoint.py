@@ -4,6 +4,7 @@ from typing import Any
 
 from aws_cdk import Names
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -12,7 +13,8 @@ from embedding_kit.aws_rules import AwsRules
 from embedding_kit.callers import principals
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.metrics import EndpointMetrics
-from embedding_kit.release import CheckedRelease
+from embedding_kit.release import GuardedRelease
+from embedding_kit.release_check import ReleaseCheck
 from embedding_kit.scaling import ProvisionedScaling
 from embedding_kit.settings import (
     AlarmSettings,
@@ -51,6 +53,8 @@ class EmbeddingEndpoint(Construct):
         alias: The alias `live`.
         url: The function URL on the alias; it accepts requests signed by a granted principal only.
         log_group: Where the function and the platform write.
+        check: What checks every version before the alias moves to it.
+        deployment_group: CodeDeploy's group, to add a notice or a hook; None with fixed weights.
         candidate_url: The URL of an experiment's own alias; None without one.
         name: What logs and metrics call it.
         metrics: Every metric of it.
@@ -134,17 +138,25 @@ class EmbeddingEndpoint(Construct):
         self.thresholds = derive_thresholds(alarms or AlarmSettings(), self.settings)
         if isinstance(self.cold_start, Provisioned):
             ProvisionedScaling(self, "Scaling", alias=self.alias, settings=self.cold_start)
+        self.check = ReleaseCheck(
+            self,
+            "Check",
+            alias=self.alias,
+            model=model,
+            release=release or AllAtOnce(),
+            experiment=experiment,
+        )
+        self.deployment_group: codedeploy.LambdaDeploymentGroup | None = None
         if not isinstance(experiment, WeightedExperiment):
-            # An alias that has fixed weights cannot be moved by CodeDeploy as well.
-            CheckedRelease(
+            # CodeDeploy cannot move an alias that has fixed weights.
+            self.deployment_group = GuardedRelease(
                 self,
                 "Release",
                 alias=self.alias,
-                model=model,
                 release=release or AllAtOnce(),
                 metrics=self.metrics,
                 thresholds=self.thresholds,
-            )
+            ).deployment_group
         self._urls = [self.url]
         self.candidate_url = self._candidate(experiment)
         for principal in principals(callers or Callers()):

@@ -94,6 +94,21 @@ class Environment(Settings):
         default=RepositorySettings(), description="The images' repository."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _default_kinds(cls, value: Any) -> Any:
+        """Give a table without `kind` the default's kind, as the settings' page says."""
+        if not isinstance(value, dict):
+            return value
+        kinds = {
+            name: default.kind
+            for name in value
+            if (field := cls.model_fields.get(name))
+            and hasattr(default := field.default, "kind")
+            and isinstance(value[name], dict)
+        }
+        return value | {name: {"kind": kind, **value[name]} for name, kind in kinds.items()}
+
     @field_validator("tags")
     @classmethod
     def _tags_acceptable(cls, tags: dict[str, str]) -> dict[str, str]:

@@ -73,9 +73,14 @@ class EmbeddingFunction(Construct):
             tracing=lambda_.Tracing.ACTIVE,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
             current_version_options=lambda_.VersionOptions(
-                # An old version costs nothing and is what a rollback or a comparison needs; but
-                # with SnapStart each is billed for its snapshot as long as it is kept.
-                removal_policy=RemovalPolicy.DESTROY if snap_start else RemovalPolicy.RETAIN
+                # An old version costs nothing, and rollbacks and comparisons need it. With
+                # SnapStart each is billed for its snapshot as long as it is kept. A version whose
+                # deploy was rolled back must go: PublishVersion makes no version of equal content,
+                # so the same commit could never be deployed again (DeletionPolicy
+                # RetainExceptOnCreate).
+                removal_policy=RemovalPolicy.DESTROY
+                if snap_start
+                else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             ),
         )
         Validations.of(self.function).acknowledge(

@@ -14,8 +14,11 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-__all__ = ["PERIOD", "PLATFORM_METRICS", "EndpointMetrics", "PlatformMetric"]
+__all__ = ["PERIOD", "PLATFORM_METRICS", "VERSION_METRICS", "EndpointMetrics", "PlatformMetric"]
 
+#: What the embedder writes for each version, whichever way its requests come: by the URL, by
+#: Invoke, or by another service in front.
+VERSION_METRICS = ("Requests", "ServerErrors")
 #: The period of every metric here: a URL's and an alias's metrics come by the minute.
 PERIOD = Duration.minutes(1)
 
@@ -130,6 +133,20 @@ class EndpointMetrics(Construct):
         """Return a metric that the embedder writes with each request, such as `Texts`."""
         return self._metric(self.namespace, name, statistic, label).with_(
             dimensions_map={"FunctionName": self._function.function_name}
+        )
+
+    def of_embedders_version(
+        self, name: str, statistic: str, label: str | None = None
+    ) -> cloudwatch.Metric:
+        """Return a metric that the alias's newest version alone writes: see `VERSION_METRICS`."""
+        if name not in VERSION_METRICS:
+            known = ", ".join(VERSION_METRICS)
+            raise ValueError(f"no version writes the metric {name!r}; allowed: {known}")
+        return self._metric(self.namespace, name, statistic, label).with_(
+            dimensions_map={
+                "FunctionName": self._function.function_name,
+                "Version": self._alias.version.version,
+            }
         )
 
     def _metric(

@@ -1,9 +1,13 @@
-"""The check that a new version must pass before it is given traffic: CodeDeploy's pre-traffic hook.
+"""The check that a new version must pass before the alias moves to it: a CloudFormation resource.
 
-It runs from the same image as the version that it checks, as a function of its own, so it holds the
-manifest of what should be served. It warms the new version (the first starts after a deploy are the
-slowest of all), compares its vectors with the manifest's golden ones, and refuses a version whose
-vectors cannot be compared with those of the version that serves now.
+It runs from the same image as the version that it checks, as a function of its own, so it has the
+manifest of what that version should serve. It starts several environments of the new version (the
+first starts after a deploy are the slowest), compares its vectors with the manifest's golden
+vectors, and refuses a version whose vectors cannot be compared with those that are stored.
+
+`handler` is the `on_event` handler of a custom resource. The message of the exception that it
+raises is the reason that `cdk deploy` prints. CloudFormation takes a response of 4096 bytes:
+https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html
 """
 
 import json
@@ -13,32 +17,42 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from botocore.config import Config
+from botocore.exceptions import ClientError, ReadTimeoutError
 from botocore.session import get_session
 
 from embedder.artifact import Manifest, load_artifact
+from embedder.settings import Settings
 
-__all__ = ["Answer", "Call", "ReleaseRefusedError", "check", "handler"]
+__all__ = ["Answer", "Call", "ReleaseRefusedError", "check_spaces", "check_version", "handler"]
 
-#: Environments that are started at once, so that the first requests do not queue behind one start.
+#: Environments that are started at once, so that the first requests do not wait for one start.
 WARM_STARTS = 3
-#: How far a component may be from its golden value. The golden ones are computed where the image is
-#: built: another processor's int8 kernels differ by thousandths, another model by the size of the
-#: components themselves.
+#: How far a component may be from its golden value. The golden vectors are computed where the image
+#: is built: another processor's int8 kernels differ by thousandths, another model by the size of
+#: the components themselves.
 TOLERANCE = 0.01
+#: Characters of a refusal. The custom resource's framework adds about 600 of its own.
+MAX_REASON = 1500
+#: Seconds to wait for one answer. All answers together must fit into the function's five minutes.
+_READ_TIMEOUT = 60
+_UNKNOWN = "unknown"
 
 _log = logging.getLogger(__name__)
 
 
 class ReleaseRefusedError(Exception):
-    """The new version must not be given traffic; the message says why, and what to do."""
+    """The alias must not move to the new version; the message says why, and what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message if len(message) <= MAX_REASON else f"{message[:MAX_REASON]}...")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An endpoint's HTTP answer."""
+    """A version's HTTP answer, or the status that stands for none."""
 
     status: int
     body: Mapping[str, Any]
@@ -48,22 +62,21 @@ class Answer:
 Call = Callable[[str, str, Mapping[str, Any] | None], Answer]
 
 
-def check(
-    *, new: Call, live: Call, manifest: Manifest, allow_vector_space_change: bool = False
-) -> None:
-    """Warm a new version and check it.
+def check_version(new: Call, manifest: Manifest) -> str:
+    """Warm a new version, compare its vectors with the golden ones, and return its vector space.
 
     Args:
         new: Calls the new version.
-        live: Calls the version that serves now.
         manifest: What the new version should serve.
-        allow_vector_space_change: Whether its vectors may be of another space than those of now.
 
     Raises:
         ReleaseRefusedError: It fails a check.
     """
     with ThreadPoolExecutor(WARM_STARTS) as pool:
-        spaces = set(pool.map(lambda _: _vector_space(new, "the new version"), range(WARM_STARTS)))
+        answers = list(pool.map(lambda _: new("GET", "/health", None), range(WARM_STARTS)))
+    for answer in answers:
+        _require_ok(answer, "GET /health")
+    spaces = {str(answer.body["vector_space"]) for answer in answers}
     expected = manifest.vector_space_of(dimension=manifest.dimension)
     if spaces != {expected}:
         raise ReleaseRefusedError(
@@ -73,56 +86,144 @@ def check(
         vector = _embed(new, golden.text, golden.prompt)
         pairs = zip(golden.embedding_head, vector, strict=False)
         worst = max(abs(wanted - found) for wanted, found in pairs)
-        if worst > TOLERANCE:
+        if not worst <= TOLERANCE:
             raise ReleaseRefusedError(
-                f"a golden vector is missed by {worst:.4f}; allowed: {TOLERANCE} a component"
+                f"a component differs from its golden value by {worst:.4f}; allowed: {TOLERANCE}"
             )
     length = math.hypot(*_embed(new, "hello world", None))
-    if abs(length - 1) > TOLERANCE:
+    if not abs(length - 1) <= TOLERANCE:
         raise ReleaseRefusedError(f"a vector has length {length:.4f}; allowed: 1")
-    if not allow_vector_space_change:
-        serving = _vector_space(live, "the version that serves now")
-        if serving != expected:
-            raise ReleaseRefusedError(
-                f"the vectors would change from {serving} to {expected}, and vectors of two spaces "
-                "must never be compared; allowed: a version of the same space, or "
-                "allow_vector_space_change = true under [release] and every stored vector made anew"
-            )
+    return expected
 
 
-def handler(event: Mapping[str, str], context: Any) -> None:  # noqa: ARG001 - Lambda's signature
-    """Check the version that the environment names, and tell CodeDeploy what came of it."""
-    session = get_session()
-    client = session.create_client("lambda")
-    function = os.environ["RELEASE_FUNCTION"]
-    status = "Failed"
-    try:
-        check(
-            new=_caller(client, function, os.environ["RELEASE_VERSION"]),
-            live=_caller(client, function, os.environ["RELEASE_ALIAS"]),
-            manifest=load_artifact(Path(__file__).parents[1] / "artifact").manifest,
-            allow_vector_space_change=os.environ["RELEASE_ALLOW_VECTOR_SPACE_CHANGE"] == "true",
+def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
+    """Compare the new version's vector space with those that it meets.
+
+    Args:
+        new: The new version's space.
+        serving: The space of the stored vectors; None where a change is allowed or there is none.
+        other: The space of the version that gets a part of the same URL's requests; None without.
+
+    Raises:
+        ReleaseRefusedError: Vectors of two spaces would be compared.
+    """
+    if other is not None and other != new:
+        raise ReleaseRefusedError(
+            f'experiment.kind = "weights" would answer with vectors of {new} and of {other} at one '
+            "URL, and a caller cannot tell them apart; allowed: two versions of one vector space, "
+            'or experiment.kind = "alias"'
         )
-        status = "Succeeded"
+    if serving is not None and serving != new:
+        raise ReleaseRefusedError(
+            f"the vectors would change from {serving} to {new}, and vectors of two spaces must "
+            "never be compared; allowed: a version of the same space, or "
+            "allow_vector_space_change = true under [release] and every stored vector made again"
+        )
+
+
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
+    """Check the version that a custom resource names, on Create and Update.
+
+    A stack that rolls back is never refused: the version that it returns to was checked when it was
+    deployed, and a failure here would leave the stack in UPDATE_ROLLBACK_FAILED.
+
+    Returns:
+        The constant physical id, and the vector space that is deployed as the attribute
+        `VectorSpace`.
+
+    Raises:
+        ReleaseRefusedError: The version fails a check.
+    """
+    if event["RequestType"] == "Delete":
+        return {}
+    session = get_session()
+    stacks = session.create_client("cloudformation")
+    (stack,) = stacks.describe_stacks(StackName=event["StackId"])["Stacks"]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+    wanted = event["ResourceProperties"]
+    recorded = outputs.get(wanted["RecordedAs"])
+    if "ROLLBACK" in stack["StackStatus"]:
+        return _passed(recorded or _UNKNOWN)
+    config = Config(read_timeout=_READ_TIMEOUT, retries={"mode": "standard", "max_attempts": 2})
+    client = session.create_client("lambda", config=config)
+    try:
+        return _passed(_check(client, wanted, recorded))
     except ReleaseRefusedError as error:
         _log.error("release refused: %s", error)
-    finally:
-        # CodeDeploy waits an hour for an answer; a fault of ours must be one too.
-        session.create_client("codedeploy").put_lifecycle_event_hook_execution_status(
-            deploymentId=event["DeploymentId"],
-            lifecycleEventHookExecutionId=event["LifecycleEventHookExecutionId"],
-            status=status,
+        raise
+
+
+def _passed(space: str) -> dict[str, Any]:
+    return {"PhysicalResourceId": "release-check", "Data": {"VectorSpace": space}}
+
+
+def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
+    function, version, other = wanted["Function"], wanted["Version"], wanted["OtherVersion"]
+    alias = _alias(client, function, wanted["Alias"])
+    served = alias["FunctionVersion"] if alias else None
+    weights = (alias or {}).get("RoutingConfig", {}).get("AdditionalVersionWeights")
+    manifest = load_artifact(Settings.from_env(os.environ).artifact).manifest
+    if version == served and not other:
+        return manifest.vector_space_of(dimension=manifest.dimension)
+    if weights and not other:
+        # CodeDeploy sets the alias's weights itself, and starts from an alias without any.
+        raise ReleaseRefusedError(
+            f"the alias {wanted['Alias']} divides its traffic with version {', '.join(weights)}, "
+            "and a release starts from one version; allowed: to end the experiment in a deploy of "
+            "its own, without a change of model or function, and to deploy this version after it"
         )
+    space = check_version(_caller(client, function, version), manifest)
+    serving = None
+    if served and version != served and wanted["AllowVectorSpaceChange"] != "true":
+        ask = wanted["BreakGlass"] != "true"
+        live = _caller(client, function, served) if ask else None
+        serving = _serving_space(live, recorded)
+    compared = _space_of(_caller(client, function, other)) if other else None
+    if other and compared is None:
+        raise ReleaseRefusedError(
+            f"version {other} of the experiment does not answer GET /health with 200; "
+            "allowed: a version that answers, or no [experiment]"
+        )
+    check_spaces(new=space, serving=serving, other=compared)
+    return space
 
 
-def _caller(client: Any, function: str, qualifier: str) -> Call:
+def _serving_space(live: Call | None, recorded: str | None) -> str:
+    """Return the space of the version that serves now: as it says, else as the stack recorded."""
+    space = _space_of(live) if live else None
+    space = space or (recorded if recorded != _UNKNOWN else None)
+    if space is None:
+        raise ReleaseRefusedError(
+            "the version that serves now does not say which vectors it makes, and no earlier "
+            "deploy recorded it; allowed: allow_vector_space_change = true under [release], if "
+            "the stored vectors are of the new version's space or are made again"
+        )
+    return space
+
+
+def _alias(client: Any, function: str, name: str) -> Mapping[str, Any] | None:
+    try:
+        alias: Mapping[str, Any] = client.get_alias(FunctionName=function, Name=name)
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ResourceNotFoundException":
+            return None
+        raise
+    return alias
+
+
+def _caller(client: Any, function: str, version: str) -> Call:
     def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
-        response = client.invoke(
-            FunctionName=function, Qualifier=qualifier, Payload=_event(method, path, body)
-        )
+        try:
+            response = client.invoke(
+                FunctionName=function, Qualifier=version, Payload=_event(method, path, body)
+            )
+        except ReadTimeoutError:
+            return Answer(status=504, body={})
+        except ClientError as error:
+            return Answer(status=error.response["ResponseMetadata"]["HTTPStatusCode"], body={})
         payload = json.loads(response["Payload"].read())
         if "FunctionError" in response:
-            return Answer(status=502, body={"error": payload.get("errorType", "unknown")})
+            return Answer(status=502, body={})
         return Answer(status=payload["statusCode"], body=json.loads(payload["body"]))
 
     return call
@@ -142,20 +243,22 @@ def _event(method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
     return json.dumps(event).encode()
 
 
-def _vector_space(call: Call, who: str) -> str:
+def _space_of(call: Call) -> str | None:
+    """Ask a version for its vector space; None where it does not answer."""
     answer = call("GET", "/health", None)
-    if answer.status != 200:
-        raise ReleaseRefusedError(
-            f"{who} answers GET /health with {answer.status}; allowed: 200. To replace a version "
-            "that no longer answers, set allow_vector_space_change = true under [release]"
-        )
-    return str(answer.body["vector_space"])
+    return str(answer.body["vector_space"]) if answer.status == 200 else None
 
 
-def _embed(call: Call, text: str, prompt: str | None) -> list[float]:
+def _embed(new: Call, text: str, prompt: str | None) -> list[float]:
     body = {"text": text} | ({"prompt_name": prompt} if prompt else {})
-    answer = call("POST", "/", body)
-    if answer.status != 200:
-        raise ReleaseRefusedError(f"the new version answers with {answer.status}; allowed: 200")
+    answer = new("POST", "/", body)
+    _require_ok(answer, "POST /")
     vector: list[float] = answer.body["embedding"]
     return vector
+
+
+def _require_ok(answer: Answer, request: str) -> None:
+    if answer.status != 200:
+        raise ReleaseRefusedError(
+            f"the new version answers {request} with {answer.status}; allowed: 200"
+        )

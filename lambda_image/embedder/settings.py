@@ -54,6 +54,8 @@ class Settings:
     environment: str = "local"
     #: The Lambda function's name, as its metrics' dimension.
     function_name: str = "local"
+    #: The published version that runs, as its metrics' dimension.
+    function_version: str = "$LATEST"
     #: How Lambda started this environment: `on-demand`, `provisioned-concurrency`, `snap-start`.
     initialization: str = "on-demand"
 
@@ -83,6 +85,7 @@ class Settings:
             metrics_namespace=environ.get("EMBEDDING_METRICS_NAMESPACE") or "EmbeddingKit",
             environment=environ.get("EMBEDDING_ENVIRONMENT") or "local",
             function_name=environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local",
+            function_version=environ.get("AWS_LAMBDA_FUNCTION_VERSION") or "$LATEST",
             initialization=environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") or "on-demand",
         )
 

@@ -20,7 +20,7 @@ __all__ = ["RequestRecord", "Telemetry"]
 
 #: EMF takes at most a hundred values of one metric in a record.
 _MOST_VALUES = 100
-_COUNTS = ("Requests", "ColdStarts", "Texts", "Tokens", "BatchSize", "CacheHits")
+_COUNTS = ("Requests", "ServerErrors", "ColdStarts", "Texts", "Tokens", "BatchSize", "CacheHits")
 _UNITS = {
     **dict.fromkeys(_COUNTS, "Count"),
     "TokenizationTime": "Milliseconds",
@@ -28,6 +28,9 @@ _UNITS = {
     "PaddingWaste": "Percent",
 }
 _DEFINITIONS = {name: {"Name": name, "Unit": unit} for name, unit in _UNITS.items()}
+#: By these a release judges the new version alone. No other metric has the version as a dimension,
+#: for each would be billed once more for every version.
+_OF_A_VERSION = [_DEFINITIONS["Requests"], _DEFINITIONS["ServerErrors"]]
 
 
 class RequestRecord:
@@ -74,6 +77,7 @@ class Telemetry:
     def __init__(self, settings: Settings) -> None:
         self._namespace = settings.metrics_namespace
         self._function = settings.function_name
+        self._version = settings.function_version
         self._environment = settings.environment
         #: Set until the first request that waited for a start or a restore has been told of.
         self.cold = settings.initialization != "provisioned-concurrency"
@@ -144,13 +148,21 @@ class Telemetry:
                         "Namespace": self._namespace,
                         "Dimensions": [["FunctionName"], ["FunctionName", "Dialect", "Status"]],
                         "Metrics": [_DEFINITIONS[name] for name in values],
-                    }
+                    },
+                    {
+                        "Namespace": self._namespace,
+                        "Dimensions": [["FunctionName", "Version"]],
+                        "Metrics": _OF_A_VERSION,
+                    },
                 ],
             },
             "FunctionName": self._function,
+            "Version": self._version,
             "Dialect": record.dialect,
             "Status": str(record.status),
             "requestId": record.id,
+            # Some dialects answer a fault of the server with a status below 500.
+            "ServerErrors": int(record.fault is not None),
             **values,
         }
 

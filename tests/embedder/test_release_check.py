@@ -1,20 +1,31 @@
-"""The check of a new version before it is given traffic."""
+"""The check of a new version before the alias moves to it."""
 
 import io
 import json
 from collections.abc import Mapping
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from embedder import release_check
 from embedder.artifact import Golden
 from embedder.function_url import request_from_event, response_to_event
 from embedder.http import Request
-from embedder.release_check import Answer, ReleaseRefusedError, check
+from embedder.release_check import (
+    MAX_REASON,
+    Answer,
+    ReleaseRefusedError,
+    check_spaces,
+    check_version,
+    handler,
+)
 from embedder.service import Service, build_service
 from embedder.settings import Settings
+
+OTHER_SPACE = "other@1/int8/abc/384"
+STACK = "arn:aws:cloudformation:eu-central-1:123456789012:stack/EmbeddingKit-dev-Endpoint/1"
 
 
 @pytest.fixture(scope="module")
@@ -39,29 +50,17 @@ def manifest(minilm_artifact, serving):
     """The artifact's manifest, with a golden vector in it whatever the compiler wrote."""
     head = tuple(serving("POST", "/", {"text": "a golden text"}).body["embedding"][:5])
     golden = Golden(text="a golden text", prompt=None, embedding_head=head)
-    return _with(minilm_artifact.manifest, golden=(golden,))
+    return minilm_artifact.manifest._replace(golden=(golden,))
 
 
-def _with(manifest, **changes):
-    return manifest._replace(**changes)
+@pytest.fixture(scope="module")
+def space(manifest) -> str:
+    return str(manifest.vector_space_of(dimension=384))
 
 
-def _of_space(space: str):
-    """A version that answers its health, in another vector space."""
-
-    def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
-        return Answer(status=200, body={"status": "ok", "vector_space": space})
-
-    return call
-
-
-def _broken(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
-    return Answer(status=502, body={"error": "Runtime.ExitError"})
-
-
-def test_a_version_that_serves_its_artifact_passes(serving, manifest):
-    """The same model, compiled and served again, is released."""
-    check(new=serving, live=serving, manifest=manifest)
+def test_a_version_that_serves_its_artifact_passes(serving, manifest, space):
+    """The same model, compiled and served again, is released; its space is returned."""
+    assert check_version(serving, manifest) == space
 
 
 def test_a_new_version_is_warmed_before_it_is_checked(serving, manifest):
@@ -72,64 +71,36 @@ def test_a_new_version_is_warmed_before_it_is_checked(serving, manifest):
         asked.append((method, path))
         return serving(method, path, body)
 
-    check(new=counted, live=serving, manifest=manifest)
+    check_version(counted, manifest)
     assert asked[: release_check.WARM_STARTS] == [("GET", "/health")] * release_check.WARM_STARTS
-    assert ("POST", "/") in asked
-
-
-def test_a_change_of_the_vectors_is_refused(serving, manifest):
-    """Vectors of two spaces must never be compared, so the index would be worthless."""
-    with pytest.raises(ReleaseRefusedError) as refused:
-        check(new=serving, live=_of_space("other@1/int8/abc/384"), manifest=manifest)
-    space = manifest.vector_space_of(dimension=384)
-    assert str(refused.value) == (
-        f"the vectors would change from other@1/int8/abc/384 to {space}, and vectors of two "
-        "spaces must never be compared; allowed: a version of the same space, or "
-        "allow_vector_space_change = true under [release] and every stored vector made anew"
-    )
-
-
-def test_a_change_of_the_vectors_may_be_allowed(serving, manifest):
-    """The environment says that every stored vector is made anew."""
-    check(
-        new=serving,
-        live=_of_space("other@1/int8/abc/384"),
-        manifest=manifest,
-        allow_vector_space_change=True,
-    )
-
-
-def test_a_broken_live_version_can_be_replaced(serving, manifest):
-    """It cannot tell its space, so the check says how to go on, and then does."""
-    with pytest.raises(ReleaseRefusedError, match="To replace a version that no longer answers"):
-        check(new=serving, live=_broken, manifest=manifest)
-    check(new=serving, live=_broken, manifest=manifest, allow_vector_space_change=True)
-
-
-def test_a_broken_new_version_is_refused(serving, manifest):
-    """A version that does not start gets no traffic."""
-    with pytest.raises(ReleaseRefusedError, match="the new version answers GET /health with 502"):
-        check(new=_broken, live=serving, manifest=manifest)
+    assert asked.count(("POST", "/")) == 2
 
 
 def test_a_version_of_another_artifact_is_refused(serving, manifest):
     """The manifest in the image and what is served are of one space."""
-    other = _with(manifest, vector_space="other@1/int8/abc")
-    with pytest.raises(ReleaseRefusedError, match="its image holds other@1/int8/abc/384"):
-        check(new=serving, live=serving, manifest=other)
+    other = manifest._replace(vector_space="other@1/int8/abc")
+    with pytest.raises(ReleaseRefusedError, match=f"its image holds {OTHER_SPACE}"):
+        check_version(serving, other)
 
 
-def test_a_missed_golden_vector_is_refused(serving, manifest):
+@pytest.mark.parametrize(
+    ("missed_by", "message"),
+    [
+        (0.05, r"^a component differs from its golden value by 0\.0500; allowed: 0\.01$"),
+        (float("nan"), r"^a component differs from its golden value by nan; allowed: 0\.01$"),
+    ],
+)
+def test_a_missed_golden_vector_is_refused(serving, manifest, missed_by, message):
     """A model that computes something else gets no traffic, whatever it calls itself."""
     (golden,) = manifest.golden
-    head = (golden.embedding_head[0] + 0.05, *golden.embedding_head[1:])
-    wrong = _with(manifest, golden=(golden._replace(embedding_head=head),))
-    with pytest.raises(ReleaseRefusedError, match=r"missed by 0\.0500; allowed: 0\.01"):
-        check(new=serving, live=serving, manifest=wrong)
+    head = (golden.embedding_head[0] + missed_by, *golden.embedding_head[1:])
+    wrong = manifest._replace(golden=(golden._replace(embedding_head=head),))
+    with pytest.raises(ReleaseRefusedError, match=message):
+        check_version(serving, wrong)
 
 
 def test_a_vector_of_another_length_is_refused(serving, manifest):
-    """Cosine by dot product rests on length 1."""
+    """Cosine by dot product needs vectors of length 1."""
 
     def long(method, path, body):
         answer = serving(method, path, body)
@@ -138,64 +109,283 @@ def test_a_vector_of_another_length_is_refused(serving, manifest):
         return Answer(status=200, body={"embedding": [2 * v for v in answer.body["embedding"]]})
 
     with pytest.raises(ReleaseRefusedError, match=r"a vector has length 2\.0000; allowed: 1"):
-        check(new=long, live=serving, manifest=_with(manifest, golden=()))
+        check_version(long, manifest._replace(golden=()))
 
 
-@pytest.fixture
-def aws(service, minilm_artifact, monkeypatch):
-    """Lambda and CodeDeploy as the check's function sees them; what CodeDeploy was told."""
-    told: list[dict[str, str]] = []
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("/health", r"^the new version answers GET /health with 503; allowed: 200$"),
+        ("/", r"^the new version answers POST / with 503; allowed: 200$"),
+    ],
+)
+@pytest.mark.parametrize("golden", [True, False], ids=["golden vectors", "no golden vector"])
+def test_a_version_that_does_not_answer_200_is_refused(serving, manifest, broken, message, golden):
+    """On each path that is asked; a vector in the body of an error does not count."""
 
-    def invoke(*, FunctionName: str, Qualifier: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803
-        if Qualifier == "broken":
-            payload: Any = {"errorType": "Runtime.ExitError"}
-            return {"FunctionError": "Unhandled", "Payload": _stream(payload)}
-        response = service.answer(request_from_event(json.loads(Payload)))
+    def partly(method, path, body):
+        answer = serving(method, path, body)
+        return Answer(status=503, body=answer.body) if path == broken else answer
+
+    held = manifest if golden else manifest._replace(golden=())
+    with pytest.raises(ReleaseRefusedError, match=message):
+        check_version(partly, held)
+
+
+def test_a_change_of_the_vectors_is_refused():
+    """Stored vectors of another space would be compared with new ones."""
+    with pytest.raises(ReleaseRefusedError) as refused:
+        check_spaces(new="new@1/int8/abc/384", serving=OTHER_SPACE, other=None)
+    assert str(refused.value) == (
+        f"the vectors would change from {OTHER_SPACE} to new@1/int8/abc/384, and vectors of two "
+        "spaces must never be compared; allowed: a version of the same space, or "
+        "allow_vector_space_change = true under [release] and every stored vector made again"
+    )
+
+
+def test_a_long_reason_is_cut():
+    """CloudFormation refuses a response over 4096 bytes, and would wait for another."""
+    message = str(ReleaseRefusedError("x" * 5000))
+    assert len(message) == MAX_REASON + 3
+    assert message.endswith("x...")
+
+
+class _Aws:
+    """CloudFormation and Lambda as the check's function sees them.
+
+    `versions` maps a version to the space that it says, or to a status that it fails with.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.status = "UPDATE_IN_PROGRESS"
+        self.outputs: dict[str, str] = {}
+        self.alias: dict[str, Any] | None = {"FunctionVersion": "5"}
+        self.versions: dict[str, str | int] = {}
+        self.called: list[str] = []
+
+    def create_client(self, name: str, config: Any = None) -> "_Aws":
+        assert name == "cloudformation" or config.read_timeout * 2 < 300
+        return self
+
+    def describe_stacks(self, *, StackName: str) -> dict[str, Any]:  # noqa: N803
+        assert StackName == STACK
+        outputs = [{"OutputKey": k, "OutputValue": v} for k, v in self.outputs.items()]
+        return {"Stacks": [{"StackStatus": self.status, "Outputs": outputs}]}
+
+    def get_alias(self, *, FunctionName: str, Name: str) -> dict[str, Any]:  # noqa: N803
+        assert (FunctionName, Name) == ("embedder", "live")
+        if self.alias is None:
+            raise _error("ResourceNotFoundException", 404)
+        return self.alias
+
+    def invoke(self, *, FunctionName: str, Qualifier: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803
+        assert FunctionName == "embedder"
+        self.called.append(Qualifier)
+        event = json.loads(Payload)
+        found = self.versions.get(Qualifier)
+        if found == 429:
+            raise _error("TooManyRequestsException", 429)
+        if found == 504:
+            raise ReadTimeoutError(endpoint_url="lambda")
+        if found == 502:
+            return {"FunctionError": "Unhandled", "Payload": _stream({"errorType": "Exit"})}
+        if isinstance(found, str) and event["rawPath"] == "/health":
+            body = json.dumps({"status": "ok", "vector_space": found})
+            return {"Payload": _stream({"statusCode": 200, "body": body})}
+        response = self.service.answer(request_from_event(event))
         return {"Payload": _stream(response_to_event(response))}
-
-    def put_lifecycle_event_hook_execution_status(**status: str) -> None:
-        told.append(status)
-
-    clients = {
-        "lambda": SimpleNamespace(invoke=invoke),
-        "codedeploy": SimpleNamespace(
-            put_lifecycle_event_hook_execution_status=put_lifecycle_event_hook_execution_status
-        ),
-    }
-    session = SimpleNamespace(create_client=clients.__getitem__)
-    monkeypatch.setattr(release_check, "get_session", lambda: session)
-    monkeypatch.setattr(release_check, "load_artifact", lambda _: minilm_artifact)
-    monkeypatch.setenv("RELEASE_FUNCTION", "embedder")
-    monkeypatch.setenv("RELEASE_ALIAS", "live")
-    monkeypatch.setenv("RELEASE_ALLOW_VECTOR_SPACE_CHANGE", "false")
-    return told
 
 
 def _stream(payload: Any) -> io.BytesIO:
     return io.BytesIO(json.dumps(payload).encode())
 
 
-EVENT = {"DeploymentId": "d-1", "LifecycleEventHookExecutionId": "hook-1"}
+def _error(code: str, status: int) -> ClientError:
+    response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(response, "Any")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("version", "status"), [("12", "Succeeded"), ("broken", "Failed")])
-def test_codedeploy_is_told(aws, monkeypatch, version, status):
-    """The version's own answers, through Lambda, decide the release."""
-    monkeypatch.setenv("RELEASE_VERSION", version)
-    release_check.handler(EVENT, None)
-    assert aws == [
-        {
-            "deploymentId": "d-1",
-            "lifecycleEventHookExecutionId": "hook-1",
-            "status": status,
+@pytest.fixture
+def aws(service, minilm_artifact, monkeypatch, tmp_path) -> _Aws:
+    """An account in which version 5 serves, with an image whose artifact is where Lambda has it."""
+    (tmp_path / "artifact").symlink_to(Path(minilm_artifact.folder).resolve())
+    monkeypatch.setenv("LAMBDA_TASK_ROOT", str(tmp_path))
+    made = _Aws(service)
+    monkeypatch.setattr(release_check, "get_session", lambda: made)
+    return made
+
+
+def event(kind: str = "Update", **properties: str) -> dict[str, Any]:
+    """A request of CloudFormation to check version 6."""
+    return {
+        "RequestType": kind,
+        "StackId": STACK,
+        "ResourceProperties": {
+            "Function": "embedder",
+            "Version": "6",
+            "Alias": "live",
+            "OtherVersion": "",
+            "AllowVectorSpaceChange": "false",
+            "BreakGlass": "false",
+            "RecordedAs": "VectorSpace",
         }
-    ]
+        | properties,
+    }
 
 
-def test_a_fault_of_the_check_is_a_refusal(aws, monkeypatch):
-    """CodeDeploy is told at once, and does not wait an hour for nothing."""
-    monkeypatch.setenv("RELEASE_VERSION", "12")
-    monkeypatch.setattr(release_check, "check", lambda **_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        release_check.handler(EVENT, None)
-    assert [status["status"] for status in aws] == ["Failed"]
+def passed(space: str) -> dict[str, Any]:
+    """What the custom resource's framework is answered: always the same physical id."""
+    return {"PhysicalResourceId": "release-check", "Data": {"VectorSpace": space}}
+
+
+def test_a_new_version_of_the_same_space_passes(aws, space):
+    """The new version is checked, and compared with the number that the alias serves."""
+    assert handler(event(), None) == passed(space)
+    assert set(aws.called) == {"5", "6"}
+
+
+def test_the_first_deploy_is_checked(aws, space):
+    """Without an alias there is nothing to compare with; the version itself must be right."""
+    aws.alias = None
+    assert handler(event("Create"), None) == passed(space)
+    assert set(aws.called) == {"6"}
+    aws.versions["6"] = 502
+    with pytest.raises(ReleaseRefusedError, match="answers GET /health with 502; allowed: 200"):
+        handler(event("Create"), None)
+
+
+def test_a_stack_of_an_earlier_release_is_compared_as_well(aws):
+    """The resource is new in the stack, and the alias is not: stored vectors exist."""
+    aws.versions["5"] = OTHER_SPACE
+    with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
+        handler(event("Create"), None)
+
+
+@pytest.mark.parametrize("status", [429, 502, 504])
+def test_a_new_version_that_cannot_be_called_is_refused(aws, status, caplog):
+    """Throttled, crashed or silent: it gets no traffic, and the log has the same reason."""
+    aws.versions["6"] = status
+    message = f"the new version answers GET /health with {status}; allowed: 200"
+    with pytest.raises(ReleaseRefusedError, match=message):
+        handler(event(), None)
+    assert f"release refused: {message}" in caplog.text
+
+
+@pytest.mark.parametrize(("allowed", "refused"), [("false", True), ("true", False)])
+def test_a_change_of_space_depends_on_the_setting(aws, space, allowed, refused):
+    """It is refused, unless the environment says that every stored vector is made again."""
+    aws.versions["5"] = OTHER_SPACE
+    asked = event(AllowVectorSpaceChange=allowed)
+    if refused:
+        with pytest.raises(ReleaseRefusedError, match=f"change from {OTHER_SPACE} to {space}"):
+            handler(asked, None)
+    else:
+        assert handler(asked, None) == passed(space)
+        assert "5" not in aws.called
+
+
+@pytest.mark.parametrize("status", [429, 502, 504])
+def test_a_broken_serving_version_can_be_replaced(aws, space, status):
+    """Its space is known from the deploy that released it; without a record it must be said."""
+    aws.versions["5"] = status
+    aws.outputs["VectorSpace"] = space
+    assert handler(event(), None) == passed(space)
+    aws.outputs["VectorSpace"] = OTHER_SPACE
+    with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
+        handler(event(), None)
+    for outputs in ({}, {"VectorSpace": "unknown"}):
+        aws.outputs = outputs
+        with pytest.raises(ReleaseRefusedError, match="no earlier deploy recorded it"):
+            handler(event(), None)
+    assert handler(event(AllowVectorSpaceChange="true"), None) == passed(space)
+
+
+def test_break_glass_does_not_ask_the_serving_version_and_still_compares(aws, space):
+    """A version that hangs cannot delay its replacement; vectors are not mixed by accident."""
+    asked = event(BreakGlass="true")
+    aws.outputs["VectorSpace"] = space
+    assert handler(asked, None) == passed(space)
+    assert "5" not in aws.called
+    aws.outputs["VectorSpace"] = OTHER_SPACE
+    with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
+        handler(asked, None)
+    aws.versions["6"] = 502
+    with pytest.raises(ReleaseRefusedError, match="the new version answers"):
+        handler(asked, None)
+
+
+@pytest.mark.parametrize("status", ["UPDATE_ROLLBACK_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"])
+def test_a_rollback_is_never_refused(aws, status):
+    """Even where no version answers: a failure here would leave UPDATE_ROLLBACK_FAILED."""
+    aws.status = status
+    aws.versions = {"5": 502, "6": 502, "12": 502}
+    assert handler(event(OtherVersion="12"), None) == passed("unknown")
+    aws.outputs["VectorSpace"] = OTHER_SPACE
+    assert handler(event(), None) == passed(OTHER_SPACE)
+    assert aws.called == []
+
+
+def test_a_delete_does_nothing(monkeypatch):
+    """A stack can be removed whatever state the account is in: no call is made."""
+    monkeypatch.setattr(release_check, "get_session", lambda: pytest.fail("a call to AWS"))
+    assert handler({"RequestType": "Delete", "PhysicalResourceId": "release-check"}, None) == {}
+
+
+def test_a_version_that_serves_already_is_not_checked_again(aws, space):
+    """A deploy that only turns a flag on does not depend on the version's health."""
+    aws.alias = {"FunctionVersion": "6"}
+    aws.versions["6"] = 502
+    assert handler(event(AllowVectorSpaceChange="true"), None) == passed(space)
+    assert aws.called == []
+
+
+@pytest.mark.parametrize("served", ["5", "6"], ids=["a new version", "only the experiment"])
+@pytest.mark.parametrize("allowed", ["false", "true"])
+def test_an_experiment_by_weights_across_spaces_is_refused(aws, served, allowed):
+    """One URL would mix two spaces; no setting allows that."""
+    aws.alias = {"FunctionVersion": served}
+    aws.versions["12"] = OTHER_SPACE
+    with pytest.raises(ReleaseRefusedError, match=r'experiment\.kind = "weights" would answer'):
+        handler(event(OtherVersion="12", AllowVectorSpaceChange=allowed), None)
+
+
+def test_an_experiment_by_weights_within_a_space_passes(aws, space):
+    """The new version is checked like any other, and again while the weights are in place."""
+    weights = {"AdditionalVersionWeights": {"12": 0.1}}
+    for alias in ({"FunctionVersion": "5"}, {"FunctionVersion": "5", "RoutingConfig": weights}):
+        aws.alias = alias
+        assert handler(event(OtherVersion="12"), None) == passed(space)
+    assert set(aws.called) == {"5", "6", "12"}
+    aws.versions["6"] = 502
+    with pytest.raises(ReleaseRefusedError, match="the new version answers"):
+        handler(event(OtherVersion="12"), None)
+
+
+def test_a_version_of_an_experiment_must_answer(aws):
+    """A part of the traffic would go to it."""
+    aws.versions["12"] = 502
+    with pytest.raises(ReleaseRefusedError, match="version 12 of the experiment does not answer"):
+        handler(event(OtherVersion="12"), None)
+
+
+def test_the_end_of_an_experiment_and_a_new_version_are_two_deploys(aws, space):
+    """CodeDeploy starts from an alias without weights; ending them alone needs no check."""
+    weights = {"AdditionalVersionWeights": {"12": 0.1}}
+    aws.alias = {"FunctionVersion": "5", "RoutingConfig": weights}
+    with pytest.raises(ReleaseRefusedError, match="divides its traffic with version 12"):
+        handler(event(), None)
+    assert handler(event(Version="5"), None) == passed(space)
+    aws.alias = {"FunctionVersion": "5"}
+    assert handler(event(), None) == passed(space)
+
+
+def test_a_refused_release_passes_once_the_setting_is_fixed(aws, space):
+    """Refused, rolled back, allowed, deployed: each step by the real handler."""
+    aws.versions["5"] = OTHER_SPACE
+    with pytest.raises(ReleaseRefusedError):
+        handler(event(), None)
+    aws.status = "UPDATE_ROLLBACK_IN_PROGRESS"
+    handler(event(Version="5"), None)
+    aws.status = "UPDATE_IN_PROGRESS"
+    assert handler(event(Version="7", AllowVectorSpaceChange="true"), None) == passed(space)

@@ -31,6 +31,7 @@ def test_every_variable_is_parsed(tmp_path: Path) -> None:
             "EMBEDDING_METRICS_NAMESPACE": "Search",
             "EMBEDDING_ENVIRONMENT": "staging",
             "AWS_LAMBDA_FUNCTION_NAME": "embedder",
+            "AWS_LAMBDA_FUNCTION_VERSION": "7",
             "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",
         }
     )
@@ -44,6 +45,7 @@ def test_every_variable_is_parsed(tmp_path: Path) -> None:
         metrics_namespace="Search",
         environment="staging",
         function_name="embedder",
+        function_version="7",
         initialization="snap-start",
     )
 

@@ -28,6 +28,7 @@ def told(make_service: MakeService) -> Service:
             metrics_namespace="Kit",
             environment="staging",
             function_name="embedder-staging",
+            function_version="7",
         )
     )
     return service
@@ -72,8 +73,14 @@ def test_a_request_leaves_a_record_of_metrics(
     """Each metric is defined with its unit, and has a value beside the definition."""
     post(told, "/embed", {"inputs": ["x", "y z"]})
     _, record = lines(capsys)
-    (directive,) = record["_aws"]["CloudWatchMetrics"]
-    assert directive["Namespace"] == "Kit"
+    directive, of_version = record["_aws"]["CloudWatchMetrics"]
+    assert directive["Namespace"] == of_version["Namespace"] == "Kit"
+    assert of_version["Dimensions"] == [["FunctionName", "Version"]]
+    assert record["Version"] == "7"
+    assert of_version["Metrics"] == [
+        {"Name": "Requests", "Unit": "Count"},
+        {"Name": "ServerErrors", "Unit": "Count"},
+    ]
     assert directive["Dimensions"] == [["FunctionName"], ["FunctionName", "Dialect", "Status"]]
     assert {metric["Name"]: metric["Unit"] for metric in directive["Metrics"]} == {
         "Requests": "Count",
@@ -102,9 +109,30 @@ def test_every_metric_that_is_defined_has_a_value(
     post(told, "/", {"text": ""})
     get(told, "/health")
     for record in lines(capsys)[1::2]:
-        (directive,) = record["_aws"]["CloudWatchMetrics"]
-        assert {metric["Name"] for metric in directive["Metrics"]} <= record.keys()
-        assert {name for names in directive["Dimensions"] for name in names} <= record.keys()
+        for directive in record["_aws"]["CloudWatchMetrics"]:
+            assert {metric["Name"] for metric in directive["Metrics"]} <= record.keys()
+            assert {name for names in directive["Dimensions"] for name in names} <= record.keys()
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/embeddings", "/embed"])
+def test_a_server_error_counts_for_its_version_whatever_its_status(
+    told: Service, session: HashSession, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    """TEI answers a failed inference with 424; a caller's own mistake is no server error."""
+    body = {"/": "text", "/v1/embeddings": "input", "/embed": "inputs"}[path]
+    sent = [{body: "a b"}, {body: 3}]
+    statuses = [post(told, path, content).status for content in sent]
+    session.failure = RuntimeError("no memory")
+    statuses.append(post(told, path, {body: "c d"}).status)
+    records = lines(capsys)[1::2]
+    assert statuses[0] == 200
+    assert 400 <= statuses[1] < 500
+    assert statuses[2] in {424, 500}
+    assert [(record["Requests"], record["ServerErrors"]) for record in records] == [
+        (1, 0),
+        (1, 0),
+        (1, 1),
+    ]
 
 
 def test_only_the_first_request_is_a_cold_start(

@@ -1,9 +1,20 @@
 """How a new version takes over."""
 
-import pytest
-from aws_cdk.assertions import Match
+from datetime import timedelta
 
-from embedding_kit import AllAtOnce, Canary, FunctionSettings, Linear
+import pytest
+from aws_cdk.assertions import Annotations, Match
+
+from embedding_kit import (
+    AliasExperiment,
+    AllAtOnce,
+    Canary,
+    EmbeddingEndpoint,
+    FunctionSettings,
+    Linear,
+    SnapStart,
+    WeightedExperiment,
+)
 
 ALARM_RULE = Match.string_like_regexp("^EndpointRelease(Crashes|Failures|Slow)")
 
@@ -38,7 +49,7 @@ def test_traffic_moves_in_steps(endpoint_template, release, routing):
 
 
 def test_traffic_moves_at_once(endpoint_template):
-    """All at once is CodeDeploy's own configuration, still behind the check."""
+    """All at once is a configuration of CodeDeploy's own."""
     template = endpoint_template(release=AllAtOnce())
     template.resource_count_is("AWS::CodeDeploy::DeploymentConfig", 0)
     template.has_resource_properties(
@@ -47,8 +58,32 @@ def test_traffic_moves_at_once(endpoint_template):
     )
 
 
-def test_the_alias_moves_by_codedeploy_after_the_check(endpoint_template):
-    """No version gets traffic before it was warmed and checked."""
+CHECK = Match.string_like_regexp("^EndpointCheck[0-9A-F]{8}$")
+VERSION = {"Fn::GetAtt": [Match.string_like_regexp("FunctionCurrentVersion"), "Version"]}
+OTHER_WEIGHT = WeightedExperiment(version=12, percent=10.0)
+OTHER_ALIAS = AliasExperiment(version=12)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [{}, {"release": Canary()}, {"experiment": OTHER_WEIGHT}, {"experiment": OTHER_ALIAS}],
+    ids=["plain", "canary", "weights", "alias"],
+)
+def test_the_alias_moves_after_the_check(endpoint_template, properties):
+    """Whatever moves the alias, CloudFormation asks the check first."""
+    template = endpoint_template(**properties)
+    template.has_resource(
+        "AWS::Lambda::Alias",
+        {
+            "Properties": {"Name": "live", "FunctionVersion": VERSION},
+            "DependsOn": Match.array_with([CHECK]),
+        },
+    )
+    template.has_resource_properties("Custom::ReleaseCheck", {"Version": VERSION, "Alias": "live"})
+
+
+def test_the_alias_moves_by_codedeploy(endpoint_template):
+    """CodeDeploy may do its work before the alias moves; it runs no hook of its own."""
     endpoint_template().has_resource(
         "AWS::Lambda::Alias",
         {
@@ -56,18 +91,70 @@ def test_the_alias_moves_by_codedeploy_after_the_check(endpoint_template):
                 "CodeDeployLambdaAliasUpdate": {
                     "ApplicationName": Match.any_value(),
                     "DeploymentGroupName": Match.any_value(),
-                    "BeforeAllowTrafficHook": {
-                        "Ref": Match.string_like_regexp("^EndpointReleaseCheckFunction")
-                    },
+                    "BeforeAllowTrafficHook": Match.absent(),
                 }
             },
-            "DependsOn": Match.array_with([Match.string_like_regexp("RoleDefaultPolicy")]),
+            "DependsOn": Match.array_with([Match.string_like_regexp("ReleaseRoleDefaultPolicy")]),
         },
     )
 
 
-def test_a_release_is_taken_back_on_each_of_its_alarms(endpoint_template):
-    """A release that fails, is stopped, or rings an alarm leaves the old version serving."""
+def test_fixed_weights_exclude_codedeploy(endpoint_template, synthesize, model):
+    """CloudFormation itself sets them; the construct says so by having no deployment group."""
+    endpoint_template(experiment=OTHER_WEIGHT).resource_count_is(
+        "AWS::CodeDeploy::DeploymentGroup", 0
+    )
+    groups = {}
+
+    def build(stack):
+        for name, experiment in {"Plain": None, "Weights": OTHER_WEIGHT}.items():
+            endpoint = EmbeddingEndpoint(stack, name, model=model, experiment=experiment)
+            groups[name] = endpoint.deployment_group
+
+    synthesize(build)
+    assert groups["Weights"] is None
+    assert groups["Plain"].deployment_group_name
+
+
+@pytest.mark.parametrize(
+    ("experiment", "other"), [(None, ""), (OTHER_WEIGHT, "12"), (OTHER_ALIAS, "")]
+)
+def test_only_weights_bind_two_versions_to_one_space(endpoint_template, experiment, other):
+    """An alias of its own has a URL of its own, and may serve another space."""
+    endpoint_template(experiment=experiment).has_resource_properties(
+        "Custom::ReleaseCheck", {"OtherVersion": other}
+    )
+
+
+def test_a_version_is_kept_unless_its_deploy_is_rolled_back(endpoint_template):
+    """Rollbacks need old versions. One that a rollback left could not be published again."""
+    endpoint_template().has_resource(
+        "AWS::Lambda::Version",
+        {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"},
+    )
+    endpoint_template(cold_start=SnapStart()).has_resource(
+        "AWS::Lambda::Version", {"DeletionPolicy": "Delete"}
+    )
+
+
+@pytest.mark.parametrize("minutes", [1, 7, 60 * 24])
+@pytest.mark.parametrize(
+    ("kind", "routing", "key"),
+    [
+        (Canary, "TimeBasedCanary", "CanaryInterval"),
+        (Linear, "TimeBasedLinear", "LinearInterval"),
+    ],
+)
+def test_an_interval_is_written_in_minutes(endpoint_template, kind, routing, key, minutes):
+    """CodeDeploy counts the pause between two steps in minutes."""
+    release = kind(percent=50, interval=timedelta(minutes=minutes))
+    endpoint_template(release=release).has_resource_properties(
+        "AWS::CodeDeploy::DeploymentConfig", {"TrafficRoutingConfig": {routing: {key: minutes}}}
+    )
+
+
+def test_a_release_is_rolled_back_on_each_of_its_alarms(endpoint_template):
+    """A release that fails, is stopped or sets off an alarm leaves the old version serving."""
     endpoint_template().has_resource_properties(
         "AWS::CodeDeploy::DeploymentGroup",
         {
@@ -103,6 +190,83 @@ def test_a_new_version_is_judged_by_its_own_crashes(endpoint_template):
     )
 
 
+def test_a_new_version_is_judged_by_its_own_server_errors(endpoint_template):
+    """A version that fails now cannot stop the release of its fix."""
+    dimensions = [
+        {"Name": "FunctionName", "Value": Match.any_value()},
+        {"Name": "Version", "Value": VERSION},
+    ]
+    queries = [
+        Match.object_like(
+            {
+                "MetricStat": {
+                    "Metric": Match.object_like({"MetricName": name, "Dimensions": dimensions}),
+                    "Period": 60,
+                    "Stat": "Sum",
+                }
+            }
+        )
+        for name in ("ServerErrors", "Requests")
+    ]
+    endpoint_template().has_resource_properties(
+        "AWS::CloudWatch::Alarm",
+        {
+            "Metrics": Match.array_with(queries),
+            "Threshold": 1,
+            "TreatMissingData": "notBreaching",
+        },
+    )
+
+
+def test_every_alarm_of_a_release_is_of_the_new_version_and_new(endpoint_template):
+    """An alarm that is updated keeps its state, so each version has alarms of its own name."""
+    template = endpoint_template()
+    alarms = [
+        alarm["Properties"]
+        for name, alarm in template.find_resources("AWS::CloudWatch::Alarm").items()
+        if name.startswith("EndpointRelease")
+    ]
+    assert len(alarms) == 3
+    (version,) = template.find_resources("AWS::Lambda::Version")
+    number = {"Fn::GetAtt": [version, "Version"]}
+    for alarm in alarms:
+        assert alarm["AlarmName"]["Fn::Join"][1][-1] == number
+        metrics = [
+            query["MetricStat"]["Metric"]
+            for query in alarm.get("Metrics", [])
+            if "MetricStat" in query
+        ]
+        for metric in metrics or [alarm]:
+            assert number in [dimension["Value"] for dimension in metric["Dimensions"]]
+
+
+@pytest.mark.parametrize(
+    ("release", "enabled"), [(Canary(), True), (Canary(break_glass=True), False)]
+)
+def test_break_glass_ignores_the_alarms(endpoint_template, release, enabled):
+    """They are kept, and CodeDeploy does not look at them; the check knows as well."""
+    template = endpoint_template(release=release)
+    template.has_resource_properties(
+        "AWS::CodeDeploy::DeploymentGroup",
+        {"AlarmConfiguration": {"Enabled": enabled, "Alarms": [{"Name": {"Ref": ALARM_RULE}}] * 3}},
+    )
+    template.has_resource_properties(
+        "Custom::ReleaseCheck", {"BreakGlass": str(not enabled).lower()}
+    )
+
+
+def test_break_glass_is_printed_at_synth(synthesize, model):
+    """Nobody leaves it in the file without reading so at every deploy."""
+    found = []
+
+    def build(stack):
+        EmbeddingEndpoint(stack, "Endpoint", model=model, release=AllAtOnce(break_glass=True))
+        found.append(Annotations.from_stack(stack))
+
+    synthesize(build)
+    found[0].has_warning("*", Match.string_like_regexp("^BREAK GLASS: .*Take break_glass out"))
+
+
 def test_slow_is_what_the_alarms_call_slow(endpoint_template):
     """A release is measured by the same threshold as the endpoint, derived from its timeout."""
     template = endpoint_template(function=FunctionSettings(memory_mb=1024))
@@ -113,35 +277,42 @@ def test_slow_is_what_the_alarms_call_slow(endpoint_template):
 
 
 def test_the_check_runs_from_the_image_it_checks(endpoint_template):
-    """It holds the manifest of what should be served, and reaches the two versions only."""
-    template = endpoint_template(release=Canary(allow_vector_space_change=True))
+    """It has the manifest of what should be served."""
+    template = endpoint_template()
     template.has_resource_properties(
         "AWS::Lambda::Function",
-        {
-            "ImageConfig": {"Command": ["embedder.release_check.handler"]},
-            "Environment": {
-                "Variables": {
-                    "RELEASE_FUNCTION": Match.any_value(),
-                    "RELEASE_VERSION": Match.any_value(),
-                    "RELEASE_ALIAS": "live",
-                    "RELEASE_ALLOW_VECTOR_SPACE_CHANGE": "true",
-                }
-            },
-        },
+        {"ImageConfig": {"Command": ["embedder.release_check.handler"]}, "Timeout": 300},
     )
     images = {
         str(function["Properties"]["Code"]["ImageUri"])
         for function in template.find_resources("AWS::Lambda::Function").values()
+        if function["Properties"].get("PackageType") == "Image"
     }
     assert len(images) == 1
 
 
-def test_a_change_of_the_vectors_is_refused_by_default(endpoint_template):
-    """Mixing two spaces is an accident until somebody says that it is none."""
-    endpoint_template().has_resource_properties(
-        "AWS::Lambda::Function",
-        {"Environment": {"Variables": {"RELEASE_ALLOW_VECTOR_SPACE_CHANGE": "false"}}},
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_change_of_the_vectors_is_the_settings_choice(endpoint_template, allowed):
+    """It is refused by default; the check gets the setting as CloudFormation writes it."""
+    release = Canary(allow_vector_space_change=True) if allowed else Canary()
+    endpoint_template(release=release).has_resource_properties(
+        "Custom::ReleaseCheck", {"AllowVectorSpaceChange": str(allowed).lower()}
     )
+
+
+def test_the_deployed_space_is_an_output_that_the_check_reads(endpoint_template):
+    """A later deploy compares with it where the serving version does not answer."""
+    template = endpoint_template()
+    (resource,) = template.find_resources("Custom::ReleaseCheck").items()
+    name, check = resource
+    output = check["Properties"]["RecordedAs"]
+    found = template.find_outputs(output)[output]
+    assert found["Value"] == {"Fn::GetAtt": [name, "VectorSpace"]}
+
+
+def test_cloudformation_does_not_wait_an_hour_for_the_check(endpoint_template):
+    """It waits for longer than the check's own timeout, and not much."""
+    endpoint_template().has_resource_properties("Custom::ReleaseCheck", {"ServiceTimeout": "600"})
 
 
 def test_codedeploy_may_move_this_alias_only(endpoint_template):

@@ -8,7 +8,13 @@ from embedding_kit import Canary
 
 HOME = "123456789012"
 REGION = "us-east-1"
-PSEUDO = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": HOME}
+STACK = f"arn:aws:cloudformation:{REGION}:{HOME}:stack/Stack/1"
+PSEUDO = {
+    "AWS::Partition": "aws",
+    "AWS::Region": REGION,
+    "AWS::AccountId": HOME,
+    "AWS::StackId": STACK,
+}
 EMBEDDER = f"arn:aws:lambda:{REGION}:{HOME}:function:embedder"
 CHECK = f"arn:aws:lambda:{REGION}:{HOME}:function:check"
 OTHER = f"arn:aws:lambda:{REGION}:{HOME}:function:other"
@@ -66,11 +72,14 @@ def _arn(name: str) -> str:
     ("role", "action", "resource"),
     [
         ("EndpointEmbedderRole", "logs:PutLogEvents", f"{LOGS}:embedder:log-stream:s"),
-        ("EndpointReleaseCheckRole", "logs:PutLogEvents", f"{LOGS}:check:log-stream:s"),
-        ("EndpointReleaseCheckRole", "lambda:InvokeFunction", f"{EMBEDDER}:live"),
-        ("EndpointReleaseCheckRole", "lambda:InvokeFunction", f"{EMBEDDER}:12"),
+        ("EndpointCheckRole", "logs:PutLogEvents", f"{LOGS}:check:log-stream:s"),
+        ("EndpointCheckRole", "lambda:InvokeFunction", f"{EMBEDDER}:live"),
+        ("EndpointCheckRole", "lambda:InvokeFunction", f"{EMBEDDER}:12"),
         ("EndpointReleaseRole", "lambda:UpdateAlias", EMBEDDER),
-        ("EndpointReleaseRole", "lambda:InvokeFunction", CHECK),
+        ("EndpointCheckRole", "lambda:GetAlias", EMBEDDER),
+        ("EndpointCheckRole", "cloudformation:DescribeStacks", STACK),
+        ("EndpointCheckFrameworkRole", "lambda:InvokeFunction", CHECK),
+        ("EndpointCheckFrameworkRole", "logs:PutLogEvents", f"{LOGS}:check:log-stream:s"),
     ],
 )
 def test_a_role_may_do_its_work(role_may, role, action, resource):
@@ -85,12 +94,16 @@ def test_a_role_may_do_its_work(role_may, role, action, resource):
         ("EndpointEmbedderRole", "logs:CreateLogGroup", f"{LOGS}:anything"),
         ("EndpointEmbedderRole", "lambda:InvokeFunction", f"{EMBEDDER}:live"),
         ("EndpointEmbedderRole", "s3:GetObject", "arn:aws:s3:::bucket/key"),
-        ("EndpointReleaseCheckRole", "lambda:InvokeFunction", EMBEDDER),
-        ("EndpointReleaseCheckRole", "lambda:InvokeFunction", f"{OTHER}:live"),
-        ("EndpointReleaseCheckRole", "lambda:UpdateAlias", EMBEDDER),
+        ("EndpointCheckRole", "lambda:InvokeFunction", EMBEDDER),
+        ("EndpointCheckRole", "lambda:InvokeFunction", f"{OTHER}:live"),
+        ("EndpointCheckRole", "lambda:UpdateAlias", EMBEDDER),
         ("EndpointReleaseRole", "lambda:UpdateAlias", OTHER),
         ("EndpointReleaseRole", "lambda:UpdateFunctionCode", EMBEDDER),
         ("EndpointReleaseRole", "lambda:InvokeFunction", OTHER),
+        ("EndpointReleaseRole", "lambda:InvokeFunction", CHECK),
+        ("EndpointCheckRole", "cloudformation:UpdateStack", STACK),
+        ("EndpointCheckRole", "cloudformation:DescribeStacks", f"{STACK}2"),
+        ("EndpointCheckFrameworkRole", "lambda:InvokeFunction", f"{EMBEDDER}:live"),
     ],
 )
 def test_a_role_may_do_nothing_else(role_may, role, action, resource):

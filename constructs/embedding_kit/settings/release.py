@@ -32,6 +32,11 @@ class _AnyRelease(Settings):
         description="Whether a version whose vectors cannot be compared with the old ones may be "
         "released. Every stored vector must be made again then.",
     )
+    break_glass: bool = Field(
+        default=False,
+        description="For an outage: deploy without asking the version that serves now, and do not "
+        "roll back on an alarm. For one deploy: `scripts/deploy NAME -c break-glass=true`.",
+    )
 
 
 class AllAtOnce(_AnyRelease):

@@ -1,0 +1,172 @@
+"""The check of a new version as a resource of the stack, on which the alias depends."""
+
+from aws_cdk import (
+    Acknowledgment,
+    CfnOutput,
+    CustomResource,
+    Duration,
+    RemovalPolicy,
+    Stack,
+    Validations,
+)
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import custom_resources as custom
+from constructs import Construct
+
+from embedding_kit.function import function_role
+from embedding_kit.image import image_code
+from embedding_kit.settings import Experiment, Model, Release, WeightedExperiment
+
+__all__ = ["ReleaseCheck"]
+
+#: The check reads a manifest and compares a few vectors; most of its time it waits for cold starts.
+_MEMORY_MB = 512
+_TIMEOUT = Duration.minutes(5)
+#: CloudFormation waits an hour by default.
+_SERVICE_TIMEOUT = Duration.minutes(10)
+
+
+class ReleaseCheck(Construct):
+    """A custom resource that CloudFormation updates before the alias moves.
+
+    Its function runs from the version's own image. CDK's provider framework calls it: it reports a
+    crash of the image at once, and ignores the Delete that follows a failed Create, so a check that
+    cannot even start does not block the stack. A refusal is a failed resource: its reason appears
+    in the output of `cdk deploy`, the alias stays where it is, and the stack rolls back.
+
+    Attributes:
+        function: The function that warms and checks a new version.
+        resource: The custom resource.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        alias: lambda_.Alias,
+        model: Model,
+        release: Release,
+        experiment: Experiment | None,
+    ) -> None:
+        """Check every version before the alias moves to it.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            alias: The alias that moves.
+            model: What the image serves; the check runs from the same image.
+            release: Whether vectors may change, and whether the serving version is asked.
+            experiment: With weights, another version that must be of the same vector space.
+        """
+        super().__init__(scope, id)
+        self.function = self._make_function(alias, model)
+        provider = self._make_provider()
+        other = str(experiment.version) if isinstance(experiment, WeightedExperiment) else ""
+        # The output is written below; its name is known before.
+        record = CfnOutput(self, "VectorSpace", value="unknown")
+        self.resource = CustomResource(
+            self,
+            "Resource",
+            resource_type="Custom::ReleaseCheck",
+            service_token=provider.service_token,
+            service_timeout=_SERVICE_TIMEOUT,
+            properties={
+                "Function": alias.version.lambda_.function_name,
+                "Version": alias.version.version,
+                "Alias": alias.alias_name,
+                "OtherVersion": other,
+                "AllowVectorSpaceChange": str(release.allow_vector_space_change).lower(),
+                "BreakGlass": str(release.break_glass).lower(),
+                "RecordedAs": record.logical_id,
+            },
+        )
+        record.value = self.resource.get_att_string("VectorSpace")
+        record.description = "The vector space that was deployed last"
+        if alias.node.default_child:
+            alias.node.default_child.node.add_dependency(self.resource)
+
+    def _make_function(self, alias: lambda_.Alias, model: Model) -> lambda_.DockerImageFunction:
+        embedder = alias.version.lambda_
+        log_group = _logs(self, "Logs")
+        role = function_role(self, log_group)
+        # By any version, never unqualified. A policy that named the newest version would change
+        # seconds before the check runs, sooner than IAM spreads it.
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["lambda:InvokeFunction"], resources=[f"{embedder.function_arn}:*"]
+            )
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["lambda:GetAlias"],
+                resources=[embedder.function_arn, f"{embedder.function_arn}:{alias.alias_name}"],
+            )
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["cloudformation:DescribeStacks"], resources=[Stack.of(self).stack_id]
+            )
+        )
+        name = Stack.of(self).resolve(embedder.node.default_child.logical_id)  # type: ignore[union-attr]
+        _acknowledge(
+            role,
+            f"AwsSolutions-IAM5[Resource::<{name}.Arn>:*]",
+            "The check calls the new version and those that it compares it with, by number.",
+        )
+        function = lambda_.DockerImageFunction(
+            self,
+            "Function",
+            description="Warms and checks a new version before the alias moves to it",
+            code=image_code(model, command=["embedder.release_check.handler"]),
+            architecture=lambda_.Architecture.ARM_64,
+            memory_size=_MEMORY_MB,
+            timeout=_TIMEOUT,
+            role=role,
+            log_group=log_group,
+            logging_format=lambda_.LoggingFormat.JSON,
+            tracing=lambda_.Tracing.ACTIVE,
+        )
+        _acknowledge(
+            function,
+            "Serverless-LambdaDLQ",
+            "The provider framework waits for the answer, and takes none for a refusal.",
+        )
+        return function
+
+    def _make_provider(self) -> custom.Provider:
+        scope = Construct(self, "Framework")
+        log_group = _logs(scope, "Logs")
+        role = function_role(scope, log_group)
+        provider = custom.Provider(
+            self,
+            "Provider",
+            on_event_handler=self.function,
+            log_group=log_group,
+            framework_on_event_role=role,
+        )
+        name = Stack.of(self).resolve(self.function.node.default_child.logical_id)  # type: ignore[union-attr]
+        _acknowledge(
+            role,
+            f"AwsSolutions-IAM5[Resource::<{name}.Arn>:*]",
+            "The framework calls the check's function, of which there is one version.",
+        )
+        for rule in ("DefaultMemorySize", "DLQ", "Tracing"):
+            _acknowledge(
+                provider,
+                f"Serverless-Lambda{rule}",
+                "CDK's own function, which waits for the check and takes no such setting.",
+            )
+        return provider
+
+
+def _logs(scope: Construct, id: str) -> logs.LogGroup:
+    return logs.LogGroup(
+        scope, id, retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
+    )
+
+
+def _acknowledge(scope: Construct, id: str, reason: str) -> None:
+    Validations.of(scope).acknowledge(Acknowledgment(id=id, reason=reason))
