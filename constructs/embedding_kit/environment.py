@@ -97,17 +97,20 @@ class Environment(Settings):
     @model_validator(mode="before")
     @classmethod
     def _default_kinds(cls, value: Any) -> Any:
-        """Give a table without `kind` the default's kind, as the settings' page says."""
+        """Give a table without `kind` the default's, if it has only settings of that kind."""
         if not isinstance(value, dict):
             return value
-        kinds = {
-            name: default.kind
-            for name in value
-            if (field := cls.model_fields.get(name))
-            and hasattr(default := field.default, "kind")
-            and isinstance(value[name], dict)
-        }
-        return value | {name: {"kind": kind, **value[name]} for name, kind in kinds.items()}
+        completed = {}
+        for name, table in value.items():
+            default = getattr(cls.model_fields.get(name), "default", None)
+            kind = getattr(default, "kind", None)
+            if (
+                kind
+                and isinstance(table, dict)
+                and table.keys() <= type(default).model_fields.keys()
+            ):
+                completed[name] = {"kind": kind, **table}
+        return value | completed
 
     @field_validator("tags")
     @classmethod

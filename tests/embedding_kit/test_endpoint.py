@@ -148,11 +148,6 @@ def test_what_is_not_set_is_left_to_the_embedder(template):
     ]
 
 
-def test_old_versions_are_kept(template):
-    """A version costs nothing, and a rollback or a comparison needs it."""
-    template.has_resource("AWS::Lambda::Version", {"DeletionPolicy": "Retain"})
-
-
 def test_old_snapshots_are_not_kept(endpoint_template):
     """With SnapStart every version is billed as long as it is there."""
     template = endpoint_template(cold_start=SnapStart(), release=Canary())

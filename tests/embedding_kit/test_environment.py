@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from embedding_kit import AllAtOnce, Canary, OnDemand
 from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -502,6 +503,33 @@ def test_everything_that_is_wrong_is_told_at_once(refusal):
 def test_a_long_value_is_cut(refusal):
     """What was found must not hide what is allowed."""
     assert f'found: "{"x" * 79}...' in refusal(f'[callers]\nroles = ["{"x" * 500}"]')
+
+
+@pytest.mark.parametrize(
+    ("text", "release", "cold_start"),
+    [
+        (
+            "[release]\nallow_vector_space_change = true",
+            AllAtOnce(allow_vector_space_change=True),
+            OnDemand(),
+        ),
+        ("[release]\nbreak_glass = true", AllAtOnce(break_glass=True), OnDemand()),
+        ("[release]\n[cold_start]", AllAtOnce(), OnDemand()),
+        ('[release]\nkind = "canary"', Canary(), OnDemand()),
+    ],
+)
+def test_a_table_without_a_kind_has_the_defaults(load, text, release, cold_start):
+    """What the runbook says to set is accepted in a file that has no such table yet."""
+    environment = load(text)
+    assert (environment.release, environment.cold_start) == (release, cold_start)
+
+
+def test_a_setting_of_another_kind_asks_for_the_kind(refusal):
+    """Which of the other kinds is meant, only the file's author knows."""
+    assert refusal("[release]\npercent = 10") == (
+        "environments/test.toml: release.kind: found: nothing; "
+        'allowed: one of "all-at-once", "canary", "linear"'
+    )
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../dev", "", "DEV", "a/b"])
