@@ -102,14 +102,12 @@ class Environment(Settings):
             return value
         completed = {}
         for name, table in value.items():
-            default = getattr(cls.model_fields.get(name), "default", None)
-            kind = getattr(default, "kind", None)
-            if (
-                kind
-                and isinstance(table, dict)
-                and table.keys() <= type(default).model_fields.keys()
-            ):
-                completed[name] = {"kind": kind, **table}
+            field = cls.model_fields.get(name)
+            default = field.default if field else None
+            if not isinstance(default, OnDemand | AllAtOnce) or not isinstance(table, dict):
+                continue
+            if table.keys() <= type(default).model_fields.keys():
+                completed[name] = {"kind": default.kind, **table}
         return value | completed
 
     @field_validator("tags")

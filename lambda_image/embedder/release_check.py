@@ -170,7 +170,8 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
         raise ReleaseRefusedError(
             f"the alias {wanted['Alias']} divides its traffic with version {', '.join(weights)}, "
             "and a release starts from one version; allowed: to end the experiment in a deploy of "
-            "its own, without a change of model or function, and to deploy this version after it"
+            "its own, without a change of model or function, and to deploy this version after it; "
+            "scripts/clear-weights, if a failed release left the weights"
         )
     space = check_version(_caller(client, function, version), manifest)
     serving = None
