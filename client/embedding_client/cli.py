@@ -1,75 +1,98 @@
-"""The command `embed`."""
+"""The command `embed`.
 
-import argparse
-import json
-import os
-import signal
-import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from itertools import islice
-from pathlib import Path
-from typing import NoReturn
-from urllib.parse import urlsplit
-
-import numpy as np
-
-from embedding_client.client import EmbeddingClient
-from embedding_client.errors import ConfigurationError, EmbeddingClientError
-from embedding_client.jobs import embed_file
-from embedding_client.outputs import numbers
-from embedding_client.protocol import EmbedOptions
-from embedding_client.signing import SigV4Auth
-from embedding_client.sources import FORMATS, Source
-
-__all__ = ["main"]
-
-URL_VARIABLE = "EMBED_URL"
-_EXAMPLES = f"""\
-examples:
-  embed "some text" "another"            one JSON line each, on standard output
-  cat notes.txt | embed                  a text a line
-  embed --file notes.csv --column body --output notes.parquet
-                                         may be stopped and run again: it goes on where it was
-  embed similar "parse a date"           search the index that the endpoint carries
-  embed info https://...                 what the endpoint serves
-
-The endpoint is --url, or the environment variable {URL_VARIABLE}. Credentials are found as the AWS
-CLI finds them; for a URL on this machine they are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or
-local and local. To embed the word "info" or "similar" itself, put -- in front of it.
+What takes time to import is imported where it is used, so that `--help` is fast.
 """
 
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
-def main(arguments: Sequence[str] | None = None) -> int:
+from embedding_client.arguments import URL_VARIABLE, embed_parser, info_parser, similar_parser
+from embedding_client.errors import ConfigurationError, EmbeddingClientError, FileError
+
+if TYPE_CHECKING:
+    from embedding_client.client import EmbeddingClient
+    from embedding_client.protocol import EmbedOptions
+    from embedding_client.sources import Row, Source
+
+__all__ = ["main", "run"]
+
+_INCOMPLETE = 3
+_INTERRUPTED = 130
+
+
+def main() -> NoReturn:
+    """Runs the command of this process and ends the process at once.
+
+    An ordinary end would wait for the threads whose requests have not been answered yet.
+    """
+    try:
+        code = run(sys.argv[1:])
+    except SystemExit as ended:  # --help, --version, wrong usage
+        code = ended.code if isinstance(ended.code, int) else 1
+        try:
+            sys.stdout.flush()
+        except OSError:
+            code = code or 1
+    with suppress(OSError):
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
     """Runs the command.
 
     Returns:
-        0; 1 after an error told on standard error; 2 for wrong usage; 130 after Ctrl-C.
+        0; 1 after an error, which is on standard error; 3 if rows have no vector; 130 after Ctrl-C.
+
+    Raises:
+        SystemExit: after --help, --version, and with 2 for wrong usage.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = list(arguments)
     commands = {"info": _info, "similar": _similar}
-    run, rest = (
+    command, rest = (
         (commands[given[0]], given[1:]) if given[:1] and given[0] in commands else (_embed, given)
     )
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return run(rest)
+        code = command(rest)
+        sys.stdout.flush()
     except EmbeddingClientError as error:
-        sys.stderr.write(f"error: {error}\n")
+        _say(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\nstopped\n")
-        return 130
+        _say("\nstopped")
+        return _INTERRUPTED
     except BrokenPipeError:  # `embed ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        _say(f"error: standard output cannot be written: {error.strerror or error}.")
+        return 1
+    else:
+        return code
     finally:
         signal.signal(signal.SIGTERM, previous)
 
 
 def _embed(arguments: Sequence[str]) -> int:
-    parser = _embed_parser()
+    parser = embed_parser()
     args = parser.parse_args(arguments)
+    if args.texts and (args.file is not None or args.output is not None or args.format):
+        parser.error("give texts, or --file with --output and --format, not both")
+    if not args.texts and args.file is None:
+        if sys.stdin.isatty():
+            parser.error("nothing to embed: give texts, --file, or a pipe")
+        args.file = Path("-")
+
+    from embedding_client.protocol import EmbedOptions  # noqa: PLC0415
+
     options = EmbedOptions(
         prompt=args.prompt,
         input_type=args.input_type,
@@ -77,57 +100,105 @@ def _embed(arguments: Sequence[str]) -> int:
         dtype=args.dtype,
         truncate=args.truncate,
     )
-    if args.file is None:
-        if args.output is not None:
-            parser.error("--output goes with --file; texts are written to standard output")
-        _embed_texts(args, parser, options)
-        return 0
-    if args.texts or args.output is None:
-        parser.error("--file goes with --output, and without texts")
-    source = Source(args.file, kind=args.format, column=args.column)
+    if args.output is not None:
+        return _to_file(args, options)
+    if args.texts:
+        return _to_stdout(args, options, "TEXT", _given(args.texts))
+    with _source(args) as source:
+        return _to_stdout(args, options, source.name, source.rows())
+
+
+def _to_file(args: argparse.Namespace, options: "EmbedOptions") -> int:
+    from embedding_client.jobs import embed_file  # noqa: PLC0415
+
     try:
-        count = embed_file(
-            lambda space: _connect(args, vector_space=space),
-            source,
-            args.output,
-            options=options,
-            overwrite=args.overwrite,
-        )
+        with _source(args) as source:
+            done = embed_file(
+                lambda space: _connect(args, vector_space=space),
+                source,
+                args.output,
+                options=options,
+                overwrite=args.overwrite,
+                on_error=args.on_error,
+            )
     except KeyboardInterrupt:
-        sys.stderr.write("\nstopped; the same command goes on from here\n")
-        return 130
-    sys.stderr.write(f"{args.output}: {count} rows\n")
-    return 0
+        _say("\nstopped; the same command continues from here")
+        return _INTERRUPTED
+    _say(f"{args.output}: {done.rows} rows")
+    if done.rejected:
+        _say(f"{done.rejected} rows have no vector; {done.report} lists them")
+    return _INCOMPLETE if done.rejected else 0
 
 
-def _embed_texts(
-    args: argparse.Namespace, parser: argparse.ArgumentParser, options: EmbedOptions
-) -> None:
-    texts: Iterable[str] = args.texts
-    if not args.texts:
-        if sys.stdin.isatty():
-            parser.error("nothing to embed: give texts, --file, or a pipe")
-        texts = (line.rstrip("\r\n") for line in sys.stdin if line.strip())
+def _to_stdout(
+    args: argparse.Namespace, options: "EmbedOptions", name: str, rows: Iterator["Row"]
+) -> int:
+    from embedding_client.streaming import embed_stream  # noqa: PLC0415
+
     with _connect(args) as client:
-        pending = iter(texts)
-        # A pipe may be slow or endless: each group is answered before the next one is read.
-        while group := list(islice(pending, 64)):
-            vectors = client.embed(group, **asdict(options))
-            for text, vector in zip(group, vectors, strict=True):
-                row = {
-                    "text": text,
-                    "embedding": numbers(np.asarray(vector)),
-                    "vector_space": client.vector_space,
-                }
-                print(json.dumps(row, ensure_ascii=False))
-            sys.stdout.flush()
+        rejected = embed_stream(
+            client,
+            rows,
+            name=name,
+            options=options,
+            on_error=args.on_error,
+            output=sys.stdout,
+            report=sys.stderr,
+        )
+    if rejected:
+        _say(f"{rejected} rows have no vector")
+    return _INCOMPLETE if rejected else 0
+
+
+@contextmanager
+def _source(args: argparse.Namespace) -> Iterator["Source"]:
+    """Opens the input. A pipe that must be read more than once is copied to a temporary file."""
+    from embedding_client.outputs import Outputs  # noqa: PLC0415
+    from embedding_client.sources import Source  # noqa: PLC0415
+
+    standard = args.file == Path("-")
+    kind = args.format or ("text" if standard else None)
+    if not standard and not args.file.is_fifo():
+        yield Source(args.file, kind=kind, column=args.column)
+        return
+    piped = Source(None, kind=kind, column=args.column)
+    if standard and args.output is None and kind != "parquet":
+        yield piped
+        return
+    if standard and args.output is not None:
+        Outputs(args.output).check(piped, overwrite=args.overwrite)
+    name = piped.name if standard else str(args.file)
+    kind = kind or "text"
+    with tempfile.NamedTemporaryFile(prefix="embed-") as copy:
+        try:
+            with open(0 if standard else args.file, "rb", closefd=not standard) as pipe:
+                shutil.copyfileobj(pipe, copy)
+            copy.flush()
+        except OSError as error:
+            raise FileError(f"{name} cannot be copied to {copy.name}: {error.strerror}.") from error
+        yield Source(Path(copy.name), kind=kind, column=args.column, name=name)
+
+
+def _given(texts: Sequence[str]) -> Iterator["Row"]:
+    from embedding_client.readers import problem_of  # noqa: PLC0415
+    from embedding_client.sources import Row  # noqa: PLC0415
+
+    for number, text in enumerate(texts, 1):
+        fields = {"text": text}
+        problem = problem_of(fields, "text")
+        yield Row(
+            number=number,
+            line=None,
+            fields=fields,
+            text=None if problem else text,
+            problem=problem,
+        )
 
 
 def _info(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="embed info", description="Tell what an endpoint serves.")
-    parser.add_argument("endpoint", nargs="?", metavar="URL", help="default: as for embed")
-    _add_connection(parser)
-    args = parser.parse_args(arguments)
+    import json  # noqa: PLC0415
+
+    args = info_parser().parse_args(arguments)
     args.url = args.endpoint or args.url
     with _connect(args) as client:
         print(json.dumps({**client.health(), **client.info()}, indent=2, ensure_ascii=False))
@@ -135,14 +206,10 @@ def _info(arguments: Sequence[str]) -> int:
 
 
 def _similar(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="embed similar", description="Search the index that an endpoint carries."
-    )
-    parser.add_argument("text")
-    parser.add_argument("-n", "--num-results", type=int, default=10, help="default: %(default)s")
-    parser.add_argument("--json", action="store_true", help="one JSON line for each match")
-    _add_connection(parser)
-    args = parser.parse_args(arguments)
+    import json  # noqa: PLC0415
+    from dataclasses import asdict  # noqa: PLC0415
+
+    args = similar_parser().parse_args(arguments)
     with _connect(args) as client:
         for match in client.similar(args.text, num_results=args.num_results):
             if args.json:
@@ -152,52 +219,12 @@ def _similar(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _embed_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="embed",
-        description="Embed texts at a Function URL, with signed requests.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "texts", nargs="*", metavar="TEXT", help="texts; standard input without any"
-    )
-    files = parser.add_argument_group("files")
-    files.add_argument("--file", type=Path, help="embed a text, JSONL, CSV, TSV or Parquet file")
-    files.add_argument("--output", type=Path, help="a .jsonl, .parquet or .npy file to write")
-    files.add_argument("--column", default="text", help="where the text stands (default: text)")
-    files.add_argument("--format", choices=FORMATS, help="of --file; default: by its name")
-    files.add_argument("--overwrite", action="store_true", help="replace --output if it is there")
-    how = parser.add_argument_group("how to embed")
-    how.add_argument("--prompt", help="the name of one of the model's prompts")
-    how.add_argument("--input-type", help="query or document: chooses the prompt, if there is one")
-    how.add_argument("--dimension", type=int, help="one of the model's sizes")
-    how.add_argument(
-        "--dtype",
-        choices=("float32", "int8", "uint8", "binary", "ubinary"),
-        default="float32",
-        help="default: %(default)s",
-    )
-    how.add_argument(
-        "--truncate", choices=("refuse", "right", "left"), help="for texts over the model's limit"
-    )
-    _add_connection(parser)
-    return parser
+def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":
+    from urllib.parse import urlsplit  # noqa: PLC0415
 
+    from embedding_client.client import EmbeddingClient  # noqa: PLC0415
+    from embedding_client.signing import SigV4Auth  # noqa: PLC0415
 
-def _add_connection(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the endpoint")
-    group.add_argument(
-        "--url", default=os.environ.get(URL_VARIABLE), help=f"default: ${URL_VARIABLE}"
-    )
-    group.add_argument("--profile", help="of the AWS configuration; default: $AWS_PROFILE")
-    group.add_argument("--region", help="default: the one in the URL")
-    group.add_argument(
-        "--concurrency", type=int, default=4, help="requests at once (default: %(default)s)"
-    )
-
-
-def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> EmbeddingClient:
     if not args.url:
         raise ConfigurationError(f"No endpoint: give --url, or set {URL_VARIABLE}.")
     if args.concurrency < 1:
@@ -210,9 +237,16 @@ def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> Em
     )
 
 
+def _say(text: str) -> None:
+    """Writes a line on standard error, if that is possible."""
+    with suppress(OSError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
 def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,123 +1,140 @@
-"""Rows and their vectors → JSONL, Parquet or .npy, whole or not at all."""
+"""The files of a run: which there are, what they may not touch, and how they get into place.
+
+notes.npy               the vectors
+notes.npy.json          what an array is: vector space, count, source
+notes.npy.errors.jsonl  the rows without a vector
+notes.npy.part          the vectors so far, while a run has not ended
+"""
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import IO
 
 from embedding_client.errors import FileError
-from embedding_client.sources import Record, Source
-from embedding_client.vector_log import VectorLog
+from embedding_client.formats import OUTPUTS
+from embedding_client.sources import Source
 
-__all__ = ["SUFFIXES", "check_output", "numbers", "write_output"]
-
-SUFFIXES = (".jsonl", ".parquet", ".npy")
+__all__ = ["Outputs"]
 
 
-def check_output(path: Path) -> None:
-    """Refuses a file name whose format is not known.
+@dataclass(frozen=True)
+class Outputs:
+    """The files that belong to an output.
 
-    Raises:
-        FileError: it does not end in one of `SUFFIXES`.
-    """
-    if path.suffix.lower() not in SUFFIXES:
-        raise FileError(f"{path} must end in {', '.join(SUFFIXES)}: that says its format.")
-    if not path.parent.is_dir():
-        raise FileError(f"{path.parent} is no folder.")
-
-
-def write_output(path: Path, source: Source, log: VectorLog) -> None:
-    """Writes the file beside its place and moves it there when it is whole.
-
-    - JSONL: each row with its fields, `embedding`, and `vector_space`.
-    - Parquet: the same as columns; `embedding` is a list of fixed size, the vector space stands in
-      the schema's metadata.
-    - .npy: the array alone; what it is stands in a .json of the same name.
+    Args:
+        path: of the output; its extension is the format.
 
     Raises:
-        FileError: the file cannot be written.
+        FileError: the extension is not known, or the folder does not exist.
     """
-    writers: dict[str, Callable[[Path, Source, VectorLog], None]] = {
-        ".jsonl": _jsonl,
-        ".parquet": _parquet,
-        ".npy": _npy,
-    }
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        writers[path.suffix.lower()](partial, source, log)
-        partial.replace(path)
-        if path.suffix.lower() == ".npy":
-            about = {
-                "vector_space": log.vector_space,
-                "count": log.rows,
-                "source": str(source.path),
-            }
-            path.with_suffix(".json").write_text(
-                json.dumps(about, indent=1) + "\n", encoding="utf-8"
-            )
-    except OSError as error:
-        raise FileError(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        partial.unlink(missing_ok=True)
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        if self.suffix not in OUTPUTS:
+            raise FileError(f"{self.path} must end in {', '.join(OUTPUTS)}: that is its format.")
+        if not self.path.parent.is_dir():
+            raise FileError(f"{self.path.parent} is not a folder.")
+        if self.path.is_dir():
+            raise FileError(f"{self.path} is a folder; --output must name a file.")
+
+    @property
+    def suffix(self) -> str:
+        """The output's extension in lower case."""
+        return self.path.suffix.lower()
+
+    @property
+    def part(self) -> Path:
+        """Holds the vectors of a run that has not ended."""
+        return self._beside(".part")
+
+    @property
+    def about(self) -> Path:
+        """What an array is, as JSON."""
+        return self._beside(".json")
+
+    @property
+    def report(self) -> Path:
+        """The rows without a vector, as JSONL."""
+        return self._beside(".errors.jsonl")
+
+    def check(self, source: Source, *, overwrite: bool) -> None:
+        """Checks that no file will be lost.
+
+        Raises:
+            FileError: a file of this output is the input, or is there and may not be replaced.
+        """
+        placed = [self.path, self.report, *([self.about] if self.suffix == ".npy" else [])]
+        for path in (*placed, self.part, self._partial):
+            if source.is_same_file(path):
+                raise FileError(
+                    f"{path} is the input itself, and would be lost. Choose another --output."
+                )
+        for path in placed:
+            if os.path.lexists(path) and not overwrite:
+                raise FileError(f"{path} is there already. Use --overwrite to replace it.")
+
+    def place(
+        self,
+        write: Callable[[IO[bytes]], None],
+        *,
+        about: dict[str, object],
+        report: list[dict[str, object]],
+        check: Callable[[], None],
+    ) -> None:
+        """Writes the output beside its place and moves it there when it is whole, last of all.
+
+        Args:
+            write: writes the output into a file.
+            about: what an array is.
+            report: the rows without a vector.
+            check: called when all is written; may refuse by raising an error.
+
+        Raises:
+            FileError: a file cannot be written; the output is as it was before.
+        """
+        try:
+            _write(self._partial, write)
+            check()
+            if self.suffix == ".npy":
+                self._put(self.about, json.dumps(about, indent=1) + "\n")
+            if report:
+                lines = "".join(json.dumps(row) + "\n" for row in report)
+                self._put(self.report, lines)
+            else:
+                self.report.unlink(missing_ok=True)
+            self._partial.replace(self.path)
+        except OSError as error:
+            raise FileError(f"{self.path} cannot be written: {error.strerror or error}.") from error
+        finally:
+            self._partial.unlink(missing_ok=True)
+
+    @property
+    def _partial(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.part-output")
+
+    def _put(self, path: Path, text: str) -> None:
+        partial = self.path.with_name(f".{path.name}.part-output")
+        try:
+            _write(partial, lambda file: _ignore(file.write(text.encode())))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _beside(self, ending: str) -> Path:
+        return self.path.with_name(self.path.name + ending)
 
 
-def numbers(vector: npt.NDArray[Any]) -> list[float] | list[int]:
-    """A vector's numbers for JSON: as short as they can be without losing a bit of float32."""
-    if vector.dtype == np.float32:
-        return [float(text) for text in map(str, vector)]
-    return [int(number) for number in vector]
-
-
-def _jsonl(path: Path, source: Source, log: VectorLog) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        for row, vector in _pairs(source, log):
-            whole = {**row, "embedding": numbers(vector), "vector_space": log.vector_space}
-            file.write(json.dumps(whole, ensure_ascii=False, default=str) + "\n")
-
-
-def _npy(path: Path, _source: Source, log: VectorLog) -> None:
+def _write(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     with path.open("wb") as file:
-        header = {"descr": log.dtype.str, "fortran_order": False, "shape": log.shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        for part in log.read():
-            file.write(part.tobytes())
+        write(file)
+        file.flush()
+        # Some file systems tell only here that the disk is full.
+        os.fsync(file.fileno())
 
 
-def _parquet(path: Path, source: Source, log: VectorLog) -> None:
-    try:
-        import pyarrow as arrow  # noqa: PLC0415  (an extra)
-        import pyarrow.parquet  # noqa: PLC0415
-    except ImportError:
-        raise FileError("Parquet needs pyarrow: pip install 'embedding-kit[parquet]'.") from None
-    records = source.records()
-    schema = writer = None
-    try:
-        for part in log.read():
-            rows = list(islice(records, len(part)))
-            table = arrow.Table.from_pylist(rows, schema=schema)
-            schema = schema or table.schema
-            flat = arrow.array(part.reshape(-1))
-            vectors = arrow.FixedSizeListArray.from_arrays(flat, part.shape[1])
-            table = table.append_column("embedding", vectors).replace_schema_metadata(
-                {"vector_space": log.vector_space or ""}
-            )
-            # Floats hardly ever repeat: a dictionary of them would only take room.
-            writer = writer or arrow.parquet.ParquetWriter(
-                path, table.schema, use_dictionary=schema.names
-            )
-            writer.write_table(table)
-    except arrow.ArrowException as error:
-        raise FileError(f"The rows do not fit into one Parquet table: {error}") from error
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-def _pairs(source: Source, log: VectorLog) -> Iterator[tuple[Record, npt.NDArray[Any]]]:
-    vectors = (vector for part in log.read() for vector in part)
-    return zip(source.records(), vectors, strict=True)
+def _ignore(_: object) -> None:
+    return None

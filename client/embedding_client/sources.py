@@ -1,141 +1,152 @@
-"""Texts out of a file: one a line, or a column of JSONL, CSV or Parquet."""
+"""A file of texts as rows, in the same order each time it is read."""
 
-import csv
-import json
+import hashlib
+import io
+import os
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from embedding_client.errors import FileError
+from embedding_client.formats import format_of
 
-__all__ = ["FORMATS", "Record", "Source"]
-
-FORMATS = ("text", "jsonl", "csv", "parquet")
-_SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-}
+__all__ = ["Record", "Row", "Source"]
 
 #: The fields of one row, the text among them.
 Record = Mapping[str, Any]
 
 
-class Source:
-    """A file of texts, read as a stream, in the same order each time.
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of a file.
 
-    Blank lines of a text file are no rows; a blank text in a column is an error that names the row.
-
-    Args:
-        path: the file.
-        kind: one of `FORMATS`, or None to tell it by the file's name (`.jsonl`, `.csv`, `.tsv`,
-            `.parquet`; anything else is text).
-        column: the column that holds the text; a text file has only one.
+    Attributes:
+        number: of the row, from 1.
+        line: where it begins in the file, from 1; None in a format that has no lines.
+        fields: all that the row holds; nothing where it could not be read.
+        text: to embed; None where the row has none that can be embedded.
+        problem: why it has none.
     """
 
-    def __init__(self, path: Path, *, kind: str | None = None, column: str = "text") -> None:
+    number: int
+    line: int | None
+    fields: Record
+    text: str | None
+    problem: str | None
+
+    @property
+    def place(self) -> str:
+        """Where the row is, for a message."""
+        if self.line is None:
+            return f"row {self.number}"
+        return f"line {self.line}" if self.line == self.number else self._both
+
+    @property
+    def _both(self) -> str:
+        return f"row {self.number} (line {self.line})"
+
+
+class Source:
+    """A file of texts, or standard input.
+
+    A row that cannot be embedded is still a row: its `problem` says why, and the caller decides.
+
+    Args:
+        path: the file; None for standard input, which can be read only once.
+        kind: one of `FORMATS`; None takes the format from the file's name, and text for standard
+            input.
+        column: the field that holds the text.
+        name: what messages call the file, if not its path.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        kind: str | None = None,
+        column: str = "text",
+        name: str | None = None,
+    ) -> None:
         self.path = path
-        self.kind = kind or _SUFFIXES.get(path.suffix.lower(), "text")
+        self.name = name or (str(path) if path else "standard input")
+        if path is not None and not path.is_file():
+            raise FileError(
+                f"{path} is not a file." if path.exists() else f"{path} does not exist."
+            )
+        self.kind = kind or (format_of(path) if path is not None else "text")
         self.column = column
-        if not path.is_file():
-            raise FileError(f"{path} is no file.")
+        self._state: tuple[int, ...] | None = None
+        self._digest = ""
 
     def identity(self) -> dict[str, Any]:
-        """Tells this file in this state from others."""
-        state = self.path.stat()
-        return {
-            "path": str(self.path.resolve()),
-            "bytes": state.st_size,
-            "modified": state.st_mtime_ns,
-            "kind": self.kind,
-            "column": self.column,
-        }
+        """Returns what a run depends on: the content and how it is read, not name or time."""
+        with self._opened() as file:
+            self._state = _state(file)
+            self._digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return {"sha256": self._digest, "format": self.kind, "column": self.column}
 
-    def count(self) -> int:
-        """Returns the number of rows."""
-        if self.kind == "parquet":
-            return int(_parquet().ParquetFile(self.path).metadata.num_rows)
-        return sum(1 for _ in self._rows())
-
-    def records(self) -> Iterator[Record]:
-        """Yields the rows with all their fields.
+    def check_unchanged(self) -> None:
+        """Checks that the file still has the content that `identity` saw.
 
         Raises:
-            FileError: a row cannot be read, or lacks the text.
+            FileError: it has other content now.
         """
-        for number, row in enumerate(self._rows(), 1):
-            self._check(row, number)
-            yield row
-
-    def texts(self, *, start: int = 0) -> Iterator[str]:
-        """Yields the rows' texts, from row `start` on."""
-        for number, row in enumerate(self._rows(), 1):
-            if number > start:
-                self._check(row, number)
-                yield row[self.column]
-
-    def _check(self, row: Record, number: int) -> None:
-        text = row.get(self.column)
-        if self.column not in row:
-            raise FileError(
-                f"{self.path}: row {number} has no {self.column!r}; it has "
-                f"{', '.join(map(repr, row)) or 'nothing'}. Choose with --column."
-            )
-        if not isinstance(text, str) or not text.strip():
-            raise FileError(
-                f"{self.path}: row {number} has no text in {self.column!r}: {text!r:.60}."
-            )
-
-    def _rows(self) -> Iterator[Record]:
-        try:
-            if self.kind == "parquet":
-                for batch in _parquet().ParquetFile(self.path).iter_batches(batch_size=1024):
-                    yield from batch.to_pylist()
+        with self._opened() as file:
+            if _state(file) == self._state:
                 return
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
-                if self.kind == "csv":
-                    yield from self._csv(file)
-                elif self.kind == "jsonl":
-                    yield from self._jsonl(file)
-                else:
-                    yield from ({self.column: line.rstrip("\r\n")} for line in file if line.strip())
-        except UnicodeDecodeError as error:
-            raise FileError(
-                f"{self.path} is not UTF-8: {error.reason} at byte {error.start}."
-            ) from error
-        except OSError as error:
-            raise FileError(f"{self.path} cannot be read: {error.strerror or error}.") from error
+            if hashlib.file_digest(file, "sha256").hexdigest() == self._digest:
+                return
+        raise self.changed()
 
-    def _csv(self, file: Any) -> Iterator[Record]:
-        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a text may be longer than 128 KB
-        delimiter = "\t" if self.path.suffix.lower() == ".tsv" else ","
-        try:
-            for row in csv.DictReader(file, delimiter=delimiter):
-                yield {name: value for name, value in row.items() if name is not None}
-        except csv.Error as error:
-            raise FileError(f"{self.path} is no CSV: {error}.") from error
+    def changed(self) -> FileError:
+        """Returns the error for a file that was changed during a run."""
+        return FileError(
+            f"{self.name} was changed while it was being embedded, so its rows and the vectors do "
+            "not belong together. Run the command again."
+        )
 
-    def _jsonl(self, file: Any) -> Iterator[Record]:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
+    def rows(self, *, start: int = 0) -> Iterator[Row]:
+        """Yields the rows, without the first `start`.
+
+        Raises:
+            FileError: the file cannot be read, or is not of its format.
+        """
+        from embedding_client.readers import READERS  # noqa: PLC0415  (it imports from here)
+
+        with self._opened() as file:
             try:
-                value = json.loads(line)
-            except ValueError as error:
-                raise FileError(f"{self.path}: line {number} is no JSON: {error}.") from error
-            if isinstance(value, str):
-                value = {self.column: value}
-            if not isinstance(value, dict):
-                raise FileError(f"{self.path}: line {number} is neither an object nor a string.")
-            yield value
+                read = READERS[self.kind](file, self.column)
+                for number, (line, fields, problem) in enumerate(read, 1):
+                    if number > start:
+                        text = None if problem else fields[self.column]
+                        yield Row(
+                            number=number, line=line, fields=fields, text=text, problem=problem
+                        )
+            except FileError as error:
+                raise FileError(f"{self.name} {error}") from error.__cause__
+            except (OSError, EOFError) as error:
+                said = getattr(error, "strerror", None) or error
+                raise FileError(f"{self.name} cannot be read: {said}.") from error
+
+    def is_same_file(self, path: Path) -> bool:
+        """Returns whether a path leads to this very file, under whatever name."""
+        try:
+            with self._opened() as file:
+                return os.path.samestat(os.fstat(file.fileno()), path.stat())
+        except (OSError, io.UnsupportedOperation):
+            return False
+
+    def _opened(self) -> io.BufferedReader:
+        if self.path is None:
+            return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise FileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
 
 
-def _parquet() -> Any:
-    try:
-        import pyarrow.parquet  # noqa: PLC0415  (an extra)
-    except ImportError:
-        raise FileError("Parquet needs pyarrow: pip install 'embedding-kit[parquet]'.") from None
-    return pyarrow.parquet
+def _state(file: io.BufferedReader) -> tuple[int, ...]:
+    state = os.fstat(file.fileno())
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)

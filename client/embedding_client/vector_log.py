@@ -1,7 +1,11 @@
-"""Vectors on disk while a file is embedded: rows of fixed width behind a line that says whose.
+"""Vectors on disk while a file is embedded, so that a run that ended can continue.
 
-What stands in the log was embedded; what does not, was not. So a run that ended in any way, with
-half a row written, goes on after the last whole row.
+The file begins with a line that names the format. After it come records, each a line of JSON:
+
+    {"job": …}                                       what the vectors are of
+    {"rows": 64, "rejected": {"7": {…}}, "width": …}     followed by the vectors of 63 rows
+
+A record that was not written whole is forgotten, with the rows in it.
 """
 
 import json
@@ -16,39 +20,45 @@ import numpy.typing as npt
 
 from embedding_client.errors import FileError
 
-__all__ = ["VectorLog"]
+__all__ = ["Rejected", "VectorLog"]
 
-_FORMAT = 1
+_FIRST_LINE = b"embed: vectors of a run that has not ended, format 2\n"
+
+#: Why a row has no vector: `error`, and the endpoint's `code` where it refused the row.
+Rejected = Mapping[str, str | None]
 
 
 class VectorLog:
-    """An append-only file of vectors; a context manager that holds it for this process alone.
+    """An append-only file of vectors; a context manager that locks it for this process.
 
-    Args:
-        path: of the log; made when the first vectors are appended.
-        job: what the vectors are of: the file, its state, the options. A log of another job is
-            refused.
+    Attributes:
+        job: what the vectors are of, as JSON; None in a new log. A change is written with the next
+            rows.
+        rows: how many rows of the source are in it, with or without a vector.
+        rejected: the rows without a vector, by their number from 0.
+        vector_space: of the vectors; None before any.
     """
 
-    def __init__(self, path: Path, *, job: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._job = json.loads(json.dumps(job))
-        self._file: IO[bytes] | None = None
-        self._offset = 0
-        self._row: npt.NDArray[Any] | None = None  # one row, empty: its type and width
-        self.vector_space: str | None = None
+        self.job: dict[str, Any] | None = None
         self.rows = 0
+        self.rejected: dict[int, Rejected] = {}
+        self.vector_space: str | None = None
+        self._written: dict[str, Any] | None = None  # the job that the file names
+        self._row: npt.NDArray[Any] | None = None  # one row, empty: its type and width
+        self._blocks: list[tuple[int, int]] = []  # where vectors begin, and how many
+        self._end = 0
+        self._file: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
         try:
-            self._file = self.path.open("a+b")
+            # Unbuffered: an error is raised by the write that meets it, not by a later close.
+            self._file = self.path.open("a+b", buffering=0)
             _lock(self._file, self.path)
-            self._file.seek(0)
-            header = self._file.readline()
-            if header.endswith(b"\n"):
-                self._read_header(header)
-            else:  # new, or ended before its first line did
-                self._file.truncate(0)
+            with self.path.open("rb") as file:
+                self._read_all(file)
+            self._file.truncate(self._end)
         except OSError as error:
             self._close()
             raise FileError(f"{self.path} cannot be opened: {error.strerror or error}.") from error
@@ -63,83 +73,122 @@ class VectorLog:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._close()
-        if self._row is None:
+        if self._row is None:  # nothing in it that took work
             self.path.unlink(missing_ok=True)
+        self._close()
 
-    def append(self, vectors: npt.NDArray[Any], *, vector_space: str) -> None:
-        """Adds rows, an array (some, width), and puts them on disk."""
-        file = self._opened()
-        try:
+    def append(
+        self,
+        vectors: npt.NDArray[Any],
+        *,
+        vector_space: str | None,
+        rejected: Mapping[int, Rejected] | None = None,
+    ) -> None:
+        """Adds the next rows of the source.
+
+        Args:
+            vectors: of the rows that have one, in order: (some, width).
+            vector_space: of the vectors.
+            rejected: the rows that have none, by their position among these rows.
+
+        Raises:
+            FileError: they cannot be written; the log is as it was.
+        """
+        rejected = rejected or {}
+        record: dict[str, Any] = {"rows": len(vectors) + len(rejected), "rejected": rejected}
+        if len(vectors):
             if self._row is None:
                 self._row = np.empty((vectors.shape[1],), vectors.dtype)
                 self.vector_space = vector_space
-                file.write(self._header())
-                self._offset = file.tell()
-            file.write(np.ascontiguousarray(vectors, self._row.dtype).tobytes())
-            file.flush()
-        except OSError as error:
-            raise FileError(f"{self.path} cannot be written: {error.strerror or error}.") from error
-        self.rows += len(vectors)
+            vectors = np.ascontiguousarray(vectors, self._row.dtype)
+            record |= {"width": len(self._row), "dtype": self.dtype.name, "space": vector_space}
+        head = b"" if self._end else _FIRST_LINE
+        if self.job != self._written:
+            head += _line({"job": self.job})
+        head += _line(record)
+        self._write(head + (vectors.tobytes() if len(vectors) else b""))
+        self._written = self.job
+        self._note(record, at=self._end + len(head))
 
-    def read(self, *, rows: int = 4096) -> Iterator[npt.NDArray[Any]]:
-        """Yields all vectors, at most `rows` at a time, each an array (some, width)."""
+    def read(self) -> Iterator[npt.NDArray[Any]]:
+        """Yields the vectors as they were appended, in arrays (some, width)."""
         if self._row is None:
             return
-        file = self._opened()
-        file.flush()
-        file.seek(self._offset)
-        left = self.rows
-        while left:
-            take = min(rows, left)
-            raw = file.read(take * self._row.nbytes)
-            yield np.frombuffer(raw, self._row.dtype).reshape(take, -1)
-            left -= take
-        file.seek(0, os.SEEK_END)
+        with self.path.open("rb") as file:
+            for start, count in self._blocks:
+                file.seek(start)
+                raw = file.read(count * self._row.nbytes)
+                yield np.frombuffer(raw, self._row.dtype).reshape(count, -1)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and their width; (0, 0) before any."""
-        return (self.rows, 0 if self._row is None else len(self._row))
+    def width(self) -> int:
+        """Numbers in a vector; 0 before any."""
+        return 0 if self._row is None else len(self._row)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the numbers; float32 before any."""
         return np.dtype(np.float32) if self._row is None else self._row.dtype
 
+    def _write(self, data: bytes) -> None:
+        if self._file is None:
+            raise FileError(f"{self.path} is not open.")
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            # What was written of it is cut off here, or else when the log is opened again.
+            self._file.truncate(self._end)
+            raise FileError(f"{self.path} cannot be written: {error.strerror or error}.") from error
+
+    def _note(self, record: Mapping[str, Any], *, at: int) -> None:
+        """Takes a record into account whose vectors begin at a place of the file."""
+        count = record["rows"] - len(record["rejected"])
+        self.rejected |= {self.rows + int(key): why for key, why in record["rejected"].items()}
+        self.rows += record["rows"]
+        self._end = at
+        if count:
+            if self._row is None:
+                self._row = np.empty((record["width"],), np.dtype(record["dtype"]))
+            self.vector_space = record["space"]
+            self._blocks.append((at, count))
+            self._end += count * self._row.nbytes
+
+    def _read_all(self, file: IO[bytes]) -> None:
+        size = os.fstat(file.fileno()).st_size
+        first = file.read(len(_FIRST_LINE))
+        if not _FIRST_LINE.startswith(first):
+            raise FileError(
+                f"{self.path} was not written by this version of embed. Move it away, or delete it."
+            )
+        if first != _FIRST_LINE:
+            return
+        self._end = file.tell()
+        while (line := file.readline()).endswith(b"\n"):
+            try:
+                record = json.loads(line)
+                if "job" in record:
+                    self.job = self._written = record["job"]
+                    self._end = file.tell()
+                    continue
+                count = record["rows"] - len(record["rejected"])
+                width = record["width"] * np.dtype(record["dtype"]).itemsize if count else 0
+                if file.tell() + count * width > size:
+                    return
+                self._note(record, at=file.tell())
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise FileError(f"{self.path} is damaged. Delete it to begin again.") from None
+            file.seek(self._end)
+
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _opened(self) -> IO[bytes]:
-        if self._file is None:
-            raise FileError(f"{self.path} is not open.")
-        return self._file
 
-    def _header(self) -> bytes:
-        width, kind = self.shape[1], self.dtype.name
-        header = {"format": _FORMAT, "job": self._job, "vector_space": self.vector_space}
-        return json.dumps({**header, "dtype": kind, "width": width}).encode() + b"\n"
-
-    def _read_header(self, line: bytes) -> None:
-        try:
-            header = json.loads(line)
-            known = header["format"] == _FORMAT
-        except (ValueError, KeyError, TypeError):
-            raise FileError(f"{self.path} is not a log of vectors; move it away.") from None
-        if not known or header["job"] != self._job:
-            raise FileError(
-                f"{self.path} was begun for another file, state of the file, or options. Run the "
-                "command that began it, or remove it to begin anew."
-            )
-        self.vector_space = header["vector_space"]
-        self._row = np.empty((header["width"],), np.dtype(header["dtype"]))
-        self._offset = len(line)
-        file = self._opened()
-        self.rows = (file.seek(0, os.SEEK_END) - self._offset) // self._row.nbytes
-        file.truncate(self._offset + self.rows * self._row.nbytes)
-        file.seek(0, os.SEEK_END)
+def _line(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"
 
 
 def _lock(file: IO[bytes], path: Path) -> None:

@@ -1,6 +1,8 @@
 """A real model behind the local Function URL, once for all tests of this folder."""
 
+import contextlib
 import dataclasses
+import resource
 from collections.abc import Iterator
 
 import pytest
@@ -34,3 +36,19 @@ def running(minilm_artifact) -> Iterator[Endpoint]:
 def client(running) -> Iterator[EmbeddingClient]:
     with EmbeddingClient(running.url) as made:
         yield made
+
+
+@pytest.fixture
+def file_limit():
+    """Makes every file full at a size, as a full disk does, for the length of a block."""
+
+    @contextlib.contextmanager
+    def limited(size: int) -> Iterator[None]:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limited

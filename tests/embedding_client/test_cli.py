@@ -1,19 +1,22 @@
 """The command `embed`, as it is typed."""
 
 import csv
+import gzip
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 
-from embedding_client.cli import main
+from embedding_client.cli import run as run_command
 from embedding_client.vector_log import VectorLog
 from local_function_url.endpoint import endpoint
 from model_compiler.index_builder import build_index
@@ -27,7 +30,7 @@ def embed(running, monkeypatch, capsys):
     monkeypatch.setenv("EMBED_URL", running.url)
 
     def run(*arguments):
-        code = main([str(argument) for argument in arguments])
+        code = run_command([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -49,20 +52,114 @@ def test_texts_give_a_line_each(embed, client, running):
     assert rows[0]["vector_space"].endswith(f"/{running.dimension}")
 
 
-def test_a_pipe_gives_a_line_for_a_line(running):
-    """Standard input is embedded line by line; blank lines are passed over."""
-    environment = {**os.environ, "EMBED_URL": running.url}
-    ran = subprocess.run(
-        [*EMBED, "--dtype", "ubinary"],
-        input="one\n\nGrüße\n",
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    )
+@pytest.fixture
+def piped(running, tmp_path):
+    """Runs the command in a process of its own, with standard input; returns the process."""
+
+    def run(*arguments, given="", **options):
+        return subprocess.run(
+            [*EMBED, *map(str, arguments)],
+            input=given if isinstance(given, bytes) else given.encode(),
+            cwd=tmp_path,
+            env={**os.environ, "EMBED_URL": running.url},
+            check=False,
+            **{"capture_output": True, **options},
+        )
+
+    return run
+
+
+def test_a_pipe_gives_a_line_for_a_line(piped):
+    """Standard input is embedded line by line."""
+    ran = piped("--dtype", "ubinary", given="one\nGrüße\n")
     rows = lines(ran.stdout)
     assert [row["text"] for row in rows] == ["one", "Grüße"]
     assert all(0 <= number <= 255 for number in rows[0]["embedding"])
+
+
+def test_a_blank_line_of_a_pipe_is_not_passed_over(piped):
+    """What came before it is printed; then the run stops, or goes on where that is asked."""
+    ran = piped(given="one\n\ntwo\n")
+    assert ran.returncode == 1
+    assert [row["text"] for row in lines(ran.stdout)] == ["one"]
+    assert ran.stderr.startswith(b"error: standard input: line 2 is blank. To go on without it")
+    ran = piped("--on-error", "null", given="one\n\ntwo\n")
+    assert ran.returncode == 3
+    assert [row["embedding"] is None for row in lines(ran.stdout)] == [False, True, False]
+    report, count = ran.stderr.decode().splitlines()
+    assert json.loads(report) == {"row": 2, "line": 2, "error": "is blank", "code": None}
+    assert count == "1 rows have no vector"
+
+
+def test_a_pipe_that_is_not_utf8_says_so(piped):
+    """With the line, not as a surrogate of Python's."""
+    ran = piped(given="gut\nschön\n".encode("latin-1"))
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(b"error: standard input: line 2 is not UTF-8. Convert the file")
+
+
+@pytest.mark.parametrize("to", [["--output", "out.jsonl"], []], ids=["file", "standard output"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_standard_input_may_have_any_format(piped, tmp_path, to, packed):
+    """`--file -` reads it; `--format` says what it is; gzip is recognized."""
+    given = b'{"id": 1, "body": "one"}\n{"id": 2, "body": "two"}\n'
+    more = ["--file", "-", "--format", "jsonl", "--column", "body", *to]
+    ran = piped(*more, given=gzip.compress(given) if packed else given)
+    assert ran.returncode == 0, ran.stderr
+    rows = lines((tmp_path / "out.jsonl").read_text() if to else ran.stdout)
+    assert [(row["id"], row["body"], len(row["embedding"])) for row in rows] == [
+        (1, "one", 384),
+        (2, "two", 384),
+    ]
+
+
+def test_a_named_pipe_is_read_like_standard_input(piped, tmp_path):
+    """As a shell's `<(…)` gives one."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("one\ntwo\n",))
+    writer.start()
+    ran = piped("--file", pipe, "--format", "text", "--output", "a.npy")
+    writer.join()
+    assert (ran.returncode, ran.stderr) == (0, b"a.npy: 2 rows\n")
+    assert len(np.load(tmp_path / "a.npy")) == 2
+
+
+def test_standard_output_that_is_full_is_told(piped):
+    """One line, no traceback, and not a success."""
+    with Path("/dev/full").open("wb") as full:
+        ran = piped("hello", stdout=full, stderr=subprocess.PIPE, capture_output=False)
+    assert ran.returncode == 1
+    assert ran.stderr == (b"error: standard output cannot be written: No space left on device.\n")
+
+
+def test_a_reader_that_leaves_is_no_error_to_tell(running):
+    """`embed … | head` ends without a word."""
+    command = [*EMBED, "--url", running.url, *(["hello"] * 300)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        run.stdout.close()
+        assert run.stderr.read() == b""
+        assert run.wait(60) == 1
+
+
+def test_help_imports_nothing_heavy():
+    """So it is there at once; the same for the version."""
+    program = (
+        "import sys\n"
+        "from embedding_client.cli import run\n"
+        "try: run([sys.argv[1]])\n"
+        "except SystemExit as ended: assert not ended.code\n"
+        "print({'anyio', 'botocore', 'httpx', 'numpy', 'tqdm', 'pyarrow'} & set(sys.modules))"
+    )
+    for flag, said in [
+        ("--help", "exit status:"),
+        ("--version", f"embed {version('embedding-kit')}"),
+    ]:
+        ran = subprocess.run(
+            [sys.executable, "-c", program, flag], capture_output=True, text=True, check=True
+        )
+        assert said in ran.stdout
+        assert ran.stdout.endswith("set()\n")
 
 
 def test_info_tells_what_is_served(embed, running):
@@ -109,7 +206,7 @@ def test_no_endpoint_is_an_error(embed, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--output", "a.npy"], ["--file", "a.txt"], ["x", "--file", "a", "--output", "b"]]
+    "arguments", [["x", "--output", "a.npy"], ["x", "--file", "a"], ["x", "--on-error", "perhaps"]]
 )
 def test_wrong_usage_is_told(embed, arguments):
     """With the code that argparse uses."""
@@ -161,7 +258,9 @@ def test_a_file_becomes_an_array(embed, notes, expected):
     output = notes.with_suffix(".npy")
     assert embed("--file", notes, "--column", "body", "--output", output)[0] == 0
     assert np.allclose(np.load(output), expected, atol=1e-5)
-    assert json.loads(output.with_suffix(".json").read_text())["count"] == COUNT
+    about = json.loads((notes.parent / "notes.npy.json").read_text())
+    assert (about["count"], about["without_vector"]) == (COUNT, 0)
+    assert about["vector_space"].endswith("/384")
 
 
 def test_an_output_is_not_replaced_by_accident(embed, notes):
@@ -169,7 +268,7 @@ def test_an_output_is_not_replaced_by_accident(embed, notes):
     output = notes.with_suffix(".npy")
     given = ("--file", notes, "--column", "body", "--output", output)
     assert embed(*given)[0] == 0
-    assert "is there already. Say --overwrite" in embed(*given)[2]
+    assert f"{output} is there already. Use --overwrite" in embed(*given)[2]
     assert embed(*given, "--overwrite")[0] == 0
 
 
@@ -178,7 +277,7 @@ def test_an_output_that_cannot_be_is_told_first(embed, notes, name):
     """Before anything is sent."""
     code, _, err = embed("--file", notes, "--column", "body", "--output", notes.parent / name)
     assert code == 1
-    assert "must end in" in err or "is no folder" in err
+    assert "must end in" in err or "is not a folder" in err
 
 
 def part_of(output):
@@ -186,58 +285,143 @@ def part_of(output):
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_was_ended_goes_on(embed, running, tmp_path, client, ending):
-    """Ctrl-C, a polite end, a kill: the second run sends only the rest, no row lost or doubled."""
-    texts = [f"row {number} of many " + "word " * 60 for number in range(3000)]
+def test_a_run_that_was_ended_continues(embed, running, tmp_path, client, ending):
+    """Ctrl-C, a polite end, a kill: the same command goes on, and skips the same rows."""
+    texts = [f"row {number} of many" for number in range(1500)]
+    texts[3], texts[1400], texts[1401] = "", "", "word " * 400
+    texts[40] = "long " * 400
     source, output = tmp_path / "many.txt", tmp_path / "many.npy"
     source.write_text("\n".join(texts))
-    command = [*EMBED, "--url", running.url, "--concurrency", "1"]
-    command += ["--file", str(source), "--output", str(output)]
+    arguments = ["--concurrency", "1", "--on-error", "skip"]
+    arguments += ["--file", str(source), "--output", str(output)]
+    command = [*EMBED, "--url", running.url, *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
         while not (part_of(output).exists() and part_of(output).stat().st_size > 100_000):
             assert run.poll() is None, run.stderr.read()
             time.sleep(0.01)
         run.send_signal(ending)
         told = run.communicate()[1]
-    assert ending == signal.SIGKILL or "the same command goes on from here" in told
+    assert run.returncode == (-9 if ending == signal.SIGKILL else 130)
+    assert ending == signal.SIGKILL or "the same command continues from here" in told
     assert not output.exists()
-    before = part_of(output).stat().st_size
-    assert 100_000 < before < 3000 * running.dimension * 4
-    # The rest is cut short, so that this test need not embed all of it.
-    done = (before - 1) // (running.dimension * 4)
-    shown = texts[: done + 100]
-    state = source.stat()
-    source.write_text("\n".join(shown))
-    os.utime(source, ns=(state.st_atime_ns, state.st_mtime_ns))
-    _rename_size(part_of(output), state.st_size, source.stat().st_size)
-    assert embed("--file", source, "--output", output)[0] == 0
+    done = _negate(part_of(output))
+    assert 50 < done < 1500
+    os.utime(source, (1, 1))  # a copy of the file has another time
+    code, _, err = embed(*arguments)
+    assert (code, err) == (
+        3,
+        f"{output}: 1496 rows\n4 rows have no vector; {output}.errors.jsonl lists them\n",
+    )
+    report = lines((tmp_path / "many.npy.errors.jsonl").read_text())
+    assert [(row["row"], row["code"]) for row in report] == [
+        (4, None),
+        (41, "input_too_long"),
+        (1401, None),
+        (1402, "input_too_long"),
+    ]
+    assert report[1]["error"].startswith("has 402 tokens, special tokens and prompt included")
+    assert report[1]["error"].endswith("; --truncate right embeds only its beginning")
     assert not part_of(output).exists()
     vectors = np.load(output)
-    assert len(vectors) == len(shown)
-    sample = [0, done - 1, done, len(shown) - 1]
-    assert np.allclose(vectors[sample], client.embed([shown[i] for i in sample]), atol=1e-4)
+    kept = [number for number in range(1500) if number not in {3, 40, 1400, 1401}]
+    assert len(vectors) == len(kept)
+    sample = [0, 3, 38, 39, done - 10, -200, -1]
+    expected = client.embed([texts[kept[at]] for at in sample])
+    signs = [[-1 if kept[at] < done else 1] for at in sample]
+    assert np.allclose(vectors[sample], expected * signs, atol=1e-4)
 
 
-def _rename_size(log: Path, before: int, after: int) -> None:
-    """Tells the log that its file has another size."""
-    header, _, rows = log.read_bytes().partition(b"\n")
-    told = header.replace(f'"bytes": {before}'.encode(), f'"bytes": {after}'.encode())
-    assert told != header
-    log.write_bytes(told + b"\n" + rows)
+def _negate(log: Path) -> int:
+    """Turns the vectors of a log around, so that it shows which of them are used; counts rows."""
+    with VectorLog(log) as old:
+        job, rejected, rows = old.job, old.rejected, old.rows
+        vectors, space = np.concatenate(list(old.read())), old.vector_space
+    log.unlink()
+    with VectorLog(log) as new:
+        new.job = job
+        new.append(-vectors, vector_space=space, rejected=rejected)
+    return rows
 
 
-def test_a_row_that_is_wrong_loses_nothing(embed, tmp_path):
-    """What came before it is kept; put right, the file is another, and that is said."""
-    source, output = tmp_path / "a.jsonl", tmp_path / "a.npy"
-    rows = [json.dumps({"text": f"row {number}"}) for number in range(600)]
-    source.write_text("\n".join([*rows, '{"text": ""}']))
-    code, _, err = embed("--file", source, "--output", output)
-    assert (code, "row 601 has no text in 'text': ''" in err) == (1, True)
-    source.write_text("\n".join(rows))
-    assert (
-        "begun for another file, state of the file"
-        in embed("--file", source, "--output", output)[2]
+def test_a_row_that_the_endpoint_refuses_is_named(embed, tmp_path, running):
+    """With file, row and the command's own flags; then the run may go on in each way."""
+    source, output = tmp_path / "a.jsonl", tmp_path / "a.jsonl.npy"
+    texts = [f"row {number}" for number in range(300)]
+    texts[270] = "word " * 400
+    source.write_text("\n\n".join(json.dumps({"text": text}) for text in texts))
+    given = ("--file", source, "--output", output)
+    code, _, err = embed(*given)
+    assert code == 1
+    assert err == (
+        f"error: {source}: row 271 (line 541) has 402 tokens, special tokens and prompt included; "
+        "the model allows 256; --truncate right embeds only its beginning. To go on without it, "
+        "use --on-error skip or --on-error null.\n"
     )
+    with VectorLog(part_of(output)) as log:
+        assert log.rows == 270
+    saved = part_of(output).read_bytes()
+    assert embed(*given, "--truncate", "right")[0] == 0
+    assert len(np.load(output)) == 300
+    part_of(output).write_bytes(saved)
+    assert embed(*given, "--on-error", "null", "--overwrite")[0] == 3
+    vectors = np.load(output)
+    assert np.isnan(vectors[270]).all()
+    assert np.isfinite(np.delete(vectors, 270, axis=0)).all()
+    assert len(vectors) == 300
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_null_keeps_the_place_of_a_row(embed, tmp_path, suffix):
+    """A blank line of a text file shifts nothing."""
+    source, output = tmp_path / "a.txt", tmp_path / f"out{suffix}"
+    source.write_text("one\n\nthree\n\n")
+    assert "a.txt: line 2 is blank" in embed("--file", source, "--output", output)[2]
+    assert embed("--file", source, "--output", output, "--on-error", "null")[0] == 3
+    if suffix == ".parquet":
+        rows = pyarrow.parquet.read_table(output).to_pylist()
+    else:
+        rows = lines(output.read_text())
+    assert [row["text"] for row in rows] == ["one", "", "three"]
+    assert [row["embedding"] is None for row in rows] == [False, True, False]
+
+
+def test_what_was_skipped_is_not_forgotten(embed, tmp_path):
+    """A run with skipped rows does not become one without them."""
+    source, output = tmp_path / "a.txt", tmp_path / "a.npy"
+    source.write_text("one\n" + "word " * 400 + "\n")
+    given = ("--file", source, "--output", output)
+    assert embed(*given, "--on-error", "null", "--dtype", "int8")[2].startswith(
+        "error: An array of integers cannot hold null"
+    )
+    assert embed(*given, "--on-error", "skip")[0] == 3
+    assert embed(*given, "--truncate", "right", "--overwrite")[0] == 0
+    assert not (tmp_path / "a.npy.errors.jsonl").exists()
+
+
+def test_a_file_without_one_good_row_is_an_error(embed, tmp_path):
+    """There is nothing to write."""
+    source, output = tmp_path / "a.txt", tmp_path / "a.npy"
+    source.write_text("word " * 400 + "\n" + "word " * 500)
+    code, _, err = embed("--file", source, "--output", output, "--on-error", "skip")
+    assert (code, "no row can be embedded; the first has 402 tokens" in err) == (1, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_other_content_is_refused_and_said(embed, tmp_path):
+    """And what to do; nothing of the earlier run is lost."""
+    source, output = tmp_path / "a.txt", tmp_path / "a.npy"
+    source.write_text("one\n" + "word " * 400 + "\n")
+    assert embed("--file", source, "--output", output)[0] == 1
+    saved = part_of(output).read_bytes()
+    source.write_text("one\ntwo\n")
+    code, _, err = embed("--file", source, "--output", output, "--dimension", "384")
+    assert code == 1
+    assert err == (
+        f"error: {output}.part holds 1 rows of another run: the content of {source} is not the "
+        "same; --dimension was not given and is 384. To continue that run, give its file and "
+        f"options again. To begin again, delete {output}.part.\n"
+    )
+    assert part_of(output).read_bytes() == saved
     part_of(output).unlink()
     assert embed("--file", source, "--output", output)[0] == 0
 
@@ -245,15 +429,126 @@ def test_a_row_that_is_wrong_loses_nothing(embed, tmp_path):
 def test_other_vectors_are_not_added(embed, running, tmp_path):
     """An endpoint whose model has changed since the first run is refused."""
     source, output = tmp_path / "a.txt", tmp_path / "a.npy"
-    source.write_text("one\ntwo\n")
-    from dataclasses import asdict
-
-    from embedding_client.protocol import EmbedOptions
-    from embedding_client.sources import Source
-
-    job = {"source": Source(source).identity(), "options": asdict(EmbedOptions())}
-    with VectorLog(part_of(output), job=job) as log:
-        vectors = np.zeros((1, running.dimension), np.float32)
-        log.append(vectors, vector_space=f"older@1/int8/abc/{running.dimension}")
-    code, _, err = embed("--file", source, "--output", output)
+    source.write_text("one\n" + "word " * 400 + "\ntwo\n")
+    assert embed("--file", source, "--output", output)[0] == 1
+    log = part_of(output).read_bytes()
+    part_of(output).write_bytes(log.replace(b"/int8/", b"/fp32/"))
+    code, _, err = embed("--file", source, "--output", output, "--truncate", "right")
     assert (code, "vectors of the two cannot be compared" in err) == (1, True)
+
+
+DATA = json.dumps(["first", "second"])
+
+
+@pytest.mark.parametrize("made", ["same", "symbolic", "hard"])
+@pytest.mark.parametrize(
+    ("file", "output"),
+    [
+        ("a.jsonl", "a.jsonl"),
+        ("a.npy.json", "a.npy"),
+        ("a.npy.errors.jsonl", "a.npy"),
+        ("a.jsonl.part", "a.jsonl"),
+    ],
+)
+def test_the_input_is_never_written(embed, tmp_path, made, file, output):
+    """Under whatever name it meets the output; `--overwrite` does not change that."""
+    source = tmp_path / "source" if made != "same" else tmp_path / file
+    source.write_text(DATA)
+    if made == "symbolic":
+        (tmp_path / file).symlink_to(source)
+    if made == "hard":
+        (tmp_path / file).hardlink_to(source)
+    for flags in [], ["--overwrite"]:
+        given = ("--file", source, "--format", "json", "--output", tmp_path / output)
+        code, _, err = embed(*given, *flags)
+        assert (code, "is the input itself, and would be lost" in err) == (1, True)
+    assert source.read_text() == (tmp_path / file).read_text() == DATA
+
+
+def test_standard_input_is_not_written_either(tmp_path):
+    """`embed --file - --output a.jsonl < a.jsonl`."""
+    source = tmp_path / "a.jsonl"
+    source.write_text('"one"\n')
+    with source.open("rb") as file:
+        ran = subprocess.run(
+            [*EMBED, "--file", "-", "--format", "jsonl", "--overwrite", "--output", str(source)],
+            stdin=file,
+            capture_output=True,
+            check=False,
+        )
+    assert (ran.returncode, b"is the input itself" in ran.stderr) == (1, True)
+    assert source.read_text() == '"one"\n'
+
+
+@pytest.mark.parametrize("name", ["keep.npy", "keep.npy.json", "keep.npy.errors.jsonl"])
+def test_no_file_of_somebody_elses_is_written(embed, tmp_path, name):
+    """Each file that a run would write is looked for first; neighbors are left alone."""
+    source, kept = tmp_path / "notes.json", tmp_path / "keep.json"
+    source.write_text(DATA)
+    kept.write_text("precious")
+    (tmp_path / name).write_text("precious")
+    given = ("--file", source, "--output", tmp_path / "keep.npy")
+    code, _, err = embed(*given)
+    assert (code, f"{tmp_path / name} is there already. Use --overwrite" in err) == (1, True)
+    assert (tmp_path / name).read_text() == "precious"
+    assert embed(*given, "--overwrite")[0] == 0
+    assert (source.read_text(), kept.read_text()) == (DATA, "precious")
+    assert len(np.load(tmp_path / "keep.npy")) == 2
+
+
+def test_a_dangling_link_is_not_replaced(embed, tmp_path):
+    """It is a file of somebody's, too."""
+    source, output = tmp_path / "a.json", tmp_path / "a.npy"
+    source.write_text(DATA)
+    output.symlink_to(tmp_path / "elsewhere")
+    assert "is there already" in embed("--file", source, "--output", output)[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "output", "field"),
+    [
+        ('"a"\n{"text": "b", "embedding": 1}\n', "o.jsonl", "embedding"),
+        ('"a"\n{"text": "b", "embedding": 1}\n', "o.parquet", "embedding"),
+        ('"a"\n{"text": "b", "vector_space": 1}\n', "o.jsonl", "vector_space"),
+    ],
+)
+def test_a_column_that_the_output_adds_is_refused(embed, tmp_path, content, output, field):
+    """Rather than replaced; an array adds none."""
+    source = tmp_path / "a.jsonl"
+    source.write_text(content)
+    code, _, err = embed("--file", source, "--output", tmp_path / output)
+    assert (code, f"has a field {field!r} already" in err) == (1, True)
+    assert f"has a field {field!r} already" in embed("--file", source)[2]
+    assert embed("--file", source, "--output", tmp_path / "o.npy")[0] == 0
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".jsonl", ".parquet"])
+def test_a_full_disk_is_an_error_and_the_run_continues(embed, tmp_path, file_limit, suffix):
+    """No traceback, no half an output in its place; with room again, the same command ends."""
+    source, output = tmp_path / "a.txt", tmp_path / f"out{suffix}"
+    source.write_text("".join(f"row {number}\n" for number in range(300)))
+    given = ("--file", source, "--output", output)
+    with file_limit(40_000):
+        code, _, err = embed(*given)
+    assert code == 1
+    assert err == f"error: {output}.part cannot be written: File too large.\n"
+    assert not output.exists()
+    # The log fits (460 KB), the output beside it does not.
+    _fill(part_of(output), embed, given, file_limit)
+    assert embed(*given) == (0, "", f"{output}: 300 rows\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["a.txt", output.name, *(["out.npy.json"] if suffix == ".npy" else [])]
+    )
+
+
+def _fill(part, embed, given, file_limit):
+    """Embeds everything, and has no room for the output."""
+    output = given[3]
+    full = 461_500 if output.suffix == ".npy" else 600_000
+    if output.suffix != ".jsonl":
+        return
+    with file_limit(full):
+        code, _, err = embed(*given)
+    assert (code, err) == (1, f"error: {output} cannot be written: File too large.\n")
+    assert not output.exists()
+    assert part.exists()

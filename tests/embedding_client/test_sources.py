@@ -1,6 +1,10 @@
-"""Files of texts."""
+"""Files of texts, as rows."""
 
+import gzip
 import json
+import os
+import shutil
+from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
@@ -17,77 +21,140 @@ def write(path, content):
     return path
 
 
-@pytest.fixture(params=["rows.jsonl", "rows.csv", "rows.tsv", "rows.parquet", "rows.txt"])
+CONTENTS = {
+    "rows.json": json.dumps(ROWS, indent=1),
+    "rows.jsonl": "\n".join(json.dumps(row) for row in ROWS) + "\n\n",
+    "rows.ndjson": '"one"\n\n"zwei, drei"\r\n"four \\"five\\""',
+    "rows.csv": 'text\none\n"zwei, drei"\n"four ""five"""\n\n',
+    "rows.tsv": 'text\none\nzwei, drei\n"four ""five"""\n',
+    "rows.txt": 'one\r\nzwei, drei\nfour "five"\n \n\n',
+}
+
+
+@pytest.fixture(params=[*CONTENTS, *(f"{name}.gz" for name in CONTENTS), "rows.parquet"])
 def file(request, tmp_path):
     """The same rows in each format."""
     path = tmp_path / request.param
     if path.suffix == ".parquet":
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
-        return path
-    quoted = ['"zwei, drei"', '"four ""five"""']
-    contents = {
-        ".jsonl": "\n".join(json.dumps(row) for row in ROWS) + "\n\n",
-        ".csv": "text\none\n" + "\n".join(quoted),
-        ".tsv": "text\none\nzwei, drei\n" + quoted[1] + "\n",
-        ".txt": 'one\r\n\nzwei, drei\n  \nfour "five"',
-    }
-    return write(path, contents[path.suffix])
+    elif path.suffix == ".gz":
+        path.write_bytes(gzip.compress(CONTENTS[path.stem].encode("utf-8-sig")))
+    else:
+        write(path, CONTENTS[path.name])
+    return path
 
 
 def test_each_format_gives_the_same_rows(file):
-    """Told by the file's name; blank lines are no rows."""
-    source = Source(file)
-    assert list(source.texts()) == [row["text"] for row in ROWS]
-    assert list(source.records()) == ROWS
-    assert source.count() == 3
+    """The name tells the format; blank lines at the end are no rows."""
+    rows = list(Source(file).rows())
+    assert [row.text for row in rows] == [row["text"] for row in ROWS]
+    assert [row.fields for row in rows] == ROWS
+    assert [row.number for row in rows] == [1, 2, 3]
 
 
 def test_reading_may_begin_anywhere(file):
-    """Rows before the start are passed over."""
-    assert list(Source(file).texts(start=2)) == ['four "five"']
+    """Rows before the start are left out, and the others keep their numbers."""
+    assert [(row.number, row.text) for row in Source(file).rows(start=2)] == [(3, 'four "five"')]
 
 
 def test_other_columns_and_names(tmp_path):
     """The column is chosen, the format too; the other fields are kept."""
     path = write(tmp_path / "data", '{"id": 7, "body": "hello"}\n"bare"\n')
     source = Source(path, kind="jsonl", column="body")
-    assert list(source.records()) == [{"id": 7, "body": "hello"}, {"body": "bare"}]
+    assert [row.fields for row in source.rows()] == [{"id": 7, "body": "hello"}, {"body": "bare"}]
+
+
+@pytest.mark.parametrize("name", ["notes", "notes.foo", "notes.gz", "notes.foo.gz", ".txt"])
+def test_a_format_that_is_not_known_is_refused(tmp_path, name):
+    """The message lists the known ones and the flag that names one."""
+    path = write(tmp_path / name, "a\n")
+    with pytest.raises(FileError, match=r"Known are \.txt, \.json, .* --format text\|json\|"):
+        Source(path)
+    assert [row.text for row in Source(path, kind="text").rows()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place", "problem"),
+    [
+        ("a.txt", "a\n\nb\n", "line 2", "is blank"),
+        ("a.jsonl", '"a"\n{"body": "b"}\n', "line 2", "has no 'text'; it has 'body'. Choose with"),
+        ("a.jsonl", '"a"\n\n{"text": " "}\n', "row 2 (line 3)", "has no text in 'text': ' '"),
+        ("a.jsonl", '{"text": 5}\n', "line 1", "has no text in 'text': 5"),
+        ("a.jsonl", '"a"\n{"text"\n', "line 2", "is not JSON: Expecting ':' delimiter"),
+        ("a.jsonl", "[1]\n", "line 1", "is neither an object nor a string; found list"),
+        ("a.jsonl", '"\\ud800"\n', "line 1", "has a lone surrogate, which is not valid Unicode"),
+        ("a.json", '["a", {"text": null}]', "row 2", "has no text in 'text': None"),
+        ("a.json", '["a", 3]', "row 2", "is neither an object nor a string; found int"),
+        ("a.csv", 'text,n\n"a\nb",1\n,2\n', "row 2 (line 4)", "has no text in 'text': ''"),
+        ("a.csv", "text,n\na,1,2\n", "row 1 (line 2)", "has 3 cells; the header has 2"),
+        ("a.csv", "n,text\n1\n", "row 1 (line 2)", "has no text in 'text': None"),
+        ("a.csv", "text\na\n\nb\n", "row 2 (line 3)", "has no text in 'text': ''"),
+        ("a.txt", b"a\nb\xe9\n", "line 2", "is not UTF-8. Convert the file first"),
+        ("a.jsonl", b'"a"\n"\xe9"\n', "line 2", "is not UTF-8"),
+        ("a.csv", b"text,n\na,\xe9\n", "row 1 (line 2)", "is not UTF-8"),
+    ],
+)
+def test_a_row_that_cannot_be_embedded_says_why(tmp_path, name, content, place, problem):
+    """It is still a row, so the rows after it keep their places."""
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    (row,) = [row for row in Source(path).rows() if row.problem]
+    assert (row.place, row.text) == (place, None)
+    assert row.problem.startswith(problem)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", '{"text": "a"}\n{"body": "b"}\n', "row 2 has no 'text'; it has 'body'"),
-        ("a.jsonl", '{"text": "a"}\n{"text": " "}\n', "row 2 has no text in 'text': ' '"),
-        ("a.jsonl", '{"text": 5}\n', "row 1 has no text in 'text': 5"),
-        ("a.jsonl", '{"text": "a"}\n{"text"\n', "line 2 is no JSON"),
-        ("a.jsonl", "[1]\n", "line 1 is neither an object nor a string"),
-        ("a.csv", "body\nx\n", "row 1 has no 'text'; it has 'body'. Choose with --column"),
+        ("a.csv", b"body\nx\n", r"has no column 'text'; it has 'body'\. Choose with --column"),
+        ("a.csv", b"", "has no column 'text'; it has none"),
+        ("a.csv", b"text,id,text\na,1,b\n", "has more than one column named 'text'"),
+        ("a.csv", b'text\n"never closed\nb\n', "is not CSV: line 3: unexpected end of data"),
+        ("a.txt", "a\n".encode("utf-16"), "is UTF-16, not UTF-8. Convert it first"),
+        ("a.json", b'{"text": "a"}', "must hold a JSON array .*; found an object"),
+        ("a.json", b'"a"\n"b"\n', "is not one JSON value: Extra data.*use --format jsonl"),
+        ("a.json", b"[" * 100_000, "is not one JSON value"),
+        ("a.txt.gz", gzip.compress(b"a\n" * 9000)[:-20], "is damaged"),
+        ("a.parquet", b"PAR1 it is not", "is not Parquet that can be read"),
     ],
 )
-def test_a_row_that_is_wrong_is_named(tmp_path, name, content, message):
-    """File, row, what was found."""
-    with pytest.raises(FileError, match=message):
-        list(Source(write(tmp_path / name, content)).texts())
+def test_a_file_that_cannot_be_read_is_refused(tmp_path, name, content, message):
+    """With its name, and what to do where that is known."""
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=message) as caught:
+        list(Source(path).rows())
+    assert str(caught.value).startswith(f"{path} ")
 
 
-def test_what_is_not_utf8_is_told(tmp_path):
-    """With the reason and the place."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"fine\n\xff\n")
-    with pytest.raises(FileError, match=r"a\.txt is not UTF-8: invalid start byte"):
-        list(Source(path).texts())
-
-
-def test_a_file_that_is_not_there_is_told(tmp_path):
-    """Before anything is sent."""
-    with pytest.raises(FileError, match="none is no file"):
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    """Before anything is sent; so is a folder."""
+    with pytest.raises(FileError, match="none does not exist"):
         Source(tmp_path / "none")
+    with pytest.raises(FileError, match="is not a file"):
+        Source(tmp_path)
 
 
-def test_a_file_that_changes_is_another(tmp_path):
-    """A run does not go on with a file that was changed in between."""
+def test_the_content_is_what_a_file_is(tmp_path):
+    """Not its time, nor its name; another format or column is another job."""
     path = write(tmp_path / "a.txt", "one\n")
     before = Source(path).identity()
-    write(path, "one\ntwo\n")
+    os.utime(path, (1, 1))
+    assert Source(path).identity() == before
+    assert Source(Path(shutil.copy(path, tmp_path / "b.txt"))).identity() == before
+    assert Source(path, kind="jsonl").identity() != before
+    assert Source(path, column="body").identity() != before
+    write(path, "two\n")
     assert Source(path).identity() != before
+
+
+def test_a_change_during_a_run_is_noticed(tmp_path):
+    """A touch is no change; other content of the same size is."""
+    path = write(tmp_path / "a.txt", "one\n")
+    source = Source(path)
+    source.identity()
+    os.utime(path, (1, 1))
+    source.check_unchanged()
+    write(path, "two\n")
+    with pytest.raises(FileError, match="was changed while it was being embedded"):
+        source.check_unchanged()

@@ -11,67 +11,122 @@ FIRST = np.arange(6, dtype=np.float32).reshape(3, 2)
 SECOND = FIRST + 10
 
 
+SPACE = "m@1/x/2"
+
+
 def log_of(path, *parts, job=JOB):
-    with VectorLog(path, job=job) as log:
+    with VectorLog(path) as log:
+        log.job = job
         for part in parts:
-            log.append(part, vector_space="m@1/x/2")
+            log.append(part, vector_space=SPACE)
     return path
 
 
-def rows_of(path, job=JOB, **how):
-    with VectorLog(path, job=job) as log:
-        parts = list(log.read(**how))
-        return np.concatenate(parts) if parts else np.empty((0, 0))
+def rows_of(path):
+    with VectorLog(path) as log:
+        parts = list(log.read())
+        return np.concatenate(parts) if parts else np.empty((0, 2))
 
 
-def test_it_goes_on_where_it_was(tmp_path):
-    """Rows of several runs stand in their order, with the vector space of the first."""
+def test_it_continues_where_it_was(tmp_path):
+    """Rows of several runs are in their order, with the job and the vector space of the first."""
     path = log_of(tmp_path / "log", FIRST)
     log_of(path, SECOND)
-    assert np.array_equal(rows_of(path, rows=2), np.concatenate([FIRST, SECOND]))
-    with VectorLog(path, job=JOB) as log:
-        assert (log.vector_space, log.shape, log.rows) == ("m@1/x/2", (6, 2), 6)
+    assert np.array_equal(rows_of(path), np.concatenate([FIRST, SECOND]))
+    with VectorLog(path) as log:
+        assert (log.job, log.vector_space, log.rows, log.width) == (JOB, SPACE, 6, 2)
 
 
-@pytest.mark.parametrize("cut", range(1, 25))
-def test_a_row_that_was_not_whole_is_forgotten(tmp_path, cut):
-    """A run that ended anywhere, even within a number, leaves whole rows only."""
-    path = log_of(tmp_path / "log", FIRST)
-    path.write_bytes(path.read_bytes()[:-cut])
-    whole = 3 - -(-cut // 8)
-    assert np.array_equal(rows_of(path), FIRST[:whole] if whole else rows_of(path))
-    log_of(path, SECOND)
-    assert np.array_equal(rows_of(path), np.concatenate([FIRST[:whole], SECOND]))
+def test_rows_without_a_vector_are_kept_too(tmp_path):
+    """With their reasons, under their own numbers."""
+    path, why = tmp_path / "log", {"error": "is blank", "code": None}
+    with VectorLog(path) as log:
+        log.append(np.empty((0, 0)), vector_space=None, rejected={0: why, 1: why})
+        log.append(FIRST, vector_space=SPACE, rejected={2: why})
+    with VectorLog(path) as log:
+        assert log.rejected == {0: why, 1: why, 4: why}
+        assert log.rows == 6
+        assert np.array_equal(np.concatenate(list(log.read())), FIRST)
 
 
-def test_a_header_that_was_not_whole_is_begun_anew(tmp_path):
+@pytest.mark.parametrize("cut", range(1, 120))
+def test_a_record_that_was_not_whole_is_forgotten(tmp_path, cut):
+    """A run that ended anywhere, even within a number, leaves whole records only."""
+    first = log_of(tmp_path / "log", FIRST)
+    whole = first.read_bytes()
+    log_of(first, SECOND)
+    both = first.read_bytes()
+    first.write_bytes(both[:-cut])
+    kept = FIRST if len(both) - cut >= len(whole) else FIRST[:0]
+    assert np.array_equal(rows_of(first), kept)
+    log_of(first, SECOND)
+    assert np.array_equal(rows_of(first), np.concatenate([kept, SECOND]))
+
+
+@pytest.mark.parametrize("left", [0, 1, 20])
+def test_a_first_line_that_was_not_whole_is_begun_again(tmp_path, left):
     """A run that ended in the first line had embedded nothing."""
     path = log_of(tmp_path / "log", FIRST)
-    path.write_bytes(path.read_bytes()[:10])
+    path.write_bytes(path.read_bytes()[:left])
     log_of(path, SECOND)
     assert np.array_equal(rows_of(path), SECOND)
 
 
-def test_another_job_is_refused(tmp_path):
-    """Vectors of another file, or made in another way, are not mixed in."""
+def test_a_changed_job_is_written_with_the_next_rows(tmp_path):
+    """The log names the latest one."""
+    other = {**JOB, "options": {"dtype": "float32", "truncate": "right"}}
     path = log_of(tmp_path / "log", FIRST)
-    with pytest.raises(FileError, match="begun for another file, state of the file, or options"):
-        log_of(path, job={**JOB, "options": {"dtype": "int8"}})
+    log_of(path, job=other)
+    with VectorLog(path) as log:
+        assert log.job == JOB
+    log_of(path, SECOND, job=other)
+    with VectorLog(path) as log:
+        assert log.job == other
+    assert np.array_equal(rows_of(path), np.concatenate([FIRST, SECOND]))
 
 
-def test_another_file_is_refused(tmp_path):
+@pytest.mark.parametrize("content", [b"precious\nthings\n", b"precious", b"embed: notes"])
+def test_another_file_is_refused(tmp_path, content):
     """A file of that name that is something else is not touched."""
     path = tmp_path / "log"
-    path.write_bytes(b"precious\nthings\n")
-    with pytest.raises(FileError, match="not a log of vectors"):
+    path.write_bytes(content)
+    with pytest.raises(FileError, match="was not written by this version of embed"):
         log_of(path)
-    assert path.read_bytes() == b"precious\nthings\n"
+    assert path.read_bytes() == content
+
+
+def test_a_damaged_log_is_refused(tmp_path):
+    """A record that is no JSON in the middle of a log is no torn end."""
+    path = log_of(tmp_path / "log", FIRST)
+    with path.open("ab") as file:
+        file.write(b"damage\n")
+    with pytest.raises(FileError, match=r"is damaged\. Delete it to begin again"):
+        rows_of(path)
+
+
+def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, file_limit):
+    """What does not fit is cut off again; the log continues once there is room."""
+    path = log_of(tmp_path / "log", FIRST)
+    many = np.ones((2000, 2), np.float32)
+    with file_limit(4096), pytest.raises(FileError, match="log cannot be written: File too large"):
+        log_of(path, many)
+    assert np.array_equal(rows_of(path), FIRST)
+    log_of(path, many)
+    assert np.array_equal(rows_of(path), np.concatenate([FIRST, many]))
+
+
+def test_a_log_that_is_closed_is_not_written(tmp_path):
+    """Outside of its block."""
+    with VectorLog(tmp_path / "log") as log:
+        pass
+    with pytest.raises(FileError, match="is not open"):
+        log.append(FIRST, vector_space=SPACE)
 
 
 def test_two_runs_at_once_are_refused(tmp_path):
     """The second says that the first is writing."""
     path = log_of(tmp_path / "log", FIRST)
-    with VectorLog(path, job=JOB), pytest.raises(FileError, match="another run is writing"):
+    with VectorLog(path), pytest.raises(FileError, match="another run is writing"):
         log_of(path)
 
 

@@ -1,0 +1,203 @@
+"""The formats of files, each as a stream of rows with their lines and their problems."""
+
+import csv
+import gzip
+import io
+import json
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from typing import Any
+
+from embedding_client.errors import FileError
+from embedding_client.sources import Record
+
+__all__ = ["READERS", "problem_of"]
+
+_GZIP = b"\x1f\x8b"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_NOT_UTF8 = (
+    "is not UTF-8. Convert the file first; from Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW"
+)
+_SURROGATE = "has a lone surrogate, which is not valid Unicode, in {column!r}"
+
+#: The line where a row begins, its fields, and what is wrong with it.
+_Read = tuple[int | None, Record, str | None]
+
+
+def problem_of(fields: Record, column: str) -> str | None:
+    """Returns why the text of a row cannot be embedded, or None."""
+    if column not in fields:
+        has = ", ".join(map(repr, fields)) or "nothing"
+        return f"has no {column!r}; it has {has}. Choose with --column"
+    text = fields[column]
+    if not isinstance(text, str) or not text.strip():
+        return f"has no text in {column!r}: {text!r:.60}"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.format(column=column)
+    return None
+
+
+def _text(file: io.BufferedReader, column: str) -> Iterator[_Read]:
+    """A line is a row. Blank lines at the end are none: they shift nothing."""
+    blank = 0
+    for number, line in enumerate(_lines(file, newline="\n"), 1):
+        if not line.strip():
+            blank += 1
+            continue
+        for before in range(number - blank, number):
+            yield before, {column: ""}, "is blank"
+        blank = 0
+        fields = {column: _decoded(line.rstrip("\r\n"))}
+        yield number, fields, _undecoded(line) or problem_of(fields, column)
+
+
+def _jsonl(file: io.BufferedReader, column: str) -> Iterator[_Read]:
+    """An object or a string a line; blank lines are no rows."""
+    for number, line in enumerate(_lines(file, newline="\n"), 1):
+        if not line.strip():
+            continue
+        problem = _undecoded(line)
+        fields: Record = {}
+        if problem is None:
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                problem = f"is not JSON: {error}"
+            else:
+                fields, problem = _fields(value, column)
+        yield number, fields, problem
+
+
+def _json(file: io.BufferedReader, column: str) -> Iterator[_Read]:
+    """An array of objects or strings."""
+    try:
+        values = json.loads("".join(_lines(file, newline="")))
+    except (ValueError, RecursionError) as error:
+        raise FileError(
+            f"is not one JSON value: {error}. If each line holds an object, use --format jsonl."
+        ) from error
+    if not isinstance(values, list):
+        raise FileError(
+            "must hold a JSON array of objects or strings; found "
+            f"{'an object' if isinstance(values, dict) else type(values).__name__}."
+        )
+    for value in values:
+        yield None, *_fields(value, column)
+
+
+def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Iterator[_Read]:
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a text may be longer than 128 KB
+    lines = csv.reader(_lines(file, newline=""), delimiter=delimiter, strict=True)
+    try:
+        header = next((cells for cells in lines if cells), [])
+        _check_header(header, column)
+        blank: list[int] = []
+        before = lines.line_num
+        for cells in lines:
+            line, before = before + 1, lines.line_num
+            if not cells:
+                # A blank line is an empty cell where there is only one column, else it is no row.
+                blank += [line] if len(header) == 1 else []
+                continue
+            yield from (
+                (number, {column: ""}, problem_of({column: ""}, column)) for number in blank
+            )
+            blank = []
+            fields: Record = dict(zip_longest(header, map(_decoded, cells[: len(header)])))
+            problem = _undecoded("".join(cells)) or problem_of(fields, column)
+            if len(cells) > len(header):
+                problem = f"has {len(cells)} cells; the header has {len(header)}"
+            yield line, fields, problem
+    except csv.Error as error:
+        raise FileError(f"is not CSV: line {lines.line_num}: {error}.") from error
+
+
+def _tsv(file: io.BufferedReader, column: str) -> Iterator[_Read]:
+    return _csv(file, column, delimiter="\t")
+
+
+def _parquet(file: io.BufferedReader, column: str) -> Iterator[_Read]:
+    try:
+        import pyarrow as arrow  # noqa: PLC0415  (an extra)
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError:
+        raise FileError("needs pyarrow to be read: pip install 'embedding-kit[parquet]'.") from None
+    try:
+        opened = arrow.parquet.ParquetFile(file)
+        _check_header(opened.schema_arrow.names, column)
+        for batch in opened.iter_batches(batch_size=1024):
+            for fields in batch.to_pylist():
+                yield None, fields, problem_of(fields, column)
+    except (arrow.ArrowException, UnicodeDecodeError) as error:
+        raise FileError(f"is not Parquet that can be read: {error}") from error
+
+
+#: Each yields (line, fields, problem) for a file opened for bytes, and a column.
+READERS: dict[str, Callable[[io.BufferedReader, str], Iterator[_Read]]] = {
+    "text": _text,
+    "json": _json,
+    "jsonl": _jsonl,
+    "csv": _csv,
+    "tsv": _tsv,
+    "parquet": _parquet,
+}
+
+
+def _lines(file: io.BufferedReader, *, newline: str) -> Iterator[str]:
+    """Lines of UTF-8, with or without a byte order mark, compressed with gzip or not.
+
+    A byte that is not UTF-8 becomes a lone surrogate, for `_undecoded` to find.
+    """
+    start = file.peek(2)[:2]
+    if start in _UTF16:
+        raise FileError(
+            "is UTF-16, not UTF-8. Convert it first: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+        )
+    raw: Any = gzip.GzipFile(fileobj=file) if start == _GZIP else file
+    try:
+        with io.TextIOWrapper(
+            raw, encoding="utf-8-sig", errors="surrogateescape", newline=newline
+        ) as text:
+            yield from text
+    except (zlib.error, gzip.BadGzipFile, EOFError) as error:
+        raise FileError(f"is damaged: {error}.") from error
+
+
+def _check_header(names: list[str], column: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise FileError(
+            f"has more than one column named {', '.join(map(repr, twice))}. Rename them, so that "
+            "each name is there once."
+        )
+    if column not in names:
+        raise FileError(
+            f"has no column {column!r}; it has {', '.join(map(repr, names)) or 'none'}. Choose "
+            "with --column."
+        )
+
+
+def _fields(value: object, column: str) -> tuple[Record, str | None]:
+    if isinstance(value, str):
+        value = {column: value}
+    if not isinstance(value, dict):
+        return {}, f"is neither an object nor a string; found {type(value).__name__}"
+    return value, problem_of(value, column)
+
+
+def _undecoded(text: str) -> str | None:
+    """Says whether a byte of the file was not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _NOT_UTF8
+    return None
+
+
+def _decoded(text: str) -> str:
+    """Puts U+FFFD in the place of bytes that were not UTF-8."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")

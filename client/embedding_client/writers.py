@@ -1,0 +1,141 @@
+"""Rows and their vectors → JSONL, Parquet or .npy."""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from embedding_client.errors import FileError
+from embedding_client.sources import Record
+
+__all__ = ["ADDED", "WRITERS", "Table", "check_parquet", "json_line", "numbers"]
+
+#: The fields that each format adds to those of a row.
+ADDED = {".jsonl": ("embedding", "vector_space"), ".parquet": ("embedding",), ".npy": ()}
+_CHUNK = 4096
+
+_Pair = tuple[Record, npt.NDArray[Any] | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """What is written.
+
+    Attributes:
+        rows: how many.
+        pairs: makes a new pass over the rows, each with its vector, or None for null.
+        width: numbers in a vector.
+        dtype: their type.
+        vector_space: of the vectors; None where there is none.
+    """
+
+    rows: int
+    pairs: Callable[[], Iterator[_Pair]]
+    width: int
+    dtype: np.dtype[Any]
+    vector_space: str | None
+
+
+def numbers(vector: npt.NDArray[Any]) -> list[float] | list[int]:
+    """A vector's numbers for JSON: as short as they can be without losing a bit of float32."""
+    if vector.dtype == np.float32:
+        return [float(text) for text in map(str, vector)]
+    return [int(number) for number in vector]
+
+
+def json_line(row: Record, vector: npt.NDArray[Any] | None, vector_space: str | None) -> bytes:
+    """A row with its vector as a line of JSON."""
+    added = {"embedding": None if vector is None else numbers(vector), "vector_space": vector_space}
+    whole = {**row, **added}
+    try:
+        return json.dumps(whole, ensure_ascii=False, default=str).encode() + b"\n"
+    except UnicodeEncodeError:  # a lone surrogate in another field: JSON can carry it escaped
+        return json.dumps(whole, default=str).encode() + b"\n"
+
+
+def check_parquet(records: Iterable[Record]) -> None:
+    """Checks that rows fit into one Parquet table, before their vectors are made.
+
+    Raises:
+        FileError: pyarrow is missing, or two rows have values of types that do not go together.
+    """
+    _schema(records)
+
+
+def _jsonl(file: IO[bytes], table: Table) -> None:
+    file.writelines(json_line(row, vector, table.vector_space) for row, vector in table.pairs())
+
+
+def _npy(file: IO[bytes], table: Table) -> None:
+    header = {
+        "descr": table.dtype.newbyteorder("<").str,
+        "fortran_order": False,
+        "shape": (table.rows, table.width),
+    }
+    np.lib.format.write_array_header_1_0(file, header)
+    null = np.full(table.width, math.nan, np.float32)
+    for _, vector in table.pairs():
+        file.write((null if vector is None else vector).astype(table.dtype).tobytes())
+
+
+def _parquet(file: IO[bytes], table: Table) -> None:
+    arrow = _arrow()
+    schema = _schema(row for row, _ in table.pairs())
+    kind = arrow.list_(arrow.from_numpy_dtype(table.dtype), table.width)
+    whole = schema.append(arrow.field("embedding", kind)).with_metadata(
+        {"vector_space": table.vector_space or ""}
+    )
+    zeros = np.zeros(table.width, table.dtype)
+    pairs = table.pairs()
+    # Floats hardly ever repeat: a dictionary of them would only take room.
+    writer = arrow.parquet.ParquetWriter(file, whole, use_dictionary=schema.names)
+    while chunk := list(islice(pairs, _CHUNK)):
+        columns = [
+            arrow.array([row.get(field.name) for row, _ in chunk], field.type) for field in schema
+        ]
+        flat = np.concatenate([zeros if vector is None else vector for _, vector in chunk])
+        mask = arrow.array([vector is None for _, vector in chunk])
+        vectors = arrow.FixedSizeListArray.from_arrays(arrow.array(flat), type=kind, mask=mask)
+        writer.write_table(arrow.Table.from_arrays([*columns, vectors], schema=whole))
+    writer.close()
+
+
+#: By the output's extension; each writes a table into a file opened for bytes.
+WRITERS: dict[str, Callable[[IO[bytes], Table], None]] = {
+    ".jsonl": _jsonl,
+    ".parquet": _parquet,
+    ".npy": _npy,
+}
+
+
+def _schema(records: Iterable[Record]) -> Any:
+    """The schema that holds all rows: a field that a row lacks is null there."""
+    arrow = _arrow()
+    schema = arrow.schema([])
+    records = iter(records)
+    try:
+        while chunk := list(islice(records, _CHUNK)):
+            names = dict.fromkeys(name for row in chunk for name in row)
+            columns = {name: arrow.array([row.get(name) for row in chunk]) for name in names}
+            schema = arrow.unify_schemas(
+                [schema, arrow.table(columns).schema], promote_options="permissive"
+            )
+    except (arrow.ArrowException, UnicodeEncodeError, OverflowError) as error:
+        raise FileError(
+            f"The rows do not fit into one Parquet table: {error}. Write .jsonl instead."
+        ) from error
+    return schema
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow as arrow  # noqa: PLC0415  (an extra)
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError:
+        raise FileError("Parquet needs pyarrow: pip install 'embedding-kit[parquet]'.") from None
+    return arrow

@@ -1,0 +1,66 @@
+"""What a run tells about how far it is."""
+
+import io
+import sys
+
+import pytest
+
+from embedding_client.progress import Lines, progress_on
+
+
+@pytest.fixture
+def lines():
+    """Lines under a clock that the test moves; its first item is the time."""
+    now = [0.0]
+    return Lines("notes.csv", 1000, 200, clock=lambda: now[0]), now
+
+
+def test_a_line_every_ten_seconds(lines, capsys):
+    """With rows, share, rate and the time left; the rate is that of this run alone."""
+    shown, now = lines
+    for second in range(1, 31):
+        now[0] = float(second)
+        shown.update(10)
+    shown.close()
+    assert capsys.readouterr().err.splitlines() == [
+        "notes.csv: 300 of 1000 rows (30%), 10.0 rows/s, 01:10 left",
+        "notes.csv: 400 of 1000 rows (40%), 10.0 rows/s, 01:00 left",
+        "notes.csv: 500 of 1000 rows (50%), 10.0 rows/s, 00:50 left",
+    ]
+
+
+def test_a_short_run_prints_no_line(lines, capsys):
+    """The command's own last line is enough."""
+    shown, now = lines
+    now[0] = 9.0
+    shown.update(800)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_full_log_does_not_end_the_run(lines, monkeypatch):
+    """Progress is not what a run is for."""
+
+    class Full(io.StringIO):
+        def write(self, _text):
+            raise OSError(28, "No space left on device")
+
+    shown, now = lines
+    monkeypatch.setattr(sys, "stderr", Full())
+    now[0] = 11.0
+    shown.update(1)
+
+
+def test_a_terminal_gets_a_bar(monkeypatch, capsys):
+    """It begins where the earlier run ended, and moves."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    bar = progress_on("notes.csv", total=1000, done=200)
+    bar.update(300)
+    bar.close()
+    said = capsys.readouterr().err
+    assert "200/1000" in said
+    assert "500/1000" in said
+
+
+def test_no_terminal_gets_lines(capsys):
+    """A log has no use for a bar."""
+    assert isinstance(progress_on("notes.csv", total=1000, done=0), Lines)

@@ -1,0 +1,60 @@
+"""Which runs may continue which."""
+
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import pytest
+
+from embedding_client import FileError
+from embedding_client.protocol import EmbedOptions
+from embedding_client.resuming import check_resumes
+
+
+def job(*, sha256="a", kind="csv", column="text", **options):
+    source = {"sha256": sha256, "format": kind, "column": column}
+    return {"source": source, "options": asdict(EmbedOptions(**options))}
+
+
+def check(old, new):
+    check_resumes(SimpleNamespace(job=old, path="o.part", rows=7), new, name="notes.csv")
+
+
+def test_the_same_job_continues():
+    """Each option as it was."""
+    check(job(dtype="int8", prompt="query"), job(dtype="int8", prompt="query"))
+
+
+@pytest.mark.parametrize("before", [None, "refuse"])
+@pytest.mark.parametrize("now", ["right", "left"])
+def test_truncation_may_begin(before, now):
+    """No text so far was over the limit, so no vector depends on it."""
+    check(job(truncate=before), job(truncate=now))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ({}, {"sha256": "b"}, "the content of notes.csv is not the same"),
+        ({}, {"kind": "jsonl"}, "--format was csv and is jsonl"),
+        ({}, {"column": "body"}, "--column was text and is body"),
+        ({}, {"dimension": 128}, "--dimension was not given and is 128"),
+        ({"input_type": "query"}, {}, "--input-type was query and is not given"),
+        ({"truncate": "right"}, {"truncate": "left"}, "--truncate was right and is left"),
+        ({"truncate": "right"}, {}, "--truncate was right and is not given"),
+        ({"truncate": "refuse"}, {}, "--truncate was refuse and is not given"),
+    ],
+)
+def test_another_job_is_refused(old, new, said):
+    """The message says what differs and what to do."""
+    with pytest.raises(FileError) as caught:
+        check(job(**old), job(**new))
+    assert str(caught.value) == (
+        f"o.part holds 7 rows of another run: {said}. To continue that run, give its file and "
+        "options again. To begin again, delete o.part."
+    )
+
+
+def test_all_differences_are_said():
+    """Not only the first."""
+    with pytest.raises(FileError, match=r"not the same; --dtype was float32 and is int8\."):
+        check(job(), job(sha256="b", dtype="int8"))

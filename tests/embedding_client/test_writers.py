@@ -1,0 +1,89 @@
+"""Rows and vectors as files."""
+
+import io
+import json
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from embedding_client import FileError
+from embedding_client.writers import WRITERS, Table, check_parquet, numbers
+
+VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+def written(suffix, rows, vectors, *, dtype=np.float32, width=2):
+    table = Table(
+        rows=len(rows),
+        pairs=lambda: zip(rows, vectors, strict=True),
+        width=width,
+        dtype=np.dtype(dtype),
+        vector_space="m@1/x/2",
+    )
+    file = io.BytesIO()
+    WRITERS[suffix](file, table)
+    return io.BytesIO(file.getvalue())
+
+
+def test_parquet_holds_each_field_of_each_row():
+    """A field that the first rows lack, a number that turns out to be a fraction."""
+    rows = [{"text": "a"}, {"text": "b", "n": 1}, {"text": "c", "n": 0.5, "tags": ["x"]}] * 2000
+    vectors = [*VECTORS] * 2000
+    table = pyarrow.parquet.read_table(written(".parquet", rows, vectors))
+    expected = [{"text": r["text"], "n": r.get("n"), "tags": r.get("tags")} for r in rows]
+    assert table.drop(["embedding"]).to_pylist() == expected
+    assert np.array_equal(np.stack(table["embedding"].to_numpy()), np.stack(vectors))
+    assert table.schema.metadata == {b"vector_space": b"m@1/x/2"}
+
+
+def test_parquet_has_nulls_and_no_rows():
+    """A row without a vector is null; a file without rows has its columns."""
+    table = pyarrow.parquet.read_table(written(".parquet", [{"t": "a"}] * 2, [None, VECTORS[0]]))
+    assert table["embedding"].to_pylist() == [None, [0.0, 1.0]]
+    empty = pyarrow.parquet.read_table(written(".parquet", [], [], width=0))
+    assert (empty.num_rows, empty.column_names) == (0, ["embedding"])
+
+
+@pytest.mark.parametrize(
+    "rows", [[{"n": 1}, {"n": "one"}], [{"n": 1}] * 5000 + [{"n": "one"}], [{"n": "\ud800"}]]
+)
+def test_rows_that_fit_in_no_table_are_refused(rows):
+    """Before anything is sent, with the way out."""
+    with pytest.raises(FileError, match=r"do not fit into one Parquet table: .*Write \.jsonl"):
+        check_parquet(rows)
+
+
+def test_json_lines_can_hold_what_utf8_cannot():
+    """A lone surrogate in another field goes out escaped, as it came in."""
+    (line,) = written(".jsonl", [{"text": "é", "note": "\ud800"}], [VECTORS[1]])
+    assert json.loads(line) == {
+        "text": "é",
+        "note": "\ud800",
+        "embedding": [2.0, 3.0],
+        "vector_space": "m@1/x/2",
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint8])
+def test_arrays_are_little_endian_and_whole(dtype):
+    """As numpy reads them."""
+    vectors = VECTORS.astype(dtype)
+    array = np.load(written(".npy", [{}] * 3, vectors, dtype=dtype))
+    assert array.dtype == dtype
+    assert np.array_equal(array, vectors)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".jsonl", ".parquet"])
+def test_fewer_vectors_than_rows_are_an_error(suffix):
+    """Nothing is written that pairs a row with another row's vector."""
+    with pytest.raises(ValueError, match="shorter"):
+        written(suffix, [{"text": "a"}] * 3, VECTORS[:2])
+
+
+def test_numbers_are_short_and_lose_nothing():
+    """float32 in its own shortest form; whole numbers as such."""
+    vector = np.array([0.1, 1 / 3, 1e-30], np.float32)
+    assert json.dumps(numbers(vector)) == "[0.1, 0.33333334, 1e-30]"
+    assert np.array_equal(np.array(numbers(vector), np.float32), vector)
+    assert numbers(np.array([-128, 127], np.int8)) == [-128, 127]
