@@ -97,11 +97,9 @@ class VectorLog:
         rejected = rejected or {}
         record: dict[str, Any] = {"rows": len(vectors) + len(rejected), "rejected": rejected}
         if len(vectors):
-            if self._row is None:
-                self._row = np.empty((vectors.shape[1],), vectors.dtype)
-                self.vector_space = vector_space
-            vectors = np.ascontiguousarray(vectors, self._row.dtype)
-            record |= {"width": len(self._row), "dtype": self.dtype.name, "space": vector_space}
+            kind = vectors.dtype if self._row is None else self._row.dtype
+            vectors = np.ascontiguousarray(vectors, kind)
+            record |= {"width": vectors.shape[1], "dtype": kind.name, "space": vector_space}
         head = b"" if self._end else _FIRST_LINE
         if self.job != self._written:
             head += _line({"job": self.job})

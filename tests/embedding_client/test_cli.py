@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -111,6 +112,38 @@ def test_standard_input_may_have_any_format(piped, tmp_path, to, packed):
         (1, "one", 384),
         (2, "two", 384),
     ]
+
+
+def test_a_run_from_a_pipe_continues(piped, tmp_path):
+    """The same input again goes on where the first run stopped."""
+    given = "one\ntwo\n" + "word " * 400 + "\nthree\n"
+    arguments = ["--file", "-", "--output", "a.npy"]
+    ran = piped(*arguments, given=given)
+    assert (ran.returncode, ran.stderr[:40]) == (1, b"error: standard input: line 3 has 402 to")
+    assert _negate(tmp_path / "a.npy.part") == 2
+    assert piped(*arguments, "--on-error", "skip", given=given).returncode == 3
+    vectors = np.load(tmp_path / "a.npy")
+    assert piped(*arguments, "--overwrite", given="one\ntwo\nthree\n").returncode == 0
+    assert np.allclose(vectors, np.load(tmp_path / "a.npy") * [[-1], [-1], [1]], atol=1e-4)
+
+
+@pytest.mark.parametrize("to_file", [True, False], ids=["file", "standard output"])
+def test_ctrl_c_does_not_wait_for_answers(tmp_path, to_file):
+    """A request that is never answered does not hold the command."""
+    (tmp_path / "a.txt").write_text("one\n")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        command = [*EMBED, "--url", url, "--file", "a.txt"]
+        command += ["--output", "a.npy"] if to_file else []
+        with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as run:
+            connection, _ = silent.accept()
+            with connection:
+                assert connection.recv(10)
+                run.send_signal(signal.SIGINT)
+                # The client itself would wait for two minutes, six times.
+                _, said = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert said.startswith(b"\nstopped")
 
 
 def test_a_named_pipe_is_read_like_standard_input(piped, tmp_path):

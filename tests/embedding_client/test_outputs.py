@@ -1,9 +1,11 @@
 """The files of a run."""
 
+import numpy as np
 import pytest
 
 from embedding_client import FileError
 from embedding_client.outputs import Outputs
+from embedding_client.writers import WRITERS, Table
 
 REPORT = [{"row": 2, "error": "is blank"}]
 
@@ -47,6 +49,29 @@ def test_what_cannot_be_written_is_not_put_in_place(tmp_path, file_limit, name):
         place(outputs, b"x" * 5000)
     assert (tmp_path / name).read_bytes() == b"earlier"
     assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".jsonl", ".parquet"])
+def test_a_format_that_is_cut_short_is_not_put_in_place(tmp_path, file_limit, suffix):
+    """Each writer reports a full disk, pyarrow's too."""
+    outputs = Outputs(tmp_path / f"a{suffix}")
+    vectors = np.random.default_rng(5).random((9000, 8), np.float32)
+    table = Table(
+        rows=len(vectors),
+        pairs=lambda: (({"text": str(vector)}, vector) for vector in vectors),
+        width=8,
+        dtype=vectors.dtype,
+        vector_space="m@1/x/8",
+    )
+
+    def write(file):
+        WRITERS[suffix](file, table)
+
+    with file_limit(100_000), pytest.raises(FileError, match="cannot be written: File too large"):
+        outputs.place(write, about={}, report=[], check=lambda: None)
+    assert names(tmp_path) == []
+    outputs.place(write, about={}, report=[], check=lambda: None)
+    assert outputs.path.stat().st_size > 100_000
 
 
 def test_what_is_refused_at_the_end_is_not_put_in_place(tmp_path):

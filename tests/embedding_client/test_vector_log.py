@@ -115,6 +115,13 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, file_limit):
     assert np.array_equal(rows_of(path), np.concatenate([FIRST, many]))
 
 
+def test_a_disk_that_is_full_from_the_start_leaves_no_log(tmp_path, file_limit):
+    """There is nothing in it to continue with."""
+    with file_limit(100), pytest.raises(FileError, match="cannot be written"):
+        log_of(tmp_path / "log", FIRST)
+    assert not (tmp_path / "log").exists()
+
+
 def test_a_log_that_is_closed_is_not_written(tmp_path):
     """Outside of its block."""
     with VectorLog(tmp_path / "log") as log:
