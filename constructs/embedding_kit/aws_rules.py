@@ -42,8 +42,8 @@ def _of_alias(alias: lambda_.CfnAlias, *, scaled: bool) -> Iterator[str]:
         )
     if alias.routing_config is not None and (static or scaled):
         yield (
-            "an alias with provisioned concurrency takes no weights; found: both; "
-            "allowed: one of them, or a second alias with a URL of its own"
+            "AWS refuses to change the provisioned concurrency of an alias that has weights; "
+            "found: both; allowed: one of them, or a second alias with a URL of its own"
         )
 
 

@@ -1,6 +1,6 @@
-"""Environments kept ready: as many as their use asks for, in bounds that may follow the clock."""
+"""Provisioned concurrency that follows utilization, within bounds that may follow a schedule."""
 
-from aws_cdk import TimeZone
+from aws_cdk import Annotations, TimeZone
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -16,6 +16,10 @@ class ProvisionedScaling(Construct):
     There is never a static count beside it: the two would set the same number against each other.
     The floor starts to hold when the alias is registered.
 
+    While a canary or linear release shifts traffic, AWS serves both versions from the allocated
+    environments and refuses to change their number, so autoscaling pauses
+    (https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html).
+
     Attributes:
         target: What Application Auto Scaling scales.
     """
@@ -28,13 +32,17 @@ class ProvisionedScaling(Construct):
         Args:
             scope: The parent.
             id: The construct's id.
-            alias: What is kept ready. Its version must have no weights beside it.
+            alias: The alias, without weights of its own: AWS would never let it scale.
             settings: Target, bounds and schedule.
         """
         super().__init__(scope, id)
         self.target = alias.add_auto_scaling(
             min_capacity=settings.minimum, max_capacity=settings.maximum
         )
+        if settings.warning is not None:
+            Annotations.of(self).add_warning_v2(
+                "@embedding-kit/provisioned:targetUtilization", settings.warning
+            )
         self.target.scale_on_utilization(utilization_target=settings.target_utilization)
         for entry in settings.schedule:
             self.target.scale_on_schedule(

@@ -44,7 +44,7 @@ def watches(
     yield from _failures(metrics, thresholds)
     yield from _room(metrics, thresholds)
     if isinstance(cold_start, Provisioned):
-        yield from _provisioned(metrics, thresholds)
+        yield from _provisioned(metrics, thresholds, cold_start)
     yield from _silence(metrics, thresholds)
 
 
@@ -172,7 +172,9 @@ def _room(metrics: EndpointMetrics, thresholds: Thresholds) -> Iterator[Watch]:
     )
 
 
-def _provisioned(metrics: EndpointMetrics, thresholds: Thresholds) -> Iterator[Watch]:
+def _provisioned(
+    metrics: EndpointMetrics, thresholds: Thresholds, cold_start: Provisioned
+) -> Iterator[Watch]:
     yield Watch(
         name="Spillover",
         metric=metrics.of_alias("ProvisionedConcurrencySpilloverInvocations", "Sum"),
@@ -185,7 +187,8 @@ def _provisioned(metrics: EndpointMetrics, thresholds: Thresholds) -> Iterator[W
             # Lambda counts it as a share of one.
             label="Busy, of one"
         ),
-        threshold=thresholds.provisioned_percent / 100,
+        # Of the highest utilization that AWS's limit of requests leaves.
+        threshold=thresholds.provisioned_percent / 100 * cold_start.highest_utilization,
         of=15,
         last=15,
         reason="The environments that are kept ready have been busy for long: "

@@ -9,7 +9,7 @@ from typing import Any
 from deploy_rehearsal.cdk import Cdk
 from deploy_rehearsal.standing import Standing
 from embedding_kit.environment import Environment
-from embedding_kit.settings import AllAtOnce, Provisioned
+from embedding_kit.settings import Provisioned, WeightedExperiment
 from image_rehearsal.report import Report
 
 __all__ = ["allocate", "check_capacity"]
@@ -21,10 +21,10 @@ def check_capacity(report: Report, cdk: Cdk, standing: Standing, environment: En
     """Deploy with environments kept ready, then without, where the environment can do both."""
     if isinstance(environment.cold_start, Provisioned):
         return
-    if not isinstance(environment.release, AllAtOnce) or environment.experiment is not None:
+    if isinstance(environment.experiment, WeightedExperiment):
         report.note(
-            "Environments kept ready were not tried: with this release or experiment they are "
-            "refused at synth."
+            "Provisioned concurrency was not tried: synth refuses it beside an experiment by "
+            "weights."
         )
         return
     written = cdk.checkout.keep_ready(minimum=1, maximum=2)

@@ -90,6 +90,13 @@ def test_what_is_watched_follows_what_is_deployed(alarmed, settings, more):
     assert set(_alarms(alarmed(**settings))) == ALWAYS | OF_A_RELEASE | more
 
 
+@pytest.mark.parametrize(("duration", "threshold"), [(None, 0.9), ("50ms", 0.45), ("5s", 0.9)])
+def test_provisioned_use_alarms_below_what_short_requests_can_reach(alarmed, duration, threshold):
+    """At 10 requests a second of 50 ms an environment is never more than half busy."""
+    alarm = _alarms(alarmed(cold_start=Provisioned(request_duration=duration)))["ProvisionedUse"]
+    assert alarm["Threshold"] == pytest.approx(threshold)
+
+
 @pytest.mark.parametrize(
     ("name", "threshold"),
     [

@@ -103,5 +103,5 @@ def test_a_static_count_beside_scaling_is_refused(synthesize_changed):
 
 def test_weights_beside_provisioned_concurrency_are_refused(synthesize_changed):
     """AWS would answer the update of the alias with an error."""
-    with pytest.raises(RuntimeError, match="an alias with provisioned concurrency takes no weig"):
+    with pytest.raises(RuntimeError, match="AWS refuses to change the provisioned concurrency of"):
         synthesize_changed(Provisioned(), _weigh)

@@ -134,3 +134,63 @@ def test_a_schedule_is_read_from_a_file(tmp_path):
             ScheduledCapacity(name="night", at="rate(1 day)", maximum=9),
         ),
     )
+
+
+RULE = (
+    "AWS serves at most 10 requests a second per environment, so utilization is at most 10 x the "
+    "mean duration in seconds: "
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "duration", "warning"),
+    [
+        (
+            0.7,
+            None,
+            (
+                f"{RULE}target_utilization = 0.7 needs requests of more than 70 ms, or autoscaling "
+                "never adds an environment; set cold_start.request_duration to the average of the "
+                "metric Duration"
+            ),
+        ),
+        (
+            0.7,
+            "20ms",
+            (
+                f"{RULE}requests of 20ms reach 0.2, so target_utilization = 0.7 is never passed "
+                "and autoscaling never adds an environment; set target_utilization = 0.14"
+            ),
+        ),
+        (
+            0.7,
+            "10ms",
+            (
+                f"{RULE}requests of 10ms reach 0.1, so target_utilization = 0.7 is never passed "
+                "and autoscaling never adds an environment; no target of 0.1 or more helps: "
+                "schedule the minimum instead"
+            ),
+        ),
+        (
+            0.5,
+            "50ms",
+            (
+                f"{RULE}requests of 50ms reach 0.5, so target_utilization = 0.5 is never passed "
+                "and autoscaling never adds an environment; set target_utilization = 0.35"
+            ),
+        ),
+        (0.35, "50ms", None),
+        (0.9, "100ms", None),
+        (0.9, "5s", None),
+    ],
+)
+def test_a_target_that_the_limit_of_requests_keeps_out_of_reach_is_named(target, duration, warning):
+    """With the numbers, and with what to set."""
+    settings = Provisioned(target_utilization=target, request_duration=duration)
+    assert settings.warning == warning
+
+
+@pytest.mark.parametrize(("duration", "highest"), [(None, 1), ("50ms", 0.5), ("2s", 1)])
+def test_short_requests_cannot_use_a_whole_environment(duration, highest):
+    """10 requests a second of 50 ms are half a second of work."""
+    assert Provisioned(request_duration=duration).highest_utilization == highest

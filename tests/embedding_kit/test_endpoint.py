@@ -222,12 +222,24 @@ def test_a_role_of_the_same_app_can_be_granted(synthesize, model):
 
 def test_settings_that_do_not_go_together_are_refused_by_the_construct(synthesize, model):
     """Another app gets the same refusals as an environment's file."""
-    with pytest.raises(ValueError, match="takes no weights, as a stepwise release would"):
+    with pytest.raises(ValueError, match="AWS refuses to change the provisioned concurrency"):
         synthesize(
             lambda stack: EmbeddingEndpoint(
-                stack, "Endpoint", model=model, cold_start=Provisioned(), release=Canary()
+                stack,
+                "Endpoint",
+                model=model,
+                cold_start=Provisioned(),
+                experiment=WeightedExperiment(version=12, percent=10.0),
             )
         )
+
+
+def test_the_execution_role_is_the_same_from_release_to_release(endpoint_template):
+    """AWS refuses weights between versions of two roles, so another role cannot be released."""
+    endpoint_template().has_resource_properties(
+        "AWS::Lambda::Function",
+        {"Role": {"Fn::GetAtt": ["EndpointEmbedderRole656E44A7", "Arn"]}},
+    )
 
 
 def test_the_constructs_work_in_somebody_elses_app(tmp_path):

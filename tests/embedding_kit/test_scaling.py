@@ -1,9 +1,10 @@
 """Environments kept ready."""
 
 import pytest
-from aws_cdk.assertions import Match, Template
+from aws_cdk import App, Stack
+from aws_cdk.assertions import Annotations, Match, Template
 
-from embedding_kit import Provisioned, ScheduledCapacity
+from embedding_kit import Canary, EmbeddingEndpoint, Linear, Provisioned, ScheduledCapacity
 
 
 @pytest.fixture
@@ -82,3 +83,29 @@ def test_nothing_is_kept_ready_by_default(endpoint_template):
     """Nobody pays for environments that they did not ask for."""
     template = endpoint_template()
     template.resource_count_is("AWS::ApplicationAutoScaling::ScalableTarget", 0)
+
+
+@pytest.mark.parametrize(("duration", "warnings"), [("20ms", 1), ("100ms", 0)])
+def test_a_target_out_of_reach_is_a_warning_of_synth(model, duration, warnings):
+    """It deploys, but it never scales out."""
+    stack = Stack(App(), "Stack")
+    EmbeddingEndpoint(stack, "E", model=model, cold_start=Provisioned(request_duration=duration))
+    found = Annotations.from_stack(stack).find_warning(
+        "*", Match.string_like_regexp("target_utilization = 0.7 is never passed.*= 0.14")
+    )
+    assert len(found) == warnings
+
+
+@pytest.mark.parametrize("release", [Canary(), Linear()])
+def test_a_gradual_release_goes_with_provisioned_concurrency(endpoint_template, release):
+    """AWS supports both on one alias, as long as the weights are CodeDeploy's."""
+    template = endpoint_template(cold_start=Provisioned(request_duration="100ms"), release=release)
+    template.resource_count_is("AWS::ApplicationAutoScaling::ScalableTarget", 1)
+    template.resource_count_is("AWS::CodeDeploy::DeploymentConfig", 1)
+    template.has_resource(
+        "AWS::Lambda::Alias",
+        {
+            "Properties": {"Name": "live", "RoutingConfig": Match.absent()},
+            "UpdatePolicy": {"CodeDeployLambdaAliasUpdate": Match.any_value()},
+        },
+    )

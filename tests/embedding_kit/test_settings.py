@@ -56,31 +56,10 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
             AllAtOnce(),
             WeightedExperiment(version=3, percent=10.0),
             (
-                "an alias with provisioned concurrency takes no weights; "
+                "AWS refuses to change the provisioned concurrency of an alias that has weights, "
+                "so it could not be allocated or scaled for as long as the experiment runs; "
                 'found: experiment.kind = "weights" with cold_start.kind = "provisioned"; '
                 'allowed: experiment.kind = "alias", or another cold_start.kind'
-            ),
-        ),
-        (
-            FunctionSettings(),
-            Provisioned(),
-            Canary(),
-            None,
-            (
-                "an alias with provisioned concurrency takes no weights, as a stepwise release would; "
-                'found: release.kind = "canary" with cold_start.kind = "provisioned"; '
-                'allowed: release.kind = "all-at-once", or another cold_start.kind'
-            ),
-        ),
-        (
-            FunctionSettings(),
-            Provisioned(),
-            Linear(),
-            None,
-            (
-                "an alias with provisioned concurrency takes no weights, as a stepwise release would; "
-                'found: release.kind = "linear" with cold_start.kind = "provisioned"; '
-                'allowed: release.kind = "all-at-once", or another cold_start.kind'
             ),
         ),
         (
@@ -100,7 +79,8 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
             AllAtOnce(),
             None,
             (
-                "no more environments can be kept ready than may run at once; found: a maximum of 6; "
+                "provisioned concurrency is part of the concurrency that the function may use; "
+                "found: a maximum of 6; "
                 "allowed: up to 5, which is function.reserved_concurrency"
             ),
         ),
@@ -113,7 +93,8 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
             AllAtOnce(),
             None,
             (
-                "no more environments can be kept ready than may run at once; found: a maximum of 11; "
+                "provisioned concurrency is part of the concurrency that the function may use; "
+                "found: a maximum of 11; "
                 "allowed: up to 10, which is function.account_concurrency less 100"
             ),
         ),

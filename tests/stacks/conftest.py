@@ -22,7 +22,6 @@ from embedding_kit.environment import Environment, load_environment
 from embedding_kit.settings import (
     AlarmSettings,
     AliasExperiment,
-    AllAtOnce,
     Budget,
     Callers,
     Canary,
@@ -74,9 +73,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "all-together": {
         "cold_start": Provisioned(
-            schedule=(ScheduledCapacity(name="night", at="rate(1 day)", maximum=1),)
+            request_duration=timedelta(milliseconds=100),
+            schedule=(ScheduledCapacity(name="night", at="rate(1 day)", maximum=1),),
         ),
-        "release": AllAtOnce(allow_vector_space_change=True),
+        "release": Canary(allow_vector_space_change=True),
         "experiment": AliasExperiment(version=12),
         "function": FunctionSettings(
             reserved_concurrency=20, max_characters=1000, cache_entries=10, threads=1

@@ -5,16 +5,21 @@ https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html,
 https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-policy-overview.html
 """
 
+import math
 from typing import Annotated, Literal, Self
 from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Settings, allowed, refuse
+from embedding_kit.settings.base import Duration, Settings, allowed, refuse, written
 from embedding_kit.settings.schedule import SCHEDULE_ALLOWED, check_schedule
 
 __all__ = ["ColdStart", "OnDemand", "Provisioned", "ScheduledCapacity", "SnapStart"]
 
+#: "10 x allocated provisioned concurrency" requests a second for a version or an alias:
+#: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+_REQUESTS_PER_SECOND = 10
+_LEAST_TARGET = 0.1
 _ZONE_ALLOWED = "an IANA time zone such as Europe/Berlin"
 _FLOOR = "a floor of 0 is refused by the next deploy, for it removes what the floor stands on"
 
@@ -92,8 +97,13 @@ class Provisioned(Settings):
     kind: Literal["provisioned"] = Field(
         default="provisioned", description="Environments are kept ready and billed while they are."
     )
-    target_utilization: Annotated[float, Field(ge=0.1, le=0.9)] = Field(
+    target_utilization: Annotated[float, Field(ge=_LEAST_TARGET, le=0.9)] = Field(
         default=0.7, description="The share of ready environments that should be busy."
+    )
+    request_duration: Duration | None = Field(
+        default=None,
+        description="How long a request takes on average, as the metric `Duration` shows it. "
+        "AWS serves 10 requests a second per environment, so short requests keep few of them busy.",
     )
     minimum: Annotated[int, Field(ge=1)] = Field(
         default=1, description="Environments kept ready at the least."
@@ -124,6 +134,44 @@ class Provisioned(Settings):
             )
         _check_entries(("[cold_start]", self), *((entry.name, entry) for entry in self.schedule))
         return self
+
+    @property
+    def highest_utilization(self) -> float:
+        """The utilization at AWS's limit of requests; 1 if `request_duration` is not set."""
+        if self.request_duration is None:
+            return 1.0
+        return min(1.0, _REQUESTS_PER_SECOND * self.request_duration.total_seconds())
+
+    @property
+    def warning(self) -> str | None:
+        """Why the target is out of reach, or when it is; None where it can be reached."""
+        rule = (
+            f"AWS serves at most {_REQUESTS_PER_SECOND} requests a second per environment, so "
+            f"utilization is at most {_REQUESTS_PER_SECOND} x the mean duration in seconds"
+        )
+        target = self.target_utilization
+        if self.request_duration is None:
+            shortest = round(1000 * target / _REQUESTS_PER_SECOND)
+            return (
+                f"{rule}: target_utilization = {target:g} needs requests of more than "
+                f"{shortest} ms, or autoscaling never adds an environment; set "
+                "cold_start.request_duration to the average of the metric Duration"
+            )
+        highest = self.highest_utilization
+        if target < highest:
+            return None
+        # The default target leaves the same room below a full environment.
+        advised = math.floor(70 * highest) / 100
+        advice = (
+            f"set target_utilization = {advised:g}"
+            if advised >= _LEAST_TARGET
+            else f"no target of {_LEAST_TARGET:g} or more helps: schedule the minimum instead"
+        )
+        return (
+            f"{rule}: requests of {written(self.request_duration)} reach {highest:g}, so "
+            f"target_utilization = {target:g} is never passed and autoscaling never adds an "
+            f"environment; {advice}"
+        )
 
     @property
     def ceiling(self) -> int:

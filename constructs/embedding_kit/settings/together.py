@@ -33,7 +33,7 @@ def check_together(
     if isinstance(cold_start, SnapStart):
         _check_snapstart(function, experiment)
     if isinstance(cold_start, Provisioned):
-        _check_provisioned(function, cold_start, release, experiment)
+        _check_provisioned(function, cold_start, experiment)
     if isinstance(experiment, WeightedExperiment) and not isinstance(release, AllAtOnce):
         raise refuse(
             "CodeDeploy owns the alias's weights while it shifts traffic",
@@ -90,22 +90,14 @@ def _check_snapstart(function: FunctionSettings, experiment: Experiment | None) 
 
 
 def _check_provisioned(
-    function: FunctionSettings,
-    cold_start: Provisioned,
-    release: Release,
-    experiment: Experiment | None,
+    function: FunctionSettings, cold_start: Provisioned, experiment: Experiment | None
 ) -> None:
     if isinstance(experiment, WeightedExperiment):
         raise refuse(
-            "an alias with provisioned concurrency takes no weights",
+            "AWS refuses to change the provisioned concurrency of an alias that has weights, so it "
+            "could not be allocated or scaled for as long as the experiment runs",
             found='experiment.kind = "weights" with cold_start.kind = "provisioned"',
             allowed='experiment.kind = "alias", or another cold_start.kind',
-        )
-    if not isinstance(release, AllAtOnce):
-        raise refuse(
-            "an alias with provisioned concurrency takes no weights, as a stepwise release would",
-            found=f'release.kind = "{release.kind}" with cold_start.kind = "provisioned"',
-            allowed='release.kind = "all-at-once", or another cold_start.kind',
         )
     if function.reserved_concurrency is not None:
         most, of = function.reserved_concurrency, "function.reserved_concurrency"
@@ -116,7 +108,7 @@ def _check_provisioned(
         )
     if cold_start.ceiling > most:
         raise refuse(
-            "no more environments can be kept ready than may run at once",
+            "provisioned concurrency is part of the concurrency that the function may use",
             found=f"a maximum of {cold_start.ceiling}",
             allowed=f"up to {most}, which is {of}",
         )
