@@ -30,10 +30,10 @@ def format_of(path: Path) -> str:
     """
     name = Path(path.stem) if path.suffix.lower() == ".gz" else path
     kind = _SUFFIXES.get(name.suffix.lower())
-    if kind is None:
+    if kind is None or (kind == "parquet" and name != path):
         raise FileError(
-            f"{path}: the format of {name.suffix or 'a file without an extension'} is not known. "
-            f"Known are {', '.join(_SUFFIXES)}, and these with .gz; or name it with --format "
-            f"{'|'.join(FORMATS)}."
+            f"{path}: the format of {path.suffix or 'a file without an extension'} is not known. "
+            f"Known are {', '.join(_SUFFIXES)}, and all but .parquet with .gz; or name it with "
+            f"--format {'|'.join(FORMATS)}."
         )
     return kind

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import IO, Any
@@ -53,9 +53,13 @@ def json_line(row: Record, vector: npt.NDArray[Any] | None, vector_space: str | 
     added = {"embedding": None if vector is None else numbers(vector), "vector_space": vector_space}
     whole = {**row, **added}
     try:
-        return json.dumps(whole, ensure_ascii=False, default=str).encode() + b"\n"
+        line = json.dumps(whole, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:  # JSON has no NaN and no infinity; a column of Parquet may have them
+        line = json.dumps(_finite(whole), ensure_ascii=False, default=str)
+    try:
+        return line.encode() + b"\n"
     except UnicodeEncodeError:  # a lone surrogate in another field: JSON can carry it escaped
-        return json.dumps(whole, default=str).encode() + b"\n"
+        return json.dumps(json.loads(line)).encode() + b"\n"
 
 
 def check_parquet(records: Iterable[Record]) -> None:
@@ -111,6 +115,15 @@ WRITERS: dict[str, Callable[[IO[bytes], Table], None]] = {
     ".parquet": _parquet,
     ".npy": _npy,
 }
+
+
+def _finite(value: Any) -> Any:
+    """The same value with null for NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _schema(records: Iterable[Record]) -> Any:

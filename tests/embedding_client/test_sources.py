@@ -64,7 +64,9 @@ def test_other_columns_and_names(tmp_path):
     assert [row.fields for row in source.rows()] == [{"id": 7, "body": "hello"}, {"body": "bare"}]
 
 
-@pytest.mark.parametrize("name", ["notes", "notes.foo", "notes.gz", "notes.foo.gz", ".txt"])
+@pytest.mark.parametrize(
+    "name", ["notes", "notes.foo", "notes.gz", "notes.foo.gz", "notes.parquet.gz", ".txt"]
+)
 def test_a_format_that_is_not_known_is_refused(tmp_path, name):
     """The message lists the known ones and the flag that names one."""
     path = write(tmp_path / name, "a\n")

@@ -65,6 +65,14 @@ def test_json_lines_can_hold_what_utf8_cannot():
     }
 
 
+def test_json_lines_have_null_for_what_json_has_not():
+    """NaN and infinity in another field, at any depth: readers of JSON refuse a bare NaN."""
+    row = {"text": "é", "price": float("nan"), "tags": [{"weight": float("-inf")}, 0.5]}
+    (line,) = written(".jsonl", [row], [VECTORS[1]])
+    found = json.loads(line, parse_constant=pytest.fail)
+    assert (found["price"], found["tags"]) == (None, [{"weight": None}, 0.5])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint8])
 def test_arrays_are_little_endian_and_whole(dtype):
     """As numpy reads them."""
