@@ -43,6 +43,7 @@ class EndpointStack(Stack):
             release=environment.release,
             experiment=environment.experiment,
             callers=environment.callers,
+            cors=environment.cors,
             alarms=environment.alarms,
             name=environment.name,
         )

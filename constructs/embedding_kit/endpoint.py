@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aws_cdk import Names
+from aws_cdk import Duration, Names
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
@@ -22,6 +22,7 @@ from embedding_kit.settings import (
     AllAtOnce,
     Callers,
     ColdStart,
+    Cors,
     Experiment,
     FunctionSettings,
     Model,
@@ -34,12 +35,15 @@ from embedding_kit.settings import (
     check_memory,
     check_together,
 )
+from embedding_kit.settings.cors import SIGNING_HEADERS
 from embedding_kit.thresholds import derive_thresholds
 
 __all__ = ["LIVE", "EmbeddingEndpoint"]
 
 #: The alias that callers reach. Its name is part of its ARN, which their policies may name.
 LIVE = "live"
+#: What a page may read of an answer's headers.
+_EXPOSED_HEADERS = ["x-request-id", "x-vector-space"]
 
 
 class EmbeddingEndpoint(Construct):
@@ -74,6 +78,7 @@ class EmbeddingEndpoint(Construct):
         release: Release | None = None,
         experiment: Experiment | None = None,
         callers: Callers | None = None,
+        cors: Cors | None = None,
         alarms: AlarmSettings | None = None,
         name: str | None = None,
     ) -> None:
@@ -88,6 +93,7 @@ class EmbeddingEndpoint(Construct):
             release: How a new version takes over; all at once, after its check, by default.
             experiment: Another published version to compare with.
             callers: Who may call; nobody by default. `grant_invoke` lets further ones.
+            cors: Which web pages may call from a browser; none by default.
             alarms: The thresholds that a release is taken back on, and that the alarms use.
             name: What its logs and its metrics' namespace call it, unique in account and region;
                 made of its place in the app by default.
@@ -127,7 +133,8 @@ class EmbeddingEndpoint(Construct):
             version=self.function.current_version,
             additional_versions=self._weights(experiment),
         )
-        self.url = _url(self.alias)
+        self._cors = None if cors is None else _cors_options(cors)
+        self.url = _url(self.alias, self._cors)
         self.metrics = EndpointMetrics(
             self,
             "Metrics",
@@ -208,7 +215,7 @@ class EmbeddingEndpoint(Construct):
             alias_name=experiment.alias,
             version=self._published("Other", experiment.version),
         )
-        url = _url(alias)
+        url = _url(alias, self._cors)
         self._urls.append(url)
         return url
 
@@ -218,7 +225,21 @@ class EmbeddingEndpoint(Construct):
         )
 
 
-def _url(alias: lambda_.Alias) -> lambda_.FunctionUrl:
+def _url(alias: lambda_.Alias, cors: lambda_.FunctionUrlCorsOptions | None) -> lambda_.FunctionUrl:
     return alias.add_function_url(
-        auth_type=lambda_.FunctionUrlAuthType.AWS_IAM, invoke_mode=lambda_.InvokeMode.BUFFERED
+        auth_type=lambda_.FunctionUrlAuthType.AWS_IAM,
+        invoke_mode=lambda_.InvokeMode.BUFFERED,
+        cors=cors,
+    )
+
+
+def _cors_options(cors: Cors) -> lambda_.FunctionUrlCorsOptions:
+    # Lambda answers the preflight itself, and puts its headers on every answer: the embedder must
+    # not. OPTIONS is therefore no method here; the API takes names of six letters at the most.
+    return lambda_.FunctionUrlCorsOptions(
+        allowed_origins=list(cors.origins),
+        allowed_methods=[lambda_.HttpMethod[method] for method in cors.methods],
+        allowed_headers=sorted({*SIGNING_HEADERS, *(name.lower() for name in cors.headers)}),
+        exposed_headers=_EXPOSED_HEADERS,
+        max_age=Duration.seconds(int(cors.max_age.total_seconds())),
     )

@@ -18,6 +18,7 @@ from embedding_kit.settings import (
     Budget,
     Callers,
     ColdStart,
+    Cors,
     Experiment,
     FunctionSettings,
     Model,
@@ -88,6 +89,9 @@ class Environment(Settings):
     release: Release = Field(default=AllAtOnce(), description="How a new version takes over.")
     experiment: Experiment | None = Field(default=None, description="Two versions side by side.")
     callers: Callers = Field(default=Callers(), description="Who may call; nobody by default.")
+    cors: Cors | None = Field(
+        default=None, description="Which web pages may call it from a browser; none by default."
+    )
     alarms: AlarmSettings = Field(default=AlarmSettings(), description="When somebody is told.")
     budget: Budget | None = Field(default=None, description="What a month may cost.")
     repository: RepositorySettings = Field(

@@ -7,6 +7,7 @@ finding is an exception, an answer with the status 500, or one that is no JSON.
 """
 
 import base64
+import gzip
 import json
 import os
 import sys
@@ -35,14 +36,17 @@ SEEDS = {
         {"text": "hello world", "size": 16, "truncate": "left", "prompt_name": "query"},
         {"texts": ["a", "b"], "output_dtype": "binary", "encoding_format": "base64"},
         {"text": "a", "input_type": "document", "title": "t", "truncate": True},
+        {"inputs": ["a", "b"], "normalize": False},
     ],
     "/similar": [{"text": "a", "num_results": 3}],
     "/v1/embeddings": [
         {"input": "a", "model": "m:query", "dimensions": 8, "user": "u"},
-        {"input": [[1, 2], [3]], "model": "m"},
+        {"input": [[1, 5, 2], [1, 3, 2]], "model": "m"},
+        {"input": [5], "add_special_tokens": True},
     ],
     "/embed": [{"inputs": [1, 5, 2], "truncation_direction": "Left", "normalize": False}],
     "/embeddings": [{"input": ["a", "b"]}],
+    "/decode": [{"ids": [[1, 5, 2]], "skip_special_tokens": False}],
     "/similarity": [
         {
             "inputs": {"source_sentence": "a", "sentences": ["b"]},
@@ -99,9 +103,12 @@ def answer(event: Any) -> dict[str, Any]:
 
 def check(told: dict[str, Any]) -> None:
     """Raise if an answer is not one."""
-    if told["statusCode"] not in {200, 400, 404, 405, 413, 422}:
+    if told["statusCode"] not in {200, 400, 404, 405, 413, 422, 424}:
         raise AssertionError(f"status {told['statusCode']}: {told['body'][:500]}")
-    json.loads(told["body"])
+    if told["isBase64Encoded"]:
+        json.loads(gzip.decompress(base64.b64decode(told["body"])))
+    elif told["body"]:  # HEAD has none
+        json.loads(told["body"])
     json.dumps(told).encode()
 
 

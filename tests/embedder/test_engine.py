@@ -137,6 +137,14 @@ def test_a_vector_of_zeros_stays_one() -> None:
     assert truncate_vectors(np.zeros((1, 4), dtype=np.float32), 2).tolist() == [[0, 0]]
 
 
+def test_as_many_vectors_as_dimensions_are_cut_all_the_same() -> None:
+    """Eight vectors of 32 dimensions, cut to eight."""
+    vectors = np.random.default_rng(2).standard_normal((8, 32)).astype(np.float32)
+    cut = truncate_vectors(vectors, 8)
+    assert cut.shape == (8, 8)
+    np.testing.assert_allclose(np.linalg.norm(cut, axis=1), 1, rtol=1e-6)
+
+
 def test_a_dimension_that_is_not_the_models_is_refused(make_engine: MakeEngine) -> None:
     """The error lists the model's."""
     with pytest.raises(InvalidFieldError, match="one of 32, 16, 8; found 20"):

@@ -161,6 +161,14 @@ def test_a_path_for_other_models_has_no_answer_in_the_document(path: str) -> Non
     assert check("without", path, "post", {"anything": 1}) == 424
 
 
+@pytest.mark.parametrize("answer", [[], [[]], [[0.5], []], [["a"]], {}])
+def test_the_document_knows_that_vectors_are_not_empty(answer: Any) -> None:
+    """TEI's answer is a list of at least one vector with at least one number."""
+    validator = answer_validator("without", "/embed", "post", 200)
+    assert validator.is_valid([[0.5]])
+    assert not validator.is_valid(answer)
+
+
 #: An operation that embeds, and a body that it answers.
 EMBEDDING = {
     "/": [{"text": "a"}, {"inputs": "a"}],

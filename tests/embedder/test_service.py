@@ -218,3 +218,12 @@ def test_what_cannot_be_served_fails_the_start(minilm_artifact: Artifact, tmp_pa
         build_service(Settings(artifact=tmp_path))
     with pytest.raises(IndexFolderError, match="cannot be read"):
         build_service(Settings(artifact=minilm_artifact.folder, index=tmp_path))
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "POST"])
+def test_no_answer_has_a_header_of_cors(service: Service, method: str) -> None:
+    """The Function URL adds them where they are set up; a browser refuses them twice."""
+    headers = {"origin": "https://example.com", "access-control-request-method": "POST"}
+    response = service.answer(Request(method, "/", headers=headers, body=b'{"text": "a"}'))
+    assert response.status == (200 if method == "POST" else 405)
+    assert not [name for name in response.headers if name.startswith("access-control-")]

@@ -12,6 +12,7 @@ def test_public_surface_is_this_and_no_more():
         "Budget",
         "Callers",
         "Canary",
+        "Cors",
         "CostBudget",
         "EmbeddingEndpoint",
         "EmbeddingRepository",

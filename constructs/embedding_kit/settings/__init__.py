@@ -13,6 +13,7 @@ from embedding_kit.settings.cold_start import (
     ScheduledCapacity,
     SnapStart,
 )
+from embedding_kit.settings.cors import Cors
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings, Budget
@@ -36,6 +37,7 @@ __all__ = [
     "Callers",
     "Canary",
     "ColdStart",
+    "Cors",
     "Duration",
     "Experiment",
     "FunctionSettings",

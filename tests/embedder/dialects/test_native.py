@@ -205,6 +205,13 @@ def test_similar_refuses_a_bad_number(make_service: MakeService, wanted: Any) ->
     assert '"num_results" must be a whole number from 1 to 1000' in error["error"]
 
 
+def test_similar_names_its_one_field_in_errors(make_service: MakeService) -> None:
+    """`text` is no list."""
+    error = read(post(make_service(index=["a"]), "/similar", {"text": "w " * 40}), 413)
+    assert error["error"].startswith('"text" has 42 tokens')
+    assert error["field"] == "text"
+
+
 def test_similar_without_an_index_is_not_found(service: Service) -> None:
     """404, with the reason."""
     error = read(post(service, "/similar", {"text": "a"}), 404)

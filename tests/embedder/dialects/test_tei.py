@@ -173,6 +173,11 @@ def test_similarity_takes_parameters(make_service: MakeService) -> None:
     [
         ({"inputs": {"source_sentence": "a", "sentences": []}}, "found an empty list"),
         ({"inputs": {"source_sentence": "a"}}, '"inputs.sentences" is missing'),
+        ({"inputs": {"sentences": ["a"]}}, '"inputs.source_sentence" is missing'),
+        (
+            {"inputs": {"source_sentence": "a", "sentences": "b"}},
+            '"inputs.sentences" must be a list of strings that is not empty',
+        ),
         ({"inputs": {"source_sentence": "", "sentences": ["a"]}}, '"inputs.source_sentence" must'),
         ({"inputs": "a"}, '"inputs" must be an object with the fields "source_sentence"'),
         (

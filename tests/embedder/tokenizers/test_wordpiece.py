@@ -109,6 +109,21 @@ def test_no_string_is_an_error(minilm: Both) -> None:
     assert minilm.fast.encode("a\ud800b \udfff") == minilm.fast.encode("a\ufffdb \ufffd")
 
 
+def test_the_token_with_the_id_0_is_a_token(
+    minilm_document: dict[str, Any], tmp_path: Path
+) -> None:
+    """In a vocabulary that begins with a part of a word, and not with `[PAD]`."""
+    document = copy.deepcopy(minilm_document)
+    vocabulary = document["model"]["vocab"]
+    vocabulary["[PAD]"], vocabulary["##izing"] = vocabulary["##izing"], 0
+    for token in document["added_tokens"]:
+        if token["content"] == "[PAD]":
+            token["id"] = vocabulary["[PAD]"]
+    variant = both(document, tmp_path)
+    assert 0 in variant.fast.encode("tokenizing")
+    assert variant.differing(["tokenizing", "tokenizing it", "izing"]) == []
+
+
 def test_a_token_that_strips_takes_white_space_along(
     minilm_document: dict[str, Any], tmp_path: Path
 ) -> None:
