@@ -48,8 +48,8 @@ def _compile_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--precision",
         choices=[str(precision) for precision in Precision],
-        default=str(Precision.INT8),
-        help="what the weights are kept in and multiplied as (default: %(default)s)",
+        help="what the weights are kept in and multiplied as (default: int8; of a ready ONNX "
+        "export full precision, where there is one)",
     )
     parser.add_argument("--revision", help="a commit, branch or tag of the hub's repository")
     parser.add_argument(
@@ -95,17 +95,18 @@ def _verify_parser() -> argparse.ArgumentParser:
 
 
 def _compile(options: argparse.Namespace) -> int:
+    precision = Precision(options.precision) if options.precision else None
     source = find_source(
         options.model,
         revision=options.revision,
         accepted_licences=options.accept_licence,
-        precision=Precision(options.precision),
+        precision=precision,
     )
     manifest = compile_model(
         source,
         options.output,
         Options(
-            precision=Precision(options.precision),
+            precision=precision,
             choices=Choices(dimensions=options.dimensions, default_prompt=options.default_prompt),
             thresholds=None if options.unmeasured else Thresholds(),
             documents=options.docstrings,

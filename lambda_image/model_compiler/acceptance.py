@@ -1,9 +1,7 @@
 """Runs a finished artifact beside its own full precision, and refuses it if it is too far off."""
 
 import tempfile
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +9,13 @@ from embedder.artifact import Artifact, parse_manifest
 from embedder.engine import Engine
 from embedder.errors import EmbedderError
 from embedder.session import Session
-from embedder.tokenizers import load
 from model_compiler.artifact_writer import manifest_bytes
 from model_compiler.catalogue import Golden
-from model_compiler.errors import FidelityError, SourceError
+from model_compiler.errors import FidelityError
 from model_compiler.fidelity import (
-    DIGITS,
     DOCUMENTS,
     Fidelity,
     Thresholds,
-    batch_invariance,
     golden_entries,
     measure,
     problems,
@@ -31,48 +26,11 @@ from model_compiler.model_folder import ModelFolder
 from model_compiler.quantization import Precision
 from model_compiler.worst_layer import worst_layer
 
-__all__ = ["Trial", "accept", "try_export"]
+__all__ = ["accept"]
 
 #: How many texts, and how many tokens of each, are looked at to find the worst layer.
 LAYER_TEXTS = 4
 LAYER_TOKENS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What an export that is taken as it is was seen to do."""
-
-    #: Of CPU time, on this machine: how long ONNX Runtime took to start a session.
-    start_seconds: float
-    #: Of a text alone to the same text in a batch.
-    batch_cosine_min: float
-    golden: list[dict[str, Any]]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what stands in the manifest; not the time, which is another on each machine."""
-        return {"batch_cosine_min": round(self.batch_cosine_min, DIGITS)}
-
-
-def try_export(folder: Path, content: Mapping[str, Any], *, progress: bool = False) -> Trial:
-    """Run an export whose manifest is not written yet.
-
-    Raises:
-        SourceError: if ONNX Runtime cannot run it, or it gives something else than embeddings.
-    """
-    try:
-        artifact = Artifact(folder, parse_manifest(manifest_bytes(content), where=str(folder)))
-        began = time.process_time()
-        session = Session(artifact)
-        start_seconds = time.process_time() - began
-        tokenizer = load(artifact.manifest.tokenizer, folder)
-        engine = Engine(artifact.manifest, tokenizer, session, truncate="right")
-        return Trial(
-            start_seconds=start_seconds,
-            batch_cosine_min=batch_invariance(engine, progress=progress),
-            golden=golden_entries(engine),
-        )
-    except EmbedderError as error:
-        raise SourceError(f"The export cannot be run: {error}") from error
 
 
 def accept(

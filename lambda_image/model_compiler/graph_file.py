@@ -96,7 +96,7 @@ def add_head(
     precision: Precision,
 ) -> None:
     """Take the last hidden state to the graph's output."""
-    value = head.pooling.add(builder, hidden)
+    value = head.pooling.add(builder, hidden) if head.pooling else hidden
     for module, weights in zip(head.dense, dense, strict=True):
         value = module.add(builder, value, weights, precision)
     normalize(builder, value, output=OUTPUT)

@@ -6,7 +6,7 @@ written anywhere. Only files that the compiler reads are fetched.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +16,16 @@ from huggingface_hub.hf_api import ModelInfo
 
 from model_compiler.catalogue import Repository
 from model_compiler.errors import SourceError
-from model_compiler.export_folder import export_places
+from model_compiler.export_folder import why_not_compiled
+from model_compiler.export_names import choose
 from model_compiler.quantization import Precision
 
 __all__ = ["Download", "download", "download_first", "is_repository_name"]
 
 #: What a sentence-transformers folder is made of. Weights in other formats are left where they are.
 PATTERNS = ("*.json", "*/config.json", "*.safetensors")
+#: What says whether the compiler knows a model's family.
+CONFIGURATION = ("*.json", "*/config.json")
 #: What an ONNX export is made of; its weights may stand in a file of their own beside it.
 ONNX_PATTERNS = ("*.json", "*/config.json", "*/model.safetensors")
 
@@ -45,7 +48,7 @@ def download_first(
     repositories: Sequence[Repository],
     *,
     revision: str | None = None,
-    precision: Precision = Precision.INT8,
+    precision: Precision | None = None,
 ) -> Download:
     """Fetch a model from the first of its repositories that gives it.
 
@@ -69,7 +72,7 @@ def download_first(
 
 
 def download(
-    name: str, *, revision: str | None = None, precision: Precision = Precision.INT8
+    name: str, *, revision: str | None = None, precision: Precision | None = None
 ) -> Download:
     """Fetch a repository's files.
 
@@ -88,9 +91,14 @@ def download(
         info = api.model_info(name, revision=revision)
         if info.sha is None:
             raise SourceError(f"{where} did not say at which commit it is.")
-        folder = api.snapshot_download(
-            name, revision=info.sha, allow_patterns=_patterns(info, precision)
-        )
+
+        def fetch(patterns: Sequence[str]) -> Path:
+            return Path(
+                api.snapshot_download(name, revision=info.sha, allow_patterns=list(patterns))
+            )
+
+        files = {sibling.rfilename for sibling in info.siblings or ()}
+        folder = fetch(_patterns(files, precision, fetch))
     except errors.GatedRepoError as error:
         raise SourceError(
             f"{where} is gated: accept its terms there with your account, and set HF_TOKEN to a "
@@ -106,17 +114,27 @@ def download(
         raise SourceError(f"{where} answered with status {error.response.status_code}.") from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, httpx2.HTTPError) as error:
         raise SourceError(f"{where} cannot be reached ({type(error).__name__}).") from error
-    return Download(folder=Path(folder), commit=info.sha, licence=_licence(info))
+    return Download(folder=folder, commit=info.sha, licence=_licence(info))
 
 
-def _patterns(info: ModelInfo, precision: Precision) -> list[str]:
-    """Return what to fetch: the weights, or else the one export that will be taken."""
-    files = {sibling.rfilename for sibling in info.siblings or ()}
-    if any(name.endswith(".safetensors") and "/" not in name for name in files):
+def _patterns(
+    files: Collection[str],
+    precision: Precision | None,
+    fetch: Callable[[Sequence[str]], Path],
+) -> list[str]:
+    """Return what to fetch: the weights, or else the export that is taken and its reference."""
+    exports = [name for name in files if name.endswith(".onnx")]
+    if any(name.endswith(".safetensors") and "/" not in name for name in files) and not (
+        exports and why_not_compiled(fetch(CONFIGURATION)) is not None
+    ):
         return list(PATTERNS)
-    export = next((place for place in export_places(precision) if place in files), None)
+    choice = choose(exports, precision)
     # Beside a graph, exporters write `model.onnx_data`, `model.onnx_data_1` or `model.onnx.data`.
-    return [*ONNX_PATTERNS, *([export, f"{export}_data*", f"{export}.data"] if export else [])]
+    taken = [name for name in (choice.name, choice.reference) if name] if choice else []
+    return [
+        *ONNX_PATTERNS,
+        *(f"{name}{end}" for name in taken for end in ("", "_data*", ".data")),
+    ]
 
 
 def _licence(info: ModelInfo) -> str | None:

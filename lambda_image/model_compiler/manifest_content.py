@@ -42,6 +42,11 @@ class Described(Protocol):
         ...
 
     @property
+    def normalized(self) -> bool:
+        """Whether the model's own vectors have length 1."""
+        ...
+
+    @property
     def prompts(self) -> Prompts:
         """Its prompts."""
         ...

@@ -5,6 +5,8 @@ The folder's format is the ecosystem's: `modules.json` lists an encoder, a pooli
 sentence-transformers 2 to 6 are read.
 """
 
+import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ __all__ = [
     "ModelFolder",
     "Prompts",
     "encoder_folder_of",
+    "is_normalized",
+    "is_pooled",
     "read_head",
     "read_max_tokens",
     "read_model_folder",
@@ -44,6 +48,11 @@ HARMLESS_TRANSFORMER_KEYS = frozenset(
 )
 
 
+#: What the Transformer module takes from the model: each token's vector, or the pooler's one.
+UNPOOLED = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+POOLED = {"text": {"method": "forward", "method_output_name": "pooler_output"}}
+
+
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """What is put before a text, by name, and the name that applies where none is given."""
@@ -54,9 +63,10 @@ class Prompts:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stands behind the encoder: the pooling, dense layers, and whether a normalisation."""
+    """What follows the encoder: the pooling, dense layers, and whether there is a Normalize."""
 
-    pooling: Pooling
+    #: None where the encoder itself gives one vector for a text.
+    pooling: Pooling | None
     dense: tuple[Dense, ...]
     #: The width of the embedding.
     dimension: int
@@ -89,6 +99,11 @@ class ModelFolder:
         """The width of the embedding."""
         return self.head.dimension
 
+    @property
+    def normalized(self) -> bool:
+        """Whether the model's own vectors have length 1."""
+        return self.head.normalized
+
 
 def read_model_folder(folder: Path) -> ModelFolder:
     """Read the folder.
@@ -98,6 +113,11 @@ def read_model_folder(folder: Path) -> ModelFolder:
         UnsupportedModelError: if the model has a part that the compiler cannot express.
     """
     encoder_folder = encoder_folder_of(folder)
+    if is_pooled(folder):
+        raise UnsupportedModelError(
+            f"{folder} takes its vectors from BERT's own pooling (pooler_output), which the "
+            "compiler can only take from a ready ONNX export."
+        )
     architecture = architectures.parse(ConfigFile(encoder_folder / "config.json"))
     head = read_head(folder, hidden_size=architecture.hidden_size)
     tokenizer = read_tokenizer(
@@ -133,10 +153,12 @@ def read_head(folder: Path, *, hidden_size: int) -> Head:
         UnsupportedModelError: if a module is not one that the compiler can express.
     """
     modules = _modules(folder)
-    pooling = read_pooling(modules[1][1], hidden_size=hidden_size)
-    size = pooling.size(hidden_size)
+    pooling, size = None, hidden_size
+    if not is_pooled(folder):
+        pooling = read_pooling(modules[1][1], hidden_size=hidden_size)
+        size = pooling.size(hidden_size)
     dense = []
-    for kind, path in modules[2:]:
+    for kind, path in modules[2 if pooling else 1 :]:
         if kind == "Dense":
             dense.append(read_dense(path, inputs=size))
             size = dense[-1].outputs
@@ -146,8 +168,21 @@ def read_head(folder: Path, *, hidden_size: int) -> Head:
         pooling=pooling,
         dense=tuple(dense),
         dimension=size,
-        normalized=modules[-1][0] == "Normalize",
+        normalized=is_normalized(folder),
     )
+
+
+def is_normalized(folder: Path) -> bool:
+    """Say whether the last module is a Normalize; raises as `read_head`."""
+    return _modules(folder)[-1][0] == "Normalize"
+
+
+def is_pooled(folder: Path) -> bool:
+    """Say whether the encoder gives one vector for a text; raises as `read_head`.
+
+    sentence-transformers 6 writes so in `sentence_bert_config.json`; then there is no Pooling.
+    """
+    return len(_modules(folder)) == 1 or _modules(folder)[1][0] != "Pooling"
 
 
 def _modules(folder: Path) -> list[tuple[str, Path]]:
@@ -163,7 +198,9 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
         raise SourceError(f"{path} must list modules, each with a type and a path.")
     found = [_module(folder, path, module) for module in modules]
     kinds = [kind for kind, _ in found]
-    if kinds[:2] != ["Transformer", "Pooling"] or set(kinds[2:]) - {"Dense", "Normalize"}:
+    pooled = _is_pooler_output(found[0][1]) if kinds[:1] == ["Transformer"] else False
+    start = ["Transformer"] if pooled else ["Transformer", "Pooling"]
+    if kinds[: len(start)] != start or set(kinds[len(start) :]) - {"Dense", "Normalize"}:
         raise UnsupportedModelError(
             f"{path} lists {', '.join(kinds) or 'no modules'}; the compiler can express a "
             "Transformer, then a Pooling, then any number of Dense, then a Normalize."
@@ -173,6 +210,12 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
             f"{path} has a Normalize before its last module; the compiler normalises at the end."
         )
     return found
+
+
+def _is_pooler_output(encoder: Path) -> bool:
+    """Say whether the encoder's `sentence_bert_config.json` asks for BERT's own pooling."""
+    path = encoder / "sentence_bert_config.json"
+    return path.exists() and ConfigFile(path).optional("modality_config") == POOLED
 
 
 def _is_module(module: Any) -> bool:
@@ -198,12 +241,24 @@ def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path
     return kind, inner_path(folder, module["path"], where=path)
 
 
-def read_max_tokens(folder: Path, tokenizer: TokenizerFile, *, max_positions: int) -> int:
+def read_max_tokens(
+    folder: Path, tokenizer: TokenizerFile, *, max_positions: int | None, pooled: bool = False
+) -> int:
     """Return the model's limit in tokens, special tokens included.
 
     It is `max_seq_length` of `sentence_bert_config.json`; newer folders keep it as
     `model_max_length` of `tokenizer_config.json`. It is never more than the model has positions.
     The truncation and padding in `tokenizer.json` are what its last user left there.
+
+    Args:
+        folder: the encoder's.
+        tokenizer: its tokenizer.
+        max_positions: how many positions the model has; None where `config.json` does not say.
+        pooled: whether the encoder gives one vector for a text.
+
+    Raises:
+        SourceError: if no file states a limit, or one states something else than a number.
+        UnsupportedModelError: if a setting would change what the encoder computes.
     """
     stated = None
     path = folder / "sentence_bert_config.json"
@@ -212,25 +267,29 @@ def read_max_tokens(folder: Path, tokenizer: TokenizerFile, *, max_positions: in
         stated = config.optional("max_seq_length")
         if stated is not None and (type(stated) is not int or stated < 1):
             config.refuse("max_seq_length", "an integer of at least 1, or null", stated)
-        _check_transformer(config, tokenizer)
+        _check_transformer(config, tokenizer, pooled=pooled)
     if stated is None and (folder / "tokenizer_config.json").exists():
         # Where a tokenizer has no limit of its own, transformers writes a number of 31 digits.
         config = ConfigFile(folder / "tokenizer_config.json")
         stated = config.optional("model_max_length")
         if stated is not None and (type(stated) not in {int, float} or stated < 1):
             config.refuse("model_max_length", "a number of at least 1, or null", stated)
-    return max_positions if stated is None else int(min(max_positions, stated))
+    limits = [limit for limit in (max_positions, stated) if limit is not None]
+    if not limits or min(limits) == math.inf:
+        raise SourceError(
+            f"{folder} states no limit of tokens: config.json has no max_position_embeddings, "
+            "sentence_bert_config.json no max_seq_length, tokenizer_config.json no "
+            "model_max_length."
+        )
+    return int(min(limits))
 
 
-def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile) -> None:
+def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, *, pooled: bool) -> None:
     """Refuse settings of the Transformer module that would change what it computes."""
     config.require("transformer_task", "feature-extraction", None)
-    config.require(
-        "modality_config",
-        {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
-        None,
-    )
-    config.require("module_output_name", "token_embeddings", None)
+    config.require("modality_config", POOLED if pooled else UNPOOLED, None)
+    name = "sentence_embedding" if pooled else "token_embeddings"
+    config.require("module_output_name", name, None)
     for key in ("processing_kwargs", "tokenizer_args", "processor_kwargs", "query_expansion"):
         config.require(key, {}, None)
     for key in ("query_length", "document_length"):
@@ -245,7 +304,13 @@ def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile) -> None:
 
 
 def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
-    """Read the prompts, and refuse a model whose vectors need their lengths."""
+    """Read the prompts, and refuse a model whose vectors need their lengths.
+
+    Args:
+        folder: the model's.
+        normalized: whether the model's own vectors have length 1. If not, the embedder's still do,
+            which keeps cosines and changes dot products and distances.
+    """
     path = folder / "config_sentence_transformers.json"
     if not path.exists():
         return Prompts(texts={}, default=None)
@@ -258,8 +323,12 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
         config.refuse("default_prompt_name", f"one of {sorted(texts)}", default)
     config.require("model_type", "SentenceTransformer", None)
     if not normalized:
-        # Vectors leave the graph with length 1. That keeps cosines, and nothing else.
-        config.require("similarity_fn_name", "cosine", None)
+        stated = config.optional("similarity_fn_name")
+        if stated not in ("cosine", None):
+            raise UnsupportedModelError(
+                f"{config.path}: similarity_fn_name is {json.dumps(stated)}, and modules.json has "
+                'no Normalize. The embedder gives vectors of length 1, which only "cosine" allows.'
+            )
     config.ignore(frozenset({"__version__", "similarity_fn_name", "truncate_dim"}))
     config.done()
     if default is None:

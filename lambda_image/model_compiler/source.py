@@ -35,7 +35,7 @@ def find_source(
     *,
     revision: str | None = None,
     accepted_licences: Collection[str] = (),
-    precision: Precision = Precision.INT8,
+    precision: Precision | None = None,
 ) -> Source:
     """Bring a model to this machine's disk and check its files.
 
@@ -121,7 +121,7 @@ def _check_licence(entry: CatalogueEntry, accepted: Collection[str]) -> None:
         )
 
 
-def _known(entry: CatalogueEntry, *, revision: str | None, precision: Precision) -> Source:
+def _known(entry: CatalogueEntry, *, revision: str | None, precision: Precision | None) -> Source:
     folder = None if revision else _wheel_folder(entry.wheel)
     if folder:
         found, commit = folder, None

@@ -15,7 +15,9 @@ import pytest
 from model_compiler import catalogue, hub
 from model_compiler.catalogue import CatalogueEntry, Licence, Repository
 from model_compiler.errors import LicenceError, SourceError
+from model_compiler.quantization import Precision
 from model_compiler.source import find_source
+from tests.model_compiler.conftest import Edit, merged
 from tests.model_compiler.goldens.tiny_models import write_model
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -29,11 +31,12 @@ class Hub:
     gated: set[str] = field(default_factory=set)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     endpoint: str = ""
+    commit: str = COMMIT
 
     def paths(self) -> list[str]:
         """Return the files that were fetched, without their repository."""
         return sorted(
-            path.partition(f"/resolve/{COMMIT}/")[2]
+            path.partition(f"/resolve/{self.commit}/")[2]
             for path, _ in self.asked
             if "/resolve/" in path
         )
@@ -63,13 +66,15 @@ def handler_of(served: Hub) -> type[BaseHTTPRequestHandler]:
                 self._send(404, b"", {"X-Error-Code": "RepoNotFound"}, body=body)
             elif f"{owner}/{name}" in served.gated and not is_api and token != "Bearer right":
                 self._send(403, b"", {"X-Error-Code": "GatedRepo"}, body=body)
-            elif len(more) > 1 and more[1] not in {COMMIT, "main"}:
+            elif len(more) > 1 and more[1] not in {served.commit, "main"}:
                 self._send(404, b"", {"X-Error-Code": "RevisionNotFound"}, body=body)
             elif is_api:
-                self._send(200, json.dumps(_api(folder, more)).encode(), {}, body=body)
+                self._send(
+                    200, json.dumps(_api(folder, more, served.commit)).encode(), {}, body=body
+                )
             else:
                 content = (folder / "/".join(more[2:])).read_bytes()
-                headers = {"ETag": f'"{_hash(content)}"', "X-Repo-Commit": COMMIT}
+                headers = {"ETag": f'"{_hash(content)}"', "X-Repo-Commit": served.commit}
                 self._send(200, content, headers, body=body)
 
         def _send(
@@ -89,7 +94,7 @@ def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _api(folder: Path, more: list[str]) -> object:
+def _api(folder: Path, more: list[str], commit: str) -> object:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     if more[:1] == ["tree"]:
         return [
@@ -104,7 +109,7 @@ def _api(folder: Path, more: list[str]) -> object:
     return {
         "id": "acme/tiny",
         "modelId": "acme/tiny",
-        "sha": COMMIT,
+        "sha": commit,
         "private": False,
         "tags": ["sentence-transformers", "license:mit"],
         "siblings": [{"rfilename": path.relative_to(folder).as_posix()} for path in files],
@@ -168,17 +173,35 @@ def test_a_second_fetch_comes_from_the_cache(served: Hub, tiny: Path) -> None:
 
 
 def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path) -> None:
-    """Of a dozen quantized variants only the one that will be taken is fetched."""
+    """Of a dozen variants only the one that is taken is fetched, and what it is compared with."""
     (tiny / "model.safetensors").unlink()
     (tiny / "onnx").mkdir()
     for name in ("model", "model_quantized", "model_q4", "model_fp16"):
-        (tiny / "onnx" / f"{name}.onnx").write_bytes(b"graph")
-        (tiny / "onnx" / f"{name}.onnx_data").write_bytes(b"weights")
-    find_source("acme/tiny")
+        (tiny / "onnx" / f"{name}.onnx").write_bytes(f"graph {name}".encode())
+        (tiny / "onnx" / f"{name}.onnx_data").write_bytes(f"weights {name}".encode())
+    find_source("acme/tiny", precision=Precision.INT8)
     assert [path for path in served.paths() if "onnx" in path] == [
+        "onnx/model.onnx",
+        "onnx/model.onnx_data",
         "onnx/model_quantized.onnx",
         "onnx/model_quantized.onnx_data",
     ]
+
+
+def test_an_export_beside_weights(served: Hub, tiny: Path, edit_json: Edit) -> None:
+    """It is fetched where the weights are of an unknown family, and only then."""
+    (tiny / "onnx").mkdir()
+    for name in ("model", "model_quantized"):
+        (tiny / "onnx" / f"{name}.onnx").write_bytes(b"graph")
+    find_source("acme/tiny")
+    assert "model.safetensors" in served.paths()
+    assert not any("onnx" in path for path in served.paths())
+    served.asked.clear()
+    edit_json(tiny / "config.json", lambda config: merged(config, model_type="modernbert"))
+    served.commit = "1" * 40
+    find_source("acme/tiny")
+    assert "model.safetensors" not in served.paths()
+    assert [path for path in served.paths() if "onnx" in path] == ["onnx/model.onnx"]
 
 
 def test_a_gated_repository(served: Hub, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
