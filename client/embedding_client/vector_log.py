@@ -11,6 +11,7 @@ A record that was not written whole is forgotten, with the rows in it.
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -137,7 +138,8 @@ class VectorLog:
                 left = left[self._file.write(left) :]
         except OSError as error:
             # What was written of it is cut off here, or else when the log is opened again.
-            self._file.truncate(self._end)
+            with suppress(OSError):
+                self._file.truncate(self._end)
             raise FileError(f"{self.path} cannot be written: {error.strerror or error}.") from error
 
     def _note(self, record: Mapping[str, Any], *, at: int) -> None:

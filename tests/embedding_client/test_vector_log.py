@@ -115,6 +115,16 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, file_limit):
     assert np.array_equal(rows_of(path), np.concatenate([FIRST, many]))
 
 
+def test_a_log_can_be_written_after_a_full_disk(tmp_path, file_limit):
+    """The torn record is gone at once, so the next one does not follow it."""
+    with VectorLog(tmp_path / "log") as log:
+        log.append(FIRST, vector_space=SPACE)
+        with file_limit(4096), pytest.raises(FileError):
+            log.append(np.ones((2000, 2), np.float32), vector_space=SPACE)
+        log.append(SECOND, vector_space=SPACE)
+    assert np.array_equal(rows_of(tmp_path / "log"), np.concatenate([FIRST, SECOND]))
+
+
 def test_a_disk_that_is_full_from_the_start_leaves_no_log(tmp_path, file_limit):
     """There is nothing in it to continue with."""
     with file_limit(100), pytest.raises(FileError, match="cannot be written"):
