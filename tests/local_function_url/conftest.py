@@ -17,7 +17,7 @@ CREDENTIALS = Credentials("AKIDEXAMPLE", "a secret")
 
 @pytest.fixture(scope="session")
 def echo() -> Function:
-    return Function(handler="echo.handler", source_root=Path(__file__).parent, timeout=5)
+    return Function(handler="echo.handler", source_root=Path(__file__).parent, timeout=60)
 
 
 @pytest.fixture(scope="session")

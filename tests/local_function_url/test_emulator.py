@@ -1,6 +1,7 @@
 """An emulator that ends is replaced; one that ends again and again is given up."""
 
 import concurrent.futures
+import dataclasses
 import json
 import os
 import signal
@@ -87,11 +88,12 @@ def test_ends_long_apart_are_never_too_many(runtime, monkeypatch):
 def test_an_emulator_that_hangs_is_replaced(echo, monkeypatch):
     """It is ended when its time is over; the next request is answered."""
     monkeypatch.setattr("local_function_url.emulator._GRACE_SECONDS", 10)
-    runtime = EmulatedRuntime(echo, binary=emulator())
+    runtime = EmulatedRuntime(dataclasses.replace(echo, timeout=5), binary=emulator())
     try:
         os.kill(emulator_of(function_of(runtime)), signal.SIGSTOP)
         with pytest.raises(FunctionError, match="timed out"):
             runtime.invoke(BARE)
-        assert answered(runtime)
+        # A busy machine may need more than the five seconds to start the function.
+        assert any(answered(runtime) for _ in range(20))
     finally:
         runtime.close()
