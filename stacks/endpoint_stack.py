@@ -32,6 +32,7 @@ class EndpointStack(Stack):
             id,
             env=env,
             description=f"Embedding Kit, {environment.name}: endpoint",
+            termination_protection=environment.protect,
             synthesizer=DefaultStackSynthesizer(image_assets_repository_name=repository_name),
         )
         self.endpoint = EmbeddingEndpoint(
@@ -49,3 +50,6 @@ class EndpointStack(Stack):
         )
         CfnOutput(self, "Url", value=self.endpoint.url.url)
         CfnOutput(self, "AliasArn", value=self.endpoint.alias.function_arn)
+        if self.endpoint.candidate and self.endpoint.candidate_url:
+            CfnOutput(self, "CandidateUrl", value=self.endpoint.candidate_url.url)
+            CfnOutput(self, "CandidateAliasArn", value=self.endpoint.candidate.function_arn)

@@ -143,11 +143,10 @@ def _refuse_stuck_weights(session: Session, environment: Environment) -> int:
 def _before_destroy(session: Session, environment: Environment, *, force: bool) -> int:
     deployed = find_deployed(session, environment)
     if deployed is not None and deployed.protected:
-        stack = endpoint_stack_name(environment.name)
+        stack, name = endpoint_stack_name(environment.name), environment.name
         print(
-            f"error: {stack} has termination protection; turn it off with\n"
-            "  aws cloudformation update-termination-protection --no-enable-termination-protection "
-            f"--stack-name {stack}\nnothing was changed",
+            f"error: {stack} has termination protection; to turn it off, set protect = false in "
+            f"environments/{name}.toml and run scripts/deploy {name}; nothing was changed",
             file=sys.stderr,
         )
         return 1
@@ -206,7 +205,16 @@ def _print_what_stays(environment: Environment) -> None:
         name = repository_name(environment.name)
         print(
             f"the images stay in the repository {name}, as the environment says; to remove them:\n"
-            f"  aws ecr delete-repository --force --repository-name {name}"
+            f"  aws ecr delete-repository --force --repository-name {name}\n"
+            "to deploy the environment again with them:\n"
+            f"  scripts/deploy {environment.name} --import-existing-resources"
+        )
+    if environment.function.logs_on_destroy == "retain":
+        print(
+            "the function's log group stays, as the environment says, and a new deploy makes a new "
+            "one; to find it:\n"
+            "  aws logs describe-log-groups --log-group-name-prefix "
+            f"{endpoint_stack_name(environment.name)}-EndpointEmbedderLogs"
         )
 
 

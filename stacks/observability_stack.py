@@ -29,7 +29,11 @@ class ObservabilityStack(Stack):
     ) -> None:
         """Make the stack."""
         super().__init__(
-            scope, id, env=env, description=f"Embedding Kit, {environment.name}: observability"
+            scope,
+            id,
+            env=env,
+            description=f"Embedding Kit, {environment.name}: observability",
+            termination_protection=environment.protect,
         )
         notices = NoticeTopic(self, "Notices", emails=environment.alarms.emails)
         alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=notices.topic)

@@ -28,7 +28,11 @@ class RepositoryStack(Stack):
     ) -> None:
         """Make the stack."""
         super().__init__(
-            scope, id, env=env, description=f"Embedding Kit, {environment.name}: image repository"
+            scope,
+            id,
+            env=env,
+            description=f"Embedding Kit, {environment.name}: image repository",
+            termination_protection=environment.protect,
         )
         self.repository_name = repository_name(environment.name)
         made = EmbeddingRepository(

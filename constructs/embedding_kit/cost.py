@@ -4,7 +4,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit.metrics import PERIOD, EndpointMetrics
 from embedding_kit.prices import LAMBDA_ARM64, LambdaPrices
-from embedding_kit.settings import ColdStart, Provisioned
+from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 
 __all__ = ["cost_per_thousand", "cost_rate"]
 
@@ -18,8 +18,9 @@ def cost_rate(
 ) -> cloudwatch.MathExpression:
     """Return US dollars an hour: billed time, requests, and environments that are kept ready.
 
-    Billed time includes cold starts. Not in it: storage of images and logs, traffic, and what
-    SnapStart asks for snapshots.
+    Billed time includes cold starts. With SnapStart it includes the restores and the snapshot of
+    one published version, which is what stays once a release is over. Not included: storage of
+    images and logs, and traffic.
     """
     expression, used = _dollars(metrics, memory_mb, cold_start, prices)
     return cloudwatch.MathExpression(
@@ -66,6 +67,11 @@ def _dollars(
         used["ready"] = metrics.of_alias("ProvisionedConcurrentExecutions", "Average")
         per_second = _number(gigabytes * prices.ready_gb_second)
         expression += f" + FILL(ready, 0) * PERIOD(billed) * {per_second}"
+    if isinstance(cold_start, SnapStart):
+        used["restores"] = metrics.of_platform("RestoreDuration", "SampleCount")
+        per_restore = _number(gigabytes * prices.restore_gb)
+        per_second = _number(gigabytes * prices.snapshot_gb_second)
+        expression += f" + FILL(restores, 0) * {per_restore} + PERIOD(billed) * {per_second}"
     return expression, used
 
 

@@ -1,6 +1,6 @@
 """One page that answers: is it well, is it fast, is it cold, what does it cost."""
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
@@ -9,7 +9,7 @@ from embedding_kit.cost import cost_per_thousand, cost_rate
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.metrics import PERIOD
 from embedding_kit.prices import LAMBDA_ARM64
-from embedding_kit.settings import Provisioned, SnapStart
+from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 from embedding_kit.watches import error_rate
 
 __all__ = ["EndpointDashboard"]
@@ -61,7 +61,9 @@ class EndpointDashboard(Construct):
         self.dashboard = cloudwatch.Dashboard(
             self,
             "Dashboard",
-            dashboard_name=f"EmbeddingKit-{endpoint.name}",
+            # Dashboards are global in an account: the region keeps two of one name apart.
+            # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Dashboards.html
+            dashboard_name=f"EmbeddingKit-{endpoint.name}-{Stack.of(self).region}",
             default_interval=Duration.hours(3),
             period_override=cloudwatch.PeriodOverride.AUTO,
         )
@@ -212,8 +214,7 @@ class EndpointDashboard(Construct):
             ),
             cloudwatch.TextWidget(
                 markdown=f"List prices of [AWS Lambda]({prices.source}) on ARM64, {prices.region}, "
-                f"read {prices.read}: ${prices.gb_second:.10f} a GB-second, "
-                f"${prices.request * 1_000_000:.2f} a million requests. Without storage of images "
+                f"read {prices.read}: {_prices(kind)}. Without storage of images "
                 "and logs, and without your discounts.",
                 width=6,
                 height=4,
@@ -233,6 +234,21 @@ class EndpointDashboard(Construct):
             )
             for title, lines in (("Slowest requests", _SLOWEST), ("Cold starts", _STARTS))
         ]
+
+
+def _prices(kind: ColdStart) -> str:
+    prices = LAMBDA_ARM64
+    second = f"${prices.gb_second:.10f} a GB-second"
+    more = ""
+    if isinstance(kind, Provisioned):
+        second = f"${prices.ready_running_gb_second:.10f} a GB-second"
+        more = f", ${prices.ready_gb_second:.10f} a GB-second of provisioned concurrency"
+    if isinstance(kind, SnapStart):
+        more = (
+            f", ${prices.snapshot_gb_second:.10f} a GB-second of one snapshot, "
+            f"${prices.restore_gb:.10f} a GB of a restore"
+        )
+    return f"{second}, ${prices.request * 1_000_000:.2f} a million requests{more}"
 
 
 _FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aws_cdk import Duration, Names
+from aws_cdk import Annotations, Duration, Names
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
@@ -11,8 +11,10 @@ from constructs import Construct
 
 from embedding_kit.aws_rules import AwsRules
 from embedding_kit.callers import principals
+from embedding_kit.endpoint_name import claim_name
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.metrics import EndpointMetrics
+from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
 from embedding_kit.release_check import ReleaseCheck
 from embedding_kit.scaling import ProvisionedScaling
@@ -59,7 +61,8 @@ class EmbeddingEndpoint(Construct):
         log_group: Where the function and the platform write.
         check: What checks every version before the alias moves to it.
         deployment_group: CodeDeploy's group, to add a notice or a hook; None with fixed weights.
-        candidate_url: The URL of an experiment's own alias; None without one.
+        candidate: An experiment's own alias; None without one.
+        candidate_url: The URL of that alias; None without one.
         name: What logs and metrics call it.
         metrics: Every metric of it.
         settings: The function's settings.
@@ -95,11 +98,12 @@ class EmbeddingEndpoint(Construct):
             callers: Who may call; nobody by default. `grant_invoke` lets further ones.
             cors: Which web pages may call from a browser; none by default.
             alarms: The thresholds that a release is taken back on, and that the alarms use.
-            name: What its logs and its metrics' namespace call it, unique in account and region;
-                made of its place in the app by default.
+            name: The name in its logs and in its metrics' namespace, unique in account and region;
+                derived from its place in the app by default.
 
         Raises:
-            ValueError: The settings, each fine by itself, do not go together.
+            ValueError: The settings, each valid by itself, do not go together; or another endpoint
+                of the app has the same name in the same account and region.
         """
         super().__init__(scope, id)
         self.settings = function or FunctionSettings()
@@ -112,9 +116,12 @@ class EmbeddingEndpoint(Construct):
         )
         check_alarms(alarms or AlarmSettings(), self.settings)
         check_memory(model, self.settings)
+        for note in quota_notes(self.settings, self.cold_start):
+            Annotations.of(self).add_info(note)
         # Metrics made of the platform's records carry no dimension that would tell two endpoints
         # of an account apart: each endpoint has a namespace of its own.
         self.name = name = name or Names.unique_resource_name(self, separator="-", max_length=100)
+        claim_name(self, name)
         made = EmbeddingFunction(
             self,
             "Embedder",
@@ -165,7 +172,10 @@ class EmbeddingEndpoint(Construct):
                 thresholds=self.thresholds,
             ).deployment_group
         self._urls = [self.url]
-        self.candidate_url = self._candidate(experiment)
+        self.candidate = self._candidate(experiment)
+        self.candidate_url = _url(self.candidate, self._cors) if self.candidate else None
+        if self.candidate_url:
+            self._urls.append(self.candidate_url)
         for principal in principals(callers or Callers()):
             self.grant_invoke(principal)
         self.node.add_validation(AwsRules(self.function, self.alias))
@@ -206,18 +216,15 @@ class EmbeddingEndpoint(Construct):
         version = self._published("Other", experiment.version)
         return [lambda_.VersionWeight(version=version, weight=experiment.percent / 100)]
 
-    def _candidate(self, experiment: Experiment | None) -> lambda_.FunctionUrl | None:
+    def _candidate(self, experiment: Experiment | None) -> lambda_.Alias | None:
         if not isinstance(experiment, AliasExperiment):
             return None
-        alias = lambda_.Alias(
+        return lambda_.Alias(
             self,
             "Candidate",
             alias_name=experiment.alias,
             version=self._published("Other", experiment.version),
         )
-        url = _url(alias, self._cors)
-        self._urls.append(url)
-        return url
 
     def _published(self, id: str, version: int) -> lambda_.IVersion:
         return lambda_.Version.from_version_attributes(

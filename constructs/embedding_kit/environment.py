@@ -81,6 +81,11 @@ class Environment(Settings):
     tags: dict[str, str] = Field(
         default={}, description="Tags on every resource, beside those for cost allocation."
     )
+    protect: bool = Field(
+        default=False,
+        description="Whether the stacks have termination protection: `scripts/destroy` refuses "
+        "until this is `false` and deployed.",
+    )
     model: Model = Field(description="The model that is served.")
     function: FunctionSettings = Field(
         default=FunctionSettings(), description="The function's size and limits."

@@ -48,7 +48,10 @@ class EmbeddingFunction(Construct):
             self,
             "Logs",
             retention=_retention(settings.log_retention_days),
-            removal_policy=RemovalPolicy.DESTROY,
+            # Not retained where its own creation is rolled back: there is no log in it yet.
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+            if settings.logs_on_destroy == "retain"
+            else RemovalPolicy.DESTROY,
         )
         self.function = lambda_.DockerImageFunction(
             self,

@@ -42,6 +42,8 @@ def image_code(model: Model, *, command: list[str] | None = None) -> lambda_.Doc
         arguments["ACCEPT_LICENCE"] = model.accept_licence
     if model.dimensions:
         arguments["DIMENSIONS"] = ",".join(map(str, model.dimensions))
+    if model.base_image:
+        arguments["BASE_IMAGE"] = model.base_image
     if model.index:
         arguments["TEXTS"] = model.index.name
     return lambda_.DockerImageCode.from_image_asset(

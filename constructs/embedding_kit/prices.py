@@ -17,6 +17,10 @@ class LambdaPrices:
     ready_gb_second: float
     #: A GB for a second of a request that a ready environment answers.
     ready_running_gb_second: float
+    #: A GB for a second of a published version's snapshot, busy or not; three hours at least.
+    snapshot_gb_second: float
+    #: A GB of a start from a snapshot.
+    restore_gb: float
     region: str
     source: str
     #: The month in which the prices were read.
@@ -28,6 +32,8 @@ LAMBDA_ARM64 = LambdaPrices(
     request=0.20 / 1_000_000,
     ready_gb_second=0.0000033334,
     ready_running_gb_second=0.0000077778,
+    snapshot_gb_second=0.0000015046,
+    restore_gb=0.0001397998,
     region="us-east-1",
     source="https://aws.amazon.com/lambda/pricing/",
     read="2026-11",

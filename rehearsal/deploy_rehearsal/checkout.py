@@ -72,6 +72,13 @@ class Checkout:
         self.file.write_text(tomlkit.dumps(document))
         return written
 
+    def unprotect(self) -> None:
+        """Let the stacks be deleted."""
+        document = tomlkit.parse(self.file.read_text())
+        document["protect"] = False
+        self.file.write_text(tomlkit.dumps(document))
+        self._tell("protect: set to false at the end, or nothing could be destroyed")
+
     def change_code(self) -> None:
         """Change the embedder's code, as a commit would, without changing what it does."""
         handler = self.root / "lambda_image" / "embedder" / "handler.py"

@@ -17,7 +17,11 @@ _BOOTSTRAP = ("cdk-hnb659fds-", CALLER, STRANGER)
 
 def check_left_over(report: Report, aws: Emulator, environment: Environment) -> None:
     """Add a row for each kind of resource that could be left billing."""
-    stays = {"repositories"} if environment.repository.on_destroy == "retain" else set()
+    retained = {
+        "repositories": environment.repository.on_destroy == "retain",
+        "log groups": environment.function.logs_on_destroy == "retain",
+    }
+    stays = {kind for kind, stay in retained.items() if stay}
     for kind, listed in _LISTED.items():
         try:
             found = [name for name in listed(aws) if not name.startswith(_BOOTSTRAP)]

@@ -151,6 +151,16 @@ def _run(
 
 
 def _destroy(report: Report, cdk: Cdk, standing: Standing, environment: Environment) -> None:
+    if environment.protect:
+        with report.step("scripts/destroy, of a protected environment"):
+            refused = cdk.destroy()
+        told = "refuses while the file says protect = true"
+        ok = refused.status != 0 and refused.count("termination protection") == 1
+        report.check("scripts/destroy", told, ok, by="what it says", found=_tail(refused, 2))
+        cdk.checkout.unprotect()
+        with report.step("scripts/deploy, without protection"):
+            if not _ended(report, "scripts/deploy", cdk.deploy()):
+                return
     allocate(cdk, standing)
     with report.step("scripts/destroy"):
         done = cdk.destroy()

@@ -6,7 +6,7 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from embedding_kit import EmbeddingEndpoint, OnDemand, Provisioned
+from embedding_kit import EmbeddingEndpoint, OnDemand, Provisioned, SnapStart
 from embedding_kit.cost import cost_per_thousand, cost_rate
 from embedding_kit.prices import LAMBDA_ARM64
 
@@ -54,6 +54,21 @@ def test_a_ready_environments_second_has_its_own_price(metrics):
     assert _value(rate, billed=60_000.0, requests=0, ready=0) == pytest.approx(
         3600 * LAMBDA_ARM64.ready_running_gb_second, rel=1e-4
     )
+
+
+def test_a_snapshot_is_paid_while_nothing_runs(metrics):
+    """One version of 2 GB for a month of 730 hours: its snapshot alone costs $7.91."""
+    rate = cost_rate(metrics, memory_mb=2048, cold_start=SnapStart())
+    idle = _value(rate, billed=0.0, requests=0, restores=0)
+    assert idle * 730 == pytest.approx(7.91, abs=0.01)
+
+
+def test_each_restore_is_paid(metrics):
+    """A restore of 2 GB costs $0.00028; in a minute with ten of them, ten times that more."""
+    rate = cost_rate(metrics, memory_mb=2048, cold_start=SnapStart())
+    without = _value(rate, billed=0.0, requests=0, restores=0)
+    ten = _value(rate, billed=0.0, requests=0, restores=10)
+    assert (ten - without) / 60 == pytest.approx(10 * 0.00028, rel=0.002)
 
 
 def test_prices_say_where_and_when_they_were_read():

@@ -8,7 +8,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from aws_cdk import App, Environment, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 
 import embedding_kit
@@ -18,6 +20,8 @@ from embedding_kit import (
     Callers,
     Canary,
     EmbeddingEndpoint,
+    EndpointAlarms,
+    EndpointDashboard,
     FunctionSettings,
     Provisioned,
     SnapStart,
@@ -292,3 +296,56 @@ def test_the_metrics_that_people_ask_for_have_methods(synthesize, model):
         "Texts": ("EmbeddingKit/test", "Sum"),
         "UrlRequestCount": ("AWS/Lambda", "Sum"),
     }
+
+
+def test_two_endpoints_of_one_name_are_refused(model):
+    """They would share a metrics namespace, and each alarm would see both."""
+    app = App()
+    EmbeddingEndpoint(Stack(app, "One"), "Endpoint", model=model, name="search")
+    two = Stack(app, "Two")
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
+        EmbeddingEndpoint(two, "Endpoint", model=model, name="search")
+    assert str(refused.value) == (
+        "an endpoint's name is its metrics' namespace, so two would count as one; "
+        "found: two endpoints named search; allowed: a name for each"
+    )
+
+
+def test_one_name_in_two_regions_is_accepted(model):
+    """Metrics and logs are a region's own; the dashboard's name, which is not, has the region."""
+    app = App()
+    for region in ("eu-central-1", "us-east-1"):
+        where = Environment(account="123456789012", region=region)
+        stack = Stack(app, region, env=where)
+        endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, name="search")
+        alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint, topic=sns.Topic(stack, "Topic"))
+        EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
+    assembly = app.synth()
+    names = [
+        resource["Properties"]["DashboardName"]
+        for stack in assembly.stacks
+        for resource in stack.template["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::Dashboard"
+    ]
+    assert names == ["EmbeddingKit-search-eu-central-1", "EmbeddingKit-search-us-east-1"]
+
+
+@pytest.mark.parametrize("name", ["a b", "a/b", "x" * 101])
+def test_a_name_that_no_dashboard_can_have_is_refused(model, name):
+    """It would fail in the deploy."""
+    with pytest.raises(ValueError, match="1 to 100 letters, digits, hyphens and underscores"):
+        EmbeddingEndpoint(Stack(App(), "One"), "Endpoint", model=model, name=name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "policy"),
+    [({}, "Delete"), ({"logs_on_destroy": "retain"}, "RetainExceptOnCreate")],
+)
+def test_the_log_group_outlives_its_stack_where_that_is_set(endpoint_template, settings, policy):
+    """The check's own log group goes with the stack in any case."""
+    template = endpoint_template(function=FunctionSettings(**settings))
+    groups = template.find_resources("AWS::Logs::LogGroup")
+    policies = {name: group["DeletionPolicy"] for name, group in groups.items()}
+    assert sorted(policies.values()) == sorted(["Delete", policy])
+    (function,) = (name for name in policies if "Embedder" in name)
+    assert policies[function] == policy

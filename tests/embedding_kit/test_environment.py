@@ -83,15 +83,15 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             "[function]\nmemory = 2048",
             (
                 "environments/test.toml: function.memory: unknown key; found: 2048; allowed here: "
-                "memory_mb, timeout, ephemeral_storage_mb, log_retention_days, reserved_concurrency, "
-                "account_concurrency, account_memory_mb, truncate, max_characters, cache_entries, threads"
+                "memory_mb, timeout, ephemeral_storage_mb, log_retention_days, logs_on_destroy, "
+                "reserved_concurrency, account_concurrency, account_memory_mb, truncate, max_characters, cache_entries, threads"
             ),
         ),
         (
             "[functions]\nmemory_mb = 2048",
             (
                 "environments/test.toml: functions: unknown key; found: {'memory_mb': 2048}; "
-                "allowed here: account, region, tags, model, function, cold_start, release, "
+                "allowed here: account, region, tags, protect, model, function, cold_start, release, "
                 "experiment, callers, cors, alarms, budget, repository"
             ),
         ),
@@ -338,6 +338,14 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
         (
             MINILM + "dimensions = [256, 128, 256]",
             "environments/test.toml: model.dimensions: a value is given twice; found: 256; allowed: each value once",
+        ),
+        (
+            MINILM + 'base_image = "public.ecr.aws/lambda/python:3.13-arm64"',
+            (
+                'environments/test.toml: model.base_image: found: "public.ecr.aws/lambda/python:3.13-arm64"; '
+                "allowed: an image by its digest, as `scripts/base-image` prints it: "
+                "public.ecr.aws/lambda/python:3.13-arm64@sha256:..."
+            ),
         ),
         (
             "[function]\nmemory_mb = 3538\naccount_memory_mb = 3008",

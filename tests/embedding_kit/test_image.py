@@ -103,6 +103,17 @@ def test_a_path_that_is_not_there_is_named(tmp_path):
         image_code(Model(name="any/model", index=tmp_path / "nowhere.json"))
 
 
+def test_another_base_image_makes_another_image(docker_image):
+    """A patched base is deployed by its digest; unset, the Dockerfile's own tag is taken."""
+    tag = "public.ecr.aws/lambda/python:3.13-arm64"
+    digests = [f"{tag}@sha256:{character * 64}" for character in "ab"]
+    made = [docker_image(Model(name="any/model", base_image=digest)) for digest in digests]
+    plain, source = docker_image(Model(name="any/model"))
+    assert "BASE_IMAGE" not in source["dockerBuildArgs"]
+    assert [source["dockerBuildArgs"]["BASE_IMAGE"] for _, source in made] == digests
+    assert len({plain, *(name for name, _ in made)}) == 3
+
+
 @pytest.fixture
 def copied_folder(tmp_path, monkeypatch) -> Path:
     """Let the image be built from a copy of its folder, which may be written to."""

@@ -47,6 +47,15 @@ def test_the_last_stage_only_copies(stages):
     assert set(kinds) == {"FROM", "COPY", "CMD"}
 
 
+def test_the_base_of_arm64_is_an_argument():
+    """`base_image` replaces the tag by a digest; only the deployed stage starts from it."""
+    lines = DOCKERFILE.read_text().splitlines()
+    argument = "ARG BASE_IMAGE=public.ecr.aws/lambda/python:3.13-arm64"
+    # Before the first stage, or no FROM would know it.
+    assert lines.index(argument) < lines.index("FROM $BASE_IMAGE AS base-arm64")
+    assert not [line for line in lines[: lines.index(argument)] if line.startswith("FROM")]
+
+
 def test_every_run_is_native(stages):
     """Stages that run something start from the building machine's own platform."""
     names = {stage[0].split()[-1]: stage[0] for stage in stages}

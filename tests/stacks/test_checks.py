@@ -1,6 +1,8 @@
 """Others' checks of what the stacks synthesize: cfn-lint, cdk-nag, the CDK's own validation."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,10 @@ from aws_cdk import App
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 from cfnlint import api
 from cfnlint.config import ManualArgs
+
+from stacks.environment_stacks import EnvironmentStacks
+
+ROOT = Path(__file__).resolve().parents[2]
 
 #: Between them, every resource that any switch makes.
 CHECKED = ("production", "snapstart", "all-together")
@@ -125,3 +131,71 @@ def test_the_image_goes_to_the_environments_own_repository(synthesized):
         "MODEL": "sentence-transformers/all-MiniLM-L6-v2",
         "PRECISION": "int8",
     }
+
+
+@pytest.mark.parametrize(("name", "protected"), [("dev", False), ("production", True)])
+def test_production_has_termination_protection(synthesized, name, protected):
+    """The CLI sets it on each stack that it deploys."""
+    manifest = json.loads((synthesized(name).folder / "manifest.json").read_text())["artifacts"]
+    found = {
+        artifact: properties["properties"].get("terminationProtection", False)
+        for artifact, properties in manifest.items()
+        if properties["type"] == "aws:cloudformation:stack"
+    }
+    assert found == {
+        f"EmbeddingKit-{name}-{stack}": protected
+        for stack in ("Repository", "Endpoint", "Observability")
+    }
+
+
+def test_the_candidates_address_is_an_output(synthesized):
+    """Callers divide the traffic, and policies of other accounts name the alias."""
+    outputs = synthesized("alias").templates["endpoint"]["Outputs"]
+    resources = synthesized("alias").templates["endpoint"]["Resources"]
+    url = outputs["CandidateUrl"]["Value"]["Fn::GetAtt"][0]
+    alias = outputs["CandidateAliasArn"]["Value"]["Ref"]
+    assert resources[url]["Properties"]["Qualifier"] == "candidate"
+    assert resources[alias]["Properties"]["Name"] == "candidate"
+    assert "CandidateUrl" not in synthesized("dev").templates["endpoint"]["Outputs"]
+
+
+def test_your_own_project_tag_wins_and_the_cost_tag_does_not(environments):
+    """IAM would refuse `project` beside `Project`; the budget needs the environment's name."""
+    from embedding_kit.environment import Environment
+
+    given = {**dict(environments["dev"]), "tags": {"project": "search"}}
+    app = App(analytics_reporting=False)
+    EnvironmentStacks(app, Environment(**given))
+    (repository,) = (
+        resource
+        for resource in app.synth()
+        .get_stack_by_name("EmbeddingKit-dev-Repository")
+        .template["Resources"]
+        .values()
+        if resource["Type"] == "AWS::ECR::Repository"
+    )
+    assert _tags(repository["Properties"]["Tags"]) == {"project": "search", "EmbeddingKit": "dev"}
+
+
+@pytest.mark.parametrize("name", ["dev", "staging", "production"])
+def test_the_standing_cost_is_that_of_what_is_deployed(synthesized, name):
+    """CloudWatch bills an alarm by the metrics that it reads; the page says about how many."""
+    resources = [
+        resource
+        for template in synthesized(name).templates.values()
+        for resource in template["Resources"].values()
+    ]
+    kinds = [resource["Type"] for resource in resources]
+    read = sum(
+        sum("MetricStat" in metric for metric in resource["Properties"].get("Metrics", [{}]))
+        or 1  # one metric, named by itself
+        for resource in resources
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+    )
+    page = (ROOT / "docs" / "operations.md").read_text()
+    (told,) = re.findall(r"^\| alarms, .* \| about (\d+) \|", page, flags=re.MULTILINE)
+    assert read == pytest.approx(int(told), rel=0.25)
+    assert kinds.count("AWS::CloudWatch::CompositeAlarm") == 1
+    assert kinds.count("AWS::CloudWatch::Dashboard") == 1
+    assert kinds.count("AWS::KMS::Key") == 1
+    assert kinds.count("AWS::Logs::MetricFilter") == 5

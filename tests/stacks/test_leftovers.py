@@ -144,8 +144,10 @@ def test_a_protected_stack_is_refused_before_anything_is_changed(aws, capsys, fo
     aws.deployed(protected=True)
     assert main(["dev", "--before", "destroy", *force]) == 1
     told = capsys.readouterr().err
-    assert "--no-enable-termination-protection --stack-name EmbeddingKit-dev-Endpoint" in told
-    assert told.endswith("nothing was changed\n")
+    assert told == (
+        "error: EmbeddingKit-dev-Endpoint has termination protection; to turn it off, set "
+        "protect = false in environments/dev.toml and run scripts/deploy dev; nothing was changed\n"
+    )
 
 
 def _unweighted(session) -> None:
@@ -308,11 +310,18 @@ def test_deploy_repairs_first_and_looks_for_leftovers_last(script):
     assert script("deploy", "dev") == (
         0,
         [
+            "python -m stacks.preflight dev",
             "python -m stacks.leftovers dev --before deploy",
             "cdk deploy --all -c environment=dev",
             "python -m stacks.leftovers dev --after deploy",
         ],
     )
+
+
+def test_a_deploy_that_would_fail_does_not_begin(script):
+    """The account is looked at before anything is changed in it."""
+    found = "python -m stacks.preflight dev --import-existing-resources"
+    assert script("deploy", "dev", "--import-existing-resources", fails="preflight") == (1, [found])
 
 
 def test_a_failed_deploy_looks_for_stuck_weights(script):

@@ -42,6 +42,10 @@ class FunctionSettings(Settings):
     log_retention_days: Annotated[
         int, allowed("one of " + ", ".join(str(days) for days in RETENTION_DAYS))
     ] = Field(default=30, description="Days until a log line is deleted.")
+    logs_on_destroy: Literal["retain", "delete"] = Field(
+        default="delete",
+        description="Whether the function's log group stays when the stack is destroyed.",
+    )
     reserved_concurrency: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
         description="The most requests that run at once; further ones get 429. "

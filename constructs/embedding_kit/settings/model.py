@@ -60,6 +60,21 @@ class Model(Settings):
         description="A sentence-transformers folder to compile, such as a fine-tune of yours, "
         "instead of fetching the model; relative to the environment's file.",
     )
+    base_image: (
+        Annotated[
+            str,
+            Field(pattern=r"^[a-z0-9][a-z0-9.:/_-]*@sha256:[0-9a-f]{64}$"),
+            allowed(
+                "an image by its digest, as `scripts/base-image` prints it: "
+                "public.ecr.aws/lambda/python:3.13-arm64@sha256:..."
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="AWS's base image of Python 3.13 for ARM64 by its digest, or a mirror of it. "
+        "Another digest is another image. If unset, the newest one when the image is built.",
+    )
     index: Path | None = Field(
         default=None,
         strict=False,

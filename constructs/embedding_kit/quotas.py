@@ -1,0 +1,42 @@
+"""What a new AWS account may refuse: notes with numbers, for synth to print."""
+
+from collections.abc import Iterator
+
+from embedding_kit.settings import ColdStart, FunctionSettings, Provisioned
+from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB, UNRESERVED_MINIMUM
+
+__all__ = ["needed_concurrency", "quota_notes"]
+
+
+def needed_concurrency(function: FunctionSettings, cold_start: ColdStart) -> int:
+    """Return the account's quota of concurrent executions without which a deploy fails.
+
+    A reservation, or provisioned concurrency without one, comes on top of what Lambda keeps
+    unreserved. 0 where neither is set.
+    """
+    taken = function.reserved_concurrency
+    if taken is None and isinstance(cold_start, Provisioned):
+        taken = cold_start.ceiling
+    return taken + UNRESERVED_MINIMUM if taken else 0
+
+
+def quota_notes(function: FunctionSettings, cold_start: ColdStart) -> Iterator[str]:
+    """List what the settings need above a new account's quotas, where the file does not know them.
+
+    New accounts have reduced quotas of concurrency and memory, which AWS raises with use or when
+    asked: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+    """
+    if function.memory_mb > NEW_ACCOUNT_MEMORY_MB and function.account_memory_mb is None:
+        yield (
+            f"memory_mb = {function.memory_mb}, and a new AWS account may allow a function "
+            f"{NEW_ACCOUNT_MEMORY_MB} MB: ask AWS Support for more, or set memory_mb to "
+            f"{NEW_ACCOUNT_MEMORY_MB} or less. If the account allows it, say so: "
+            "account_memory_mb = 10240."
+        )
+    needed = needed_concurrency(function, cold_start)
+    if needed and "account_concurrency" not in function.model_fields_set:
+        yield (
+            f"the account needs a quota of {needed} concurrent executions, and a new AWS account "
+            f"may have less than the {function.account_concurrency} that are assumed: look it up "
+            "(aws lambda get-account-settings) and set account_concurrency to it."
+        )

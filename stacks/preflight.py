@@ -1,0 +1,135 @@
+"""Finds out what would make a deploy fail halfway, before it begins.
+
+Only reads. What may not be read is left to the CDK, which then fails by itself if it must.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session, get_session
+
+from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
+from embedding_kit.quotas import needed_concurrency
+from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
+from stacks.names import repository_name, repository_stack_name
+
+__all__ = ["Finding", "before_deploy", "main"]
+
+_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+_IMPORT = "--import-existing-resources"
+#: An established account's default quota of concurrent executions; a new one has less.
+#: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+_ESTABLISHED_CONCURRENCY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something to know before it begins; `stops` if it would fail for certain."""
+
+    text: str
+    stops: bool = False
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print what is found; return 1 if it would fail, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m stacks.preflight", description=__doc__)
+    parser.add_argument("environment")
+    options, of_cdk = parser.parse_known_args(arguments)
+    try:
+        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+    except EnvironmentFileError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    stops = False
+    for finding in before_deploy(get_session(), environment, imports=_IMPORT in of_cdk):
+        print(f"{'error' if finding.stops else 'note'}: {finding.text}", file=sys.stderr)
+        stops |= finding.stops
+    return int(stops)
+
+
+def before_deploy(
+    session: Session, environment: Environment, *, imports: bool
+) -> Iterator[Finding]:
+    """List what a deploy would fail on, as far as the account tells.
+
+    Args:
+        session: Whose credentials are used, and whose region where the environment names none.
+        environment: What is to be deployed.
+        imports: Whether the deploy imports existing resources.
+    """
+    try:
+        yield from _quotas(session, environment)
+    except (BotoCoreError, ClientError) as error:
+        yield Finding(f"the account's quotas could not be read: {error}")
+    if environment.repository.on_destroy == "retain" and not imports:
+        try:
+            yield from _repository(session, environment)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the image repository could not be looked up: {error}")
+
+
+def _quotas(session: Session, environment: Environment) -> Iterator[Finding]:
+    function = environment.function
+    client = session.create_client("lambda", region_name=environment.region)
+    granted = client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
+    needed = needed_concurrency(function, environment.cold_start)
+    if needed > granted:
+        yield Finding(
+            f"{environment.name} needs a quota of {needed} concurrent executions, of which Lambda "
+            f"keeps 100 unreserved; found: {granted}; allowed: less reserved or provisioned "
+            "concurrency, or a higher quota (Service Quotas, Lambda, Concurrent executions)",
+            stops=True,
+        )
+    elif granted != function.account_concurrency:
+        yield Finding(
+            f"AWS grants {granted} concurrent executions here, and the environment assumes "
+            f"{function.account_concurrency}: set account_concurrency = {granted} under "
+            "[function], or the alarms on concurrency fire at the wrong number"
+        )
+    # The quota of memory can be read nowhere, but it is lifted along with that of concurrency.
+    unknown = function.account_memory_mb is None and function.memory_mb > NEW_ACCOUNT_MEMORY_MB
+    if unknown and granted < _ESTABLISHED_CONCURRENCY:
+        yield Finding(
+            f"{granted} concurrent executions are a new account's quota, and a new account may "
+            f"allow a function {NEW_ACCOUNT_MEMORY_MB} MB: memory_mb = {function.memory_mb} may "
+            "fail with \"'MemorySize' value failed to satisfy constraint\""
+        )
+
+
+def _repository(session: Session, environment: Environment) -> Iterator[Finding]:
+    region, name = environment.region, repository_name(environment.name)
+    stacks = session.create_client("cloudformation", region_name=region)
+    if _stack(stacks, repository_stack_name(environment.name)):
+        return
+    client = session.create_client("ecr", region_name=region)
+    try:
+        client.describe_repositories(repositoryNames=[name])
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "RepositoryNotFoundException":
+            return
+        raise
+    yield Finding(
+        f"the image repository {name} exists and belongs to no stack, as after a destroy that "
+        f"retained it. To use it again: scripts/deploy {environment.name} {_IMPORT}",
+        stops=True,
+    )
+
+
+def _stack(client: Any, name: str) -> dict[str, Any] | None:
+    """Return a stack's description; None where there is none, or only a change set of it."""
+    try:
+        (stack,) = client.describe_stacks(StackName=name)["Stacks"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ValidationError":
+            return None
+        raise
+    return None if stack["StackStatus"] == "REVIEW_IN_PROGRESS" else dict(stack)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""What a new account may refuse, said at synth."""
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk.assertions import Annotations, Match
+
+from embedding_kit import EmbeddingEndpoint, FunctionSettings, OnDemand, Provisioned
+from embedding_kit.quotas import needed_concurrency, quota_notes
+
+
+@pytest.mark.parametrize(
+    ("settings", "cold_start", "needed"),
+    [
+        ({}, OnDemand(), 0),
+        ({"reserved_concurrency": 20}, OnDemand(), 120),
+        ({"reserved_concurrency": 20}, Provisioned(maximum=10), 120),
+        ({}, Provisioned(maximum=10), 110),
+    ],
+)
+def test_what_is_taken_comes_on_top_of_what_lambda_keeps(settings, cold_start, needed):
+    """100 stay unreserved; provisioned concurrency is part of a reservation."""
+    assert needed_concurrency(FunctionSettings(**settings), cold_start) == needed
+
+
+@pytest.mark.parametrize(
+    ("settings", "notes"),
+    [
+        ({"memory_mb": 3008}, []),
+        ({"memory_mb": 3009}, ["memory_mb = 3009, and a new AWS account may allow"]),
+        ({"memory_mb": 3009, "account_memory_mb": 10240}, []),
+        ({"reserved_concurrency": 20}, ["the account needs a quota of 120 concurrent executions"]),
+        ({"reserved_concurrency": 20, "account_concurrency": 1000}, []),
+    ],
+)
+def test_a_note_says_what_the_file_does_not_know(settings, notes):
+    """Setting what AWS granted ends it."""
+    found = list(quota_notes(FunctionSettings(**settings), OnDemand()))
+    assert [text.startswith(note) for text, note in zip(found, notes, strict=True)] == [
+        True for _ in notes
+    ]
+
+
+def test_synth_prints_the_notes(model):
+    """As information: synth and deploy go on."""
+    stack = Stack(App(), "Stack")
+    EmbeddingEndpoint(stack, "Endpoint", model=model, function=FunctionSettings(memory_mb=4096))
+    annotations = Annotations.from_stack(stack)
+    annotations.has_info("/Stack/Endpoint", Match.string_like_regexp("memory_mb = 4096, .*3008 MB"))
+    annotations.has_no_warning("*", Match.any_value())

@@ -1,0 +1,221 @@
+"""What is said before a deploy that the account would refuse halfway."""
+
+from datetime import UTC, datetime
+
+import pytest
+from botocore.session import get_session
+from botocore.stub import Stubber
+
+from embedding_kit.settings import FunctionSettings, Provisioned
+from stacks import preflight
+from stacks.preflight import Finding, before_deploy, main
+
+
+class _Session:
+    """Stubbed clients in the place of AWS."""
+
+    def __init__(self, *names: str) -> None:
+        self.clients = {
+            name: get_session().create_client(
+                name,
+                region_name="us-east-1",
+                aws_access_key_id="none",
+                aws_secret_access_key="none",
+            )
+            for name in names
+        }
+        self.stubs = {name: Stubber(client) for name, client in self.clients.items()}
+        for stub in self.stubs.values():
+            stub.activate()
+
+    def create_client(self, name: str, *, region_name: str | None) -> object:
+        assert region_name is None
+        return self.clients[name]
+
+    def has(self, concurrency: int) -> None:
+        """Let the account have this quota."""
+        self.stubs["lambda"].add_response(
+            "get_account_settings", {"AccountLimit": {"ConcurrentExecutions": concurrency}}
+        )
+
+    def stack(self, name: str, **attributes: object) -> None:
+        """Let a stack be deployed."""
+        stack = {
+            "StackName": name,
+            "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
+            "StackStatus": "UPDATE_COMPLETE",
+            **attributes,
+        }
+        expected = {"StackName": name}
+        self.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": [stack]}, expected)
+
+    def no_stack(self) -> None:
+        """Let the next stack that is asked for not be there."""
+        self.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
+
+
+@pytest.fixture
+def session():
+    made = _Session("lambda", "cloudformation", "ecr")
+    yield made
+    for stub in made.stubs.values():
+        stub.assert_no_pending_responses()
+
+
+@pytest.fixture
+def dev(environments):
+    """An environment whose images go with it, and which reserves nothing."""
+    return environments["dev"]
+
+
+@pytest.fixture
+def with_function(dev):
+    """The environment with other settings of its function."""
+
+    def change(**settings):
+        return dev.model_copy(update={"function": FunctionSettings(**settings)})
+
+    return change
+
+
+def test_an_established_account_is_fine(session, dev):
+    """Nothing is said where nothing would fail."""
+    session.has(1000)
+    assert list(before_deploy(session, dev, imports=False)) == []
+
+
+def test_a_reservation_over_the_quota_stops_before_anything_is_deployed(session, with_function):
+    """A new account has 10; 20 reserved need 120."""
+    session.has(10)
+    (finding,) = before_deploy(session, with_function(reserved_concurrency=20), imports=False)
+    assert finding == Finding(
+        "dev needs a quota of 120 concurrent executions, of which Lambda keeps 100 unreserved; "
+        "found: 10; allowed: less reserved or provisioned concurrency, or a higher quota "
+        "(Service Quotas, Lambda, Concurrent executions)",
+        stops=True,
+    )
+
+
+def test_the_exact_quota_is_enough(session, with_function):
+    """20 reserved and the 100 that Lambda keeps."""
+    session.has(120)
+    settings = with_function(reserved_concurrency=20, account_concurrency=120)
+    assert list(before_deploy(session, settings, imports=False)) == []
+
+
+def test_provisioned_concurrency_needs_the_quota_as_well(session, dev):
+    """Without a reservation, its ceiling comes on top of the 100."""
+    session.has(10)
+    environment = dev.model_copy(update={"cold_start": Provisioned(maximum=5)})
+    (finding,) = before_deploy(session, environment, imports=False)
+    assert finding.stops
+    assert "needs a quota of 105" in finding.text
+
+
+def test_another_quota_than_the_file_assumes_is_a_note(session, dev):
+    """The alarms on concurrency are derived from it."""
+    session.has(3000)
+    (finding,) = before_deploy(session, dev, imports=False)
+    assert not finding.stops
+    assert "AWS grants 3000" in finding.text
+    assert "set account_concurrency = 3000" in finding.text
+
+
+def test_a_new_accounts_memory_is_a_note(session, with_function):
+    """No API tells the quota of memory; a reduced concurrency is the sign."""
+    session.has(10)
+    settings = with_function(memory_mb=3538, account_concurrency=10)
+    (finding,) = before_deploy(session, settings, imports=False)
+    assert not finding.stops
+    assert "3008 MB: memory_mb = 3538 may fail" in finding.text
+    session.has(10)
+    known = with_function(memory_mb=3538, account_concurrency=10, account_memory_mb=10240)
+    assert list(before_deploy(session, known, imports=False)) == []
+
+
+@pytest.fixture
+def production(environments):
+    return environments["production"].model_copy(update={"function": FunctionSettings()})
+
+
+def test_a_repository_that_outlived_its_stack_stops_and_names_the_command(session, production):
+    """CloudFormation would fail with "already exists"."""
+    session.has(1000)
+    session.no_stack()
+    session.stubs["ecr"].add_response(
+        "describe_repositories",
+        {"repositories": [{"repositoryName": "embedding-kit-production"}]},
+        {"repositoryNames": ["embedding-kit-production"]},
+    )
+    (finding,) = before_deploy(session, production, imports=False)
+    assert finding.stops
+    assert finding.text.endswith("scripts/deploy production --import-existing-resources")
+
+
+def test_a_change_set_alone_is_no_stack(session, production):
+    """A deploy that broke off leaves a stack in review that holds nothing."""
+    session.has(1000)
+    session.stack("EmbeddingKit-production-Repository", StackStatus="REVIEW_IN_PROGRESS")
+    session.stubs["ecr"].add_response(
+        "describe_repositories", {"repositories": [{"repositoryName": "embedding-kit-production"}]}
+    )
+    assert [f.stops for f in before_deploy(session, production, imports=False)] == [True]
+
+
+def test_a_first_deploy_finds_no_repository(session, production):
+    """Neither stack nor repository: nothing to import."""
+    session.has(1000)
+    session.no_stack()
+    session.stubs["ecr"].add_client_error("describe_repositories", "RepositoryNotFoundException")
+    assert list(before_deploy(session, production, imports=False)) == []
+
+
+def test_a_deployed_repository_is_left_alone(session, production):
+    """It belongs to its stack."""
+    session.has(1000)
+    session.stack("EmbeddingKit-production-Repository")
+    assert list(before_deploy(session, production, imports=False)) == []
+
+
+def test_an_import_asks_for_no_repository(session, production):
+    """Whoever imports knows that it is there."""
+    session.has(1000)
+    assert list(before_deploy(session, production, imports=True)) == []
+
+
+def test_what_may_not_be_read_stops_nothing(session, production):
+    """The deploy's own roles may do what the shell may not."""
+    session.stubs["lambda"].add_client_error("get_account_settings", "AccessDeniedException")
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "AccessDenied")
+    findings = list(before_deploy(session, production, imports=False))
+    assert [finding.stops for finding in findings] == [False, False]
+    assert "AccessDeniedException" in findings[0].text
+    assert "AccessDenied" in findings[1].text
+
+
+@pytest.mark.parametrize(
+    ("findings", "status"),
+    [([], 0), ([Finding("a")], 0), ([Finding("a"), Finding("b", stops=True), Finding("c")], 1)],
+)
+def test_the_command_stops_the_script_where_something_would_fail(
+    monkeypatch, environments, capsys, findings, status
+):
+    """Every finding is printed, errors as errors."""
+    asked = []
+    monkeypatch.setattr(preflight, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(
+        preflight,
+        "before_deploy",
+        lambda _, environment, *, imports: asked.append((environment.name, imports)) or findings,
+    )
+    assert main(["dev", "--require-approval", "never"]) == status
+    assert main(["dev", "--import-existing-resources"]) == status
+    assert asked == [("dev", False), ("dev", True)]
+    lines = [f"{'error' if f.stops else 'note'}: {f.text}" for f in findings]
+    assert capsys.readouterr().err.splitlines() == lines * 2
+
+
+def test_an_unknown_environment_is_an_error(capsys):
+    """The same message as synth's."""
+    assert main(["nowhere"]) == 1
+    assert capsys.readouterr().err.startswith("error: there is no environment 'nowhere'")
