@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,3 +48,21 @@ def test_the_images_recipe_goes_with_the_constructs(wheel):
 def test_no_byte_code_and_no_tests_are_in_it(wheel):
     """What is installed is sources."""
     assert not [name for name in wheel if name.endswith(".pyc") or name.startswith("tests/")]
+
+
+@pytest.mark.parametrize(
+    ("package", "taken", "refused"),
+    [("aws-cdk-lib", ["2.275.0", "2.999.0"], "3.0.0"), ("constructs", ["10.8.1", "10.99.0"], "11")],
+)
+def test_an_app_may_have_another_cdk(package, taken, refused):
+    """The package takes the major version that it is written for; this app pins what is tested."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = map(Requirement, extras["optional-dependencies"]["infrastructure"])
+    (requirement,) = (item for item in listed if item.name == package)
+    assert [version in requirement.specifier for version in [*taken, refused]] == [
+        True,
+        True,
+        False,
+    ]
+    assert f"{package}=={taken[0]}" in (ROOT / "requirements.txt").read_text().splitlines()
+    assert f"{package}=={taken[0]}" in (ROOT / "requirements.in").read_text().splitlines()
