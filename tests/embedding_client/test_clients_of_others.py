@@ -1,6 +1,7 @@
 """Clients of others, as they are, against a real model at a Function URL that checks signatures."""
 
 import asyncio
+import gzip
 import json
 import os
 import shutil
@@ -81,6 +82,28 @@ def test_openai_with_its_largest_batch_as_floats(openai_client, reference):
     )
     vectors = np.array([one.embedding for one in answer.data], np.float32)
     assert np.allclose(vectors, reference[np.arange(2048) % 3], atol=1e-6)
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/octet-stream"])
+def test_a_request_in_gzip_is_taken(running, reference, content_type):
+    """The Function URL hands it over in base64, and the function inflates it."""
+    body = gzip.compress(json.dumps({"texts": TEXTS}).encode())
+    headers = {"content-encoding": "gzip", "content-type": content_type}
+    with httpx.Client(auth=SigV4Auth()) as http:
+        answer = http.post(running.url + "/", content=body, headers=headers).raise_for_status()
+    assert np.allclose(answer.json()["embeddings"], reference, atol=1e-6)
+
+
+def test_an_answer_in_gzip_is_the_functions_own_bytes(running):
+    """The Function URL hands `Accept-Encoding` in and the binary answer out."""
+    body = {"texts": [f"{n} {TEXTS[0]}" for n in range(20)]}
+    with httpx.Client(auth=SigV4Auth()) as http:
+        packed = http.post(running.url + "/", json=body).raise_for_status()
+        plain = http.post(running.url + "/", json=body, headers={"accept-encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert int(packed.headers["content-length"]) < 0.6 * int(plain.headers["content-length"])
+    assert packed.json() == plain.json()
 
 
 def test_openai_with_dimensions(openai_client, running):
