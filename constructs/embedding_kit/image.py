@@ -37,7 +37,9 @@ def image_code(model: Model, *, command: list[str] | None = None) -> lambda_.Doc
         FileNotFoundError: The model's folder, or the file of texts, is not there.
     """
     token = model.hub_token_variable
-    arguments = {"MODEL": model.name, "PRECISION": model.precision}
+    arguments = {"MODEL": model.name}
+    if model.precision:
+        arguments["PRECISION"] = model.precision
     if model.accept_licence:
         arguments["ACCEPT_LICENCE"] = model.accept_licence
     if model.dimensions:

@@ -53,6 +53,12 @@ def test_the_model_is_a_build_argument(docker_image):
     assert source["platform"] == "linux/arm64"
 
 
+def test_a_precision_that_is_not_set_is_the_compilers_to_choose(docker_image):
+    """The build gets none then: the choice depends on what the model comes as."""
+    _, source = docker_image(Model(name="mine/model"))
+    assert source["dockerBuildArgs"] == {"MODEL": "mine/model"}
+
+
 def test_the_hubs_token_is_a_secret_by_its_variables_name(docker_image, monkeypatch):
     """Synth does not read the token; the build gets it as a secret, and no layer holds it."""
     monkeypatch.setenv("HF_TOKEN", "hf_secret")

@@ -129,7 +129,6 @@ def test_the_image_goes_to_the_environments_own_repository(synthesized):
     assert image["source"]["platform"] == "linux/arm64"
     assert image["source"]["dockerBuildArgs"] == {
         "MODEL": "sentence-transformers/all-MiniLM-L6-v2",
-        "PRECISION": "int8",
     }
 
 

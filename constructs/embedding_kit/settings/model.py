@@ -30,9 +30,10 @@ class Model(Settings):
         ),
         allowed("a catalogue name such as google/embeddinggemma-300m"),
     ] = Field(description="The model, by its name in the catalogue.")
-    precision: Literal["int8", "fp32"] = Field(
-        default="int8",
-        description="Arithmetic of the weights: `int8` is smaller and faster, `fp32` is exact.",
+    precision: Literal["int8", "fp32"] | None = Field(
+        default=None,
+        description="Arithmetic of the weights: `int8` is smaller and faster, `fp32` is exact. If "
+        "unset, `int8`, and full precision for a model that is taken from a ready ONNX export.",
     )
     accept_licence: Literal["gemma"] | None = Field(
         default=None,
@@ -95,7 +96,7 @@ class Model(Settings):
         found = (
             memory
             for (part, precision), memory in _NEEDED_MEMORY_MB.items()
-            if part in name and precision == self.precision
+            if part in name and precision == (self.precision or "int8")
         )
         return next(found, None)
 

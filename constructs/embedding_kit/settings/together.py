@@ -68,7 +68,7 @@ def check_memory(model: Model, function: FunctionSettings) -> None:
     needed = model.needed_memory_mb
     if needed is not None and function.memory_mb < needed:
         raise refuse(
-            f"{model.name} as {model.precision} does not fit into the function's memory",
+            f"{model.name} as {model.precision or 'int8'} does not fit into the function's memory",
             found=f"function.memory_mb = {function.memory_mb}",
             allowed=f"{needed} or more",
         )
