@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,6 @@ from deploy_rehearsal.emulator import Emulator
 
 __all__ = ["Cdk", "Finished"]
 
-_SOURCE_ROOTS = ("constructs", "lambda_image", "client", "local", "rehearsal", ".")
 _QUIET = ("--no-notices", "--no-color")
 
 
@@ -48,18 +48,20 @@ class Cdk:
         place = f"aws://{self.aws.account}/{self.aws.region}"
         return self._cdk("bootstrap", place)
 
-    def deploy(self) -> Finished:
-        """Deploy every stack, as a user does."""
+    def deploy(self, assembly: Path | None = None) -> Finished:
+        """Deploy every stack, as a user does; of an assembly, where one was synthesized before."""
         asked = ["--require-approval", "never", "--progress", "events", *_QUIET]
+        asked += ["--app", str(assembly)] if assembly else []
         return self._run(["scripts/deploy", self.checkout.environment, *asked])
 
     def diff(self) -> Finished:
         """Compare every stack with what stands; the status is 1 where something differs."""
         return self._cdk("diff", "--fail")
 
-    def destroy(self) -> Finished:
-        """Destroy the environment, as a user does."""
-        return self._run(["scripts/destroy", self.checkout.environment, "--force", *_QUIET])
+    def destroy(self, *, answer: str | None = None) -> Finished:
+        """Destroy the environment, as a user does, who answers at a terminal or uses --force."""
+        command = ["scripts/destroy", self.checkout.environment, *_QUIET]
+        return self._run(command if answer else [*command, "--force"], answer=answer)
 
     def template_of_bootstrap(self) -> Finished:
         """Write the template that a bootstrap deploys."""
@@ -70,20 +72,20 @@ class Cdk:
         context = ["-c", f"environment={self.checkout.environment}"]
         return self._run([program, command, *arguments, *context, *_QUIET])
 
-    def _run(self, command: list[str]) -> Finished:
+    def _run(self, command: list[str], *, answer: str | None = None) -> Finished:
         root = self.checkout.root
         path = f"{root / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
         variables = {
             **self.aws.variables(),
             "PATH": path,
             # The copy's own sources, before those of the checkout that is installed.
-            "PYTHONPATH": os.pathsep.join(str(root / part) for part in _SOURCE_ROOTS),
+            "PYTHONPATH": self.checkout.python_path,
             "CDK_DOCKER": str(self.docker),
             "NODE_USE_SYSTEM_CA": "1",
         }
         start = time.monotonic()
         done = subprocess.run(
-            command,
+            _at_a_terminal(command, answer) if answer else command,
             cwd=root,
             env=variables,
             stdin=subprocess.DEVNULL,
@@ -95,3 +97,8 @@ class Cdk:
         return Finished(
             status=done.returncode, output=done.stdout, seconds=time.monotonic() - start
         )
+
+
+def _at_a_terminal(command: list[str], answer: str) -> list[str]:
+    """Run a command at a terminal of its own, where one line is typed once it asks."""
+    return [sys.executable, "-m", "deploy_rehearsal.terminal", answer, *command]

@@ -3,6 +3,7 @@
 The rehearsal names a caller, changes the code once, and touches nothing of the user's own tree.
 """
 
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -16,10 +17,11 @@ __all__ = ["Checkout", "copy_checkout"]
 #: A model that no hub and nobody's terms are needed for.
 _MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _LINKED = ("node_modules",)
+_SOURCE_ROOTS = ("constructs", "lambda_image", "client", "local", "rehearsal", ".")
 #: The stamp as scripts/setup itself computes it.
 _STAMP = r"""
 set -euo pipefail
-eval "$(grep -E '^(python|stamp)=' scripts/setup)"
+eval "$(grep -E '^ *(python|stamp)=' scripts/setup)"
 printf '%s\n' "$stamp" > .venv/stamp
 """
 
@@ -43,6 +45,11 @@ class Checkout:
         """The environment's file."""
         return self.root / "environments" / f"{self.environment}.toml"
 
+    @property
+    def python_path(self) -> str:
+        """Where Python finds the copy's own sources, before those that are installed."""
+        return os.pathsep.join(str(self.root / part) for part in _SOURCE_ROOTS)
+
     def let_call(self, role_arn: str) -> None:
         """Name a role among the environment's callers."""
         document = tomlkit.parse(self.file.read_text())
@@ -63,21 +70,12 @@ class Checkout:
         document["model"] = tomlkit.item({"name": _MODEL})
         self.file.write_text(tomlkit.dumps(document))
 
-    def keep_ready(self, *, minimum: int, maximum: int) -> str:
-        """Have environments kept ready; return what the file said before."""
-        written = self.file.read_text()
-        document = tomlkit.parse(written)
-        start = {"kind": "provisioned", "minimum": minimum, "maximum": maximum}
-        document["cold_start"] = tomlkit.item(start)
-        self.file.write_text(tomlkit.dumps(document))
-        return written
-
     def unprotect(self) -> None:
         """Let the stacks be deleted."""
         document = tomlkit.parse(self.file.read_text())
         document["protect"] = False
         self.file.write_text(tomlkit.dumps(document))
-        self._tell("protect: set to false at the end, or nothing could be destroyed")
+        self._tell("protect: set to false later, or nothing could be destroyed")
 
     def change_code(self) -> None:
         """Change the embedder's code, as a commit would, without changing what it does."""

@@ -96,8 +96,14 @@ def push_empty(reference: str) -> None:
     place, _, tag = reference.rpartition(":")
     host, _, name = place.partition("/")
     base = f"http://{host}/v2/{name}"
+    # The tag is part of the image, so that two empty images are not one and the same.
     config = json.dumps(
-        {"architecture": "arm64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}}
+        {
+            "architecture": "arm64",
+            "os": "linux",
+            "config": {"Labels": {"tag": tag}},
+            "rootfs": {"type": "layers", "diff_ids": []},
+        }
     ).encode()
     digest = f"sha256:{hashlib.sha256(config).hexdigest()}"
     _send("POST", f"{base}/blobs/uploads/?digest={digest}", config, "application/octet-stream")

@@ -1,45 +1,81 @@
-"""The function behind the deployed URL: our handler in AWS's own runtime, or the image itself.
+"""Where the emulated AWS sends the events of every function.
 
-MiniStack sends each event of a function to an address. Here it leads to a process of ours that runs
-the handler with the variables that the deployed function has.
+MiniStack posts each event to one address, with the function's name, the version and the credentials
+of its role. What answers is a callable, which the rehearsal gives once it knows what is deployed.
 """
 
+import json
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
-from local_function_url.runtime import FunctionError, Runtime
+from local_function_url.runtime import FunctionError
 
-__all__ = ["FunctionServer", "function_server"]
+__all__ = ["FunctionServer", "Invocation", "function_server"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invocation:
+    """An event for a function.
+
+    Attributes:
+        function: The function's name.
+        version: The version that runs, or `$LATEST`.
+        event: The event, as JSON.
+        credentials: The variables that give the function its role.
+    """
+
+    function: str
+    version: str
+    event: bytes
+    credentials: Mapping[str, str]
+
+    @property
+    def through_url(self) -> bool:
+        """Whether it comes through a Function URL."""
+        context: Any = json.loads(self.event).get("requestContext", {})
+        return "domainName" in context
 
 
 class FunctionServer:
-    """An address that answers events, once it is given a runtime.
+    """An address that answers events, once it is told how.
 
     Attributes:
         url: The address.
-        events: How many events have come.
+        events: How many events have come through a Function URL.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.events = 0
-        self._runtime: Runtime | None = None
+        self._answer: Callable[[Invocation], bytes] | None = None
 
-    def serve(self, runtime: Runtime) -> None:
-        """Answer from now on by a runtime."""
-        self._runtime = runtime
+    def serve(self, answer: Callable[[Invocation], bytes]) -> None:
+        """Answer from now on by a callable, which raises FunctionError as a function would."""
+        self._answer = answer
 
-    def answer(self, event: bytes) -> tuple[int, bytes]:
-        """Answer an event: a status, and the function's result."""
-        self.events += 1
-        if self._runtime is None:
-            return 503, b'{"errorMessage": "no function runs yet"}'
+    def answer(self, invocation: Invocation) -> bytes:
+        """Answer an event: the function's result, or its error in Lambda's form."""
+        self.events += invocation.through_url
+        if self._answer is None:
+            return _error("no function runs yet")
         try:
-            return 200, self._runtime.invoke(event)
+            return self._answer(invocation)
         except FunctionError as error:
-            return 500, str(error).encode()
+            return _error(str(error))
+
+
+def _error(text: str) -> bytes:
+    """An error of a function, in the form that Lambda gives it to who invokes."""
+    # The runtime's own text is cut off behind a long stack trace.
+    found = re.search(r'"errorMessage": ?("(?:[^"\\]|\\.)*")', text)
+    message = json.loads(found[1]) if found else text
+    return json.dumps({"errorMessage": message, "errorType": "FunctionError"}).encode()
 
 
 @contextmanager
@@ -49,8 +85,14 @@ def function_server() -> Iterator[FunctionServer]:
     class _Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             size = int(self.headers.get("Content-Length", 0))
-            status, body = server.answer(self.rfile.read(size))
-            self.send_response(status)
+            invocation = Invocation(
+                function=self.headers.get("X-Amzn-Lambda-Function-Name", ""),
+                version=self.headers.get("X-Amzn-Lambda-Function-Version", ""),
+                event=self.rfile.read(size),
+                credentials=dict(parse_qsl(urlsplit(self.path).query)),
+            )
+            body = server.answer(invocation)
+            self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

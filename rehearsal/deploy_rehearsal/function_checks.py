@@ -66,11 +66,11 @@ def _function(aws: Emulator, standing: Standing, resource: Resource) -> Found:
     if asked.get("SnapStart"):
         faults += differences(asked["SnapStart"], configuration.get("SnapStart", {}))
     faults += _tags(asked, found.get("Tags", {}))
+    told = "size, logs, tracing, variables, concurrency, tags as asked"
+    if "ImageUri" not in asked.get("Code", {}):
+        return f"{told}; AWS's runtime and the CDK's own code", "Lambda", faults
     faults += _image_is_there(aws, found.get("Code", {}).get("ImageUri", ""))
-    told = (
-        "size, logs, tracing, variables, concurrency, tags as asked; its image is in the repository"
-    )
-    return told, "Lambda, ECR", faults
+    return f"{told}; its image is in the repository", "Lambda, ECR", faults
 
 
 def _tags(asked: dict[str, Any], found: dict[str, str]) -> list[str]:
@@ -198,6 +198,13 @@ def _policy(aws: Emulator, standing: Standing, resource: Resource) -> Found:
     return "its statements stand on the role, every reference resolved", "IAM", faults
 
 
+def _release_check(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+    asked = literals(resource.properties)
+    space = standing.outputs.get(str(asked["RecordedAs"]), "")
+    faults = [] if "/" in space else [f"recorded {space!r}"]
+    return "it passed the version, and the stack records its vector space", "CloudFormation", faults
+
+
 FUNCTION_CHECKS: dict[str, Callable[[Emulator, Standing, Resource], Found]] = {
     "AWS::ECR::Repository": _repository,
     "AWS::IAM::Policy": _policy,
@@ -207,4 +214,5 @@ FUNCTION_CHECKS: dict[str, Callable[[Emulator, Standing, Resource], Found]] = {
     "AWS::Lambda::Permission": _permission,
     "AWS::Lambda::Url": _url,
     "AWS::Lambda::Version": _version,
+    "Custom::ReleaseCheck": _release_check,
 }

@@ -4,28 +4,29 @@ import json
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy_rehearsal.callers import CALLER, STRANGER, check_answers, check_publishing, make_role
-from deploy_rehearsal.capacity import allocate, check_capacity
 from deploy_rehearsal.cdk import Cdk, Finished
 from deploy_rehearsal.checkout import Checkout, copy_checkout
+from deploy_rehearsal.deployed_functions import DeployedFunctions, rename_space
 from deploy_rehearsal.docker_client import write_client
 from deploy_rehearsal.emulator import Emulator, emulator
 from deploy_rehearsal.environment_checks import check_environment
 from deploy_rehearsal.function import FunctionServer, function_server
 from deploy_rehearsal.left_over import check_left_over
+from deploy_rehearsal.release_scenarios import VARIANTS, Scenarios
 from deploy_rehearsal.resources import check_resources
 from deploy_rehearsal.standing import Standing, read_standing
 from deploy_rehearsal.unproven import tell_unproven
-from embedding_kit.environment import Environment, load_environment
+from deploy_rehearsal.variants import synthesize_variants
+from embedding_kit.environment import load_environment
 from image_rehearsal.asset import ImageAsset, certificates, image_assets, synthesize
 from image_rehearsal.base_image import ensure_bases
 from image_rehearsal.docker import ContainersUnavailableError, Docker, containers
 from image_rehearsal.report import Report
 from local_function_url.models import artifact_of
-from local_function_url.runtime import Function, start
 
 __all__ = ["rehearse"]
 
@@ -54,10 +55,29 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
         asset = image_assets(assembly)[0]
         docker = _docker(report, stack, root, asset, require_containers=require_containers)
         _tell(report, checkout, docker)
-        client = _client(aws, docker, asset, folder)
-        cdk = Cdk(checkout=checkout, aws=aws, docker=client)
+        functions = _functions(stack, aws, checkout, folder)
+        function.serve(functions.answer)
+        cdk = Cdk(checkout=checkout, aws=aws, docker=_client(aws, docker, asset, folder))
         record = folder / "docker.jsonl" if docker else None
-        _run(report, cdk, assembly, function, record=record)
+        variants = _variants(stack, root, checkout, folder)
+        standing = _run(report, cdk, assembly, function, record=record)
+        if standing:
+            _unprotect(report, cdk)
+            (folder / "empty").mkdir()
+            empty = _client(aws, None, asset, folder / "empty")
+            Scenarios(
+                report=report,
+                cdk=replace(cdk, docker=empty),
+                standing=standing,
+                functions=functions,
+                assemblies=variants,
+            ).run()
+            _destroy(report, cdk, standing)
+            report.note(
+                f"Behind the functions ran the code of each image in {functions.description} on "
+                "this machine, with the variables, memory, timeout and role of the deployed "
+                "function; the image itself is run by scripts/verify-image."
+            )
         if docker and record:
             _remove_images(docker, aws, record)
     tell_unproven(report)
@@ -125,12 +145,13 @@ def _run(
     function: FunctionServer,
     *,
     record: Path | None,
-) -> None:
+) -> Standing | None:
+    """Bootstrap, deploy, check, call, change; return what was made, or None where that failed."""
     with report.step("cdk bootstrap"):
         _ended(report, "cdk bootstrap", cdk.bootstrap())
     with report.step("scripts/deploy, the first time"):
         if not _ended(report, "scripts/deploy", cdk.deploy()):
-            return
+            return None
     if record is not None:
         _check_build(report, assembly, record)
     standing = read_standing(assembly, cdk.aws)
@@ -140,36 +161,58 @@ def _run(
         check_resources(report, cdk.aws, standing)
         check_publishing(report, cdk.aws, str(standing.one("AWS::ECR::Repository").physical_id))
     with report.step("calling the endpoint"):
-        _call(report, cdk, environment, standing, function)
+        _call(report, cdk, standing, function)
     with report.step("cdk diff, with nothing changed"):
         same = cdk.diff()
         told = "finds nothing to change after a deploy"
         report.check("cdk diff", told, same.status == 0, by="the CLI", found=_tail(same, 2))
     _change(report, cdk, standing)
-    check_capacity(report, cdk, standing, environment)
-    _destroy(report, cdk, standing, environment)
+    return standing
 
 
-def _destroy(report: Report, cdk: Cdk, standing: Standing, environment: Environment) -> None:
-    if environment.protect:
-        with report.step("scripts/destroy, of a protected environment"):
-            refused = cdk.destroy()
-        told = "refuses while the file says protect = true"
-        ok = refused.status != 0 and refused.count("termination protection") == 1
-        report.check("scripts/destroy", told, ok, by="what it says", found=_tail(refused, 2))
-        cdk.checkout.unprotect()
-        with report.step("scripts/deploy, without protection"):
-            if not _ended(report, "scripts/deploy", cdk.deploy()):
-                return
-    allocate(cdk, standing)
+def _functions(
+    stack: ExitStack, aws: Emulator, checkout: Checkout, folder: Path
+) -> DeployedFunctions:
+    environment = load_environment(checkout.environment, folder=checkout.file.parent)
+    artifact = artifact_of(environment.model.name)
+    artifacts = {"int8": artifact, "fp32": rename_space(artifact, folder / "renamed")}
+    functions = DeployedFunctions(aws, artifacts, checkout.root / "cdk.out")
+    stack.callback(functions.close)
+    return functions
+
+
+def _variants(stack: ExitStack, root: Path, checkout: Checkout, folder: Path) -> Path:
+    """Start to synthesize the scenarios' variants, in a copy of the repository of their own."""
+    copy = copy_checkout(root, folder / "variants-checkout", checkout.environment)
+    copy.file.write_text(checkout.file.read_text())
+    if load_environment(copy.environment, folder=copy.file.parent).protect:
+        copy.unprotect()
+    process = synthesize_variants(copy, VARIANTS, folder / "variants")
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    return folder / "variants"
+
+
+def _unprotect(report: Report, cdk: Cdk) -> None:
+    environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
+    if not environment.protect:
+        return
+    with report.step("scripts/destroy, of a protected environment"):
+        refused = cdk.destroy()
+    told = "refuses while the file says protect = true"
+    ok = refused.status != 0 and refused.count("termination protection") == 1
+    report.check("scripts/destroy", told, ok, by="what it says", found=_tail(refused, 2))
+    cdk.checkout.unprotect()
+    with report.step("scripts/deploy, without protection"):
+        _ended(report, "scripts/deploy without protection", cdk.deploy())
+
+
+def _destroy(report: Report, cdk: Cdk, standing: Standing) -> None:
+    environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
     with report.step("scripts/destroy"):
         done = cdk.destroy()
-    if not _ended(report, "scripts/destroy", done):
-        return
-    ended = done.count(r"ended provisioned concurrency of \S+:live")
-    told = "first ends environments that are kept ready"
-    report.check("scripts/destroy", told, ended == 1, by="what it says", found=f"{ended} ended")
-    check_left_over(report, cdk.aws, environment)
+    if _ended(report, "scripts/destroy", done):
+        check_left_over(report, cdk.aws, environment)
 
 
 def _check_build(report: Report, assembly: Path, record: Path) -> None:
@@ -189,40 +232,11 @@ def _check_build(report: Report, assembly: Path, record: Path) -> None:
     report.check("image", "the CLI pushes it", bool(pushed), by=by, found=", ".join(pushed))
 
 
-def _call(
-    report: Report,
-    cdk: Cdk,
-    environment: Environment,
-    standing: Standing,
-    function: FunctionServer,
-) -> None:
-    alias = standing.outputs["AliasArn"]
-    deployed = cdk.aws.client("lambda").get_function_configuration(FunctionName=alias)
-    artifact = artifact_of(environment.model.name)
-    variables = deployed["Environment"]["Variables"]
-    runtime = start(
-        Function(
-            handler="embedder.handler.handler",
-            source_root=cdk.checkout.root / "lambda_image",
-            environment={**variables, "EMBEDDING_ARTIFACT": str(artifact)},
-            memory=deployed["MemorySize"],
-            timeout=deployed["Timeout"],
-        )
+def _call(report: Report, cdk: Cdk, standing: Standing, function: FunctionServer) -> None:
+    caller, stranger = (
+        cdk.aws.assume(f"arn:aws:iam::{cdk.aws.account}:role/{name}") for name in (CALLER, STRANGER)
     )
-    report.note(
-        f"Behind the deployed URL ran the handler in {runtime.description} on this machine, with "
-        "the variables, memory and timeout that the deployed function has; the image itself is run "
-        "by scripts/verify-image."
-    )
-    function.serve(runtime)
-    try:
-        caller, stranger = (
-            cdk.aws.assume(f"arn:aws:iam::{cdk.aws.account}:role/{name}")
-            for name in (CALLER, STRANGER)
-        )
-        check_answers(report, cdk.aws, standing, caller=caller, stranger=stranger)
-    finally:
-        runtime.close()
+    check_answers(report, cdk.aws, standing, caller=caller, stranger=stranger)
     report.check(
         "endpoint",
         "refused requests never reach the function",

@@ -21,9 +21,9 @@ CHECKS = FUNCTION_CHECKS | WATCH_CHECKS
 RECORDED = {
     "AWS::ApplicationAutoScaling::ScalableTarget": "capacity: nothing is scaled here",
     "AWS::ApplicationAutoScaling::ScalingPolicy": "capacity: nothing is scaled here",
-    "AWS::CodeDeploy::Application": "releases: CodeDeploy moves no traffic here",
-    "AWS::CodeDeploy::DeploymentConfig": "releases: CodeDeploy moves no traffic here",
-    "AWS::CodeDeploy::DeploymentGroup": "releases: CodeDeploy moves no traffic here",
+    "AWS::CodeDeploy::Application": "releases use it",
+    "AWS::CodeDeploy::DeploymentConfig": "releases use it",
+    "AWS::CodeDeploy::DeploymentGroup": "releases use it",
     "AWS::Logs::QueryDefinition": "saved queries: no query runs here",
 }
 

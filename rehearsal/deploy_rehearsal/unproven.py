@@ -24,17 +24,17 @@ UNPROVEN = (
     ),
     (
         "release",
-        "that CodeDeploy checks, shifts and takes back: here the alias moves at once",
-        "the deployment group as resolved; the check's own tests",
+        "that AWS's CodeDeploy and PublishVersion act as documented, at their own pace",
+        "an emulation by AWS's documentation, in which releases are refused and rolled back",
     ),
     (
         "capacity",
-        "that environments are kept ready and follow their use and the schedule",
+        "that provisioned concurrency is allocated and follows its use and the schedule",
         "target and policy as resolved; snapshots",
     ),
     (
         "alarms",
-        "that they ring: the emulated AWS looks at no dimension and computes no mathematics",
+        "that they go into ALARM in time: all data of an alarm's periods count as one data point",
         "their metrics against the handler's and AWS's own lists, in the tests",
     ),
     (

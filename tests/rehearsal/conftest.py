@@ -8,27 +8,20 @@ from typing import Any
 import pytest
 
 from deploy_rehearsal.emulator import Emulator, emulator
-from deploy_rehearsal.function import FunctionServer, function_server
+from deploy_rehearsal.function import FunctionServer, Invocation, function_server
 
 
-class Echo:
-    """A runtime that answers each event with a status and the event's path."""
-
-    description = "an echo"
-
-    def invoke(self, event: bytes) -> bytes:
-        """Answer an event."""
-        return json.dumps({"statusCode": 200, "body": json.loads(event)["rawPath"]}).encode()
-
-    def close(self) -> None:
-        """Nothing is open."""
+def echo(invocation: Invocation) -> bytes:
+    """Answer an event with a status and the event's path."""
+    path = json.loads(invocation.event).get("rawPath")
+    return json.dumps({"statusCode": 200, "body": path}).encode()
 
 
 @pytest.fixture(scope="session")
 def function() -> Iterator[FunctionServer]:
     """Where the emulated AWS sends the events of every function."""
     with function_server() as server:
-        server.serve(Echo())
+        server.serve(echo)
         yield server
 
 

@@ -1,45 +1,54 @@
 """What MiniStack lacks and the stacks need, added from outside: run this module in its place.
 
 It runs in MiniStack's own environment (`rehearsal/ministack.txt` pins it), never in the project's.
-Nothing here pretends to act: a recorded resource is kept as CloudFormation resolved it, so that a
-check can read what would have been asked of AWS, and the rehearsal's report says so of each.
+The modules beside it have a subject each; here is the rest:
 
 - ECR: `DescribeImages` of a missing tag is an error, as on AWS; MiniStack answers an empty list,
   and the CDK CLI would believe that the image is published and push nothing.
-- Policies: `DescribeRepositories` is about the repository it names, and the loopback counts as TLS.
-- Alarms on metric math, which MiniStack refuses, stand with all but the mathematics.
-- Resource types that MiniStack refuses: `RECORDED` ones are kept; composite alarms and budgets go
-  to MiniStack's own services, which have them, only not for CloudFormation.
-- Application Auto Scaling: the calls that read and suspend what the stacks recorded.
+- Alarms on metric math, which MiniStack refuses, are made; `ministack_alarms` evaluates them.
+- Composite alarms and budgets go to MiniStack's own services, which have them, only not for
+  CloudFormation.
 - Lambda: a template's reserved concurrency is reserved, and a function's provisioned concurrency
   is listed; MiniStack has the first as a call alone, and the second for one qualifier at a time.
 - Every function is invoked at `REHEARSAL_FUNCTION_PROXY`, MiniStack's own proxy mode: its
-  `MINISTACK_LAMBDA_PROXY_URL` without a variable in a template.
+  `MINISTACK_LAMBDA_PROXY_URL` without a variable in a template. The credentials of the function's
+  role go with the event, and an answer in the form of an error is one.
 
 `PRIVATE_NAMES` lists all of MiniStack that is touched and not public; a test fails when one moves.
 """
 
 import copy
-import json
 import os
-import pathlib
-import time
-import uuid
+import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
+import ministack_alarms
+import ministack_codedeploy
+import ministack_policies
+import ministack_releases
+import ministack_scaling
+import ministack_versions
 from ministack import app
-from ministack.core import iam_actions, iam_evaluator, responses
+from ministack.core import lambda_runtime, responses
 from ministack.services import budgets, cloudwatch, ecr, lambda_svc
 from ministack.services.cloudformation import provisioners
+from ministack_records import (
+    RECORDED,
+    Created,
+    Properties,
+    forget,
+    record,
+    recorder,
+    records,
+)
 
-PRIVATE_NAMES = (
-    (iam_actions, "extract_resource_arn"),
-    (iam_evaluator, "_resolve_condition_key"),
+_OWN = (
     (app, "SERVICE_HANDLERS"),
     (ecr, "_describe_images"),
     (ecr, "_find_image"),
     (ecr, "_repositories"),
+    (lambda_svc, "_execute_function_proxy"),
     (lambda_svc, "_functions"),
     (lambda_svc, "_get_provisioned_concurrency"),
     (lambda_svc, "_proxy_url_for"),
@@ -50,31 +59,17 @@ PRIVATE_NAMES = (
     (budgets, "_delete_budget"),
     (provisioners, "_RESOURCE_HANDLERS"),
 )
-
-# Type → the property that names it (or none), and the ARN that its `Arn` attribute is.
-RECORDED = {
-    "AWS::ApplicationAutoScaling::ScalableTarget": (None, ""),
-    "AWS::ApplicationAutoScaling::ScalingPolicy": (None, ""),
-    "AWS::CodeDeploy::Application": (
-        "ApplicationName",
-        "codedeploy:{region}:{account}:application:{name}",
-    ),
-    "AWS::CodeDeploy::DeploymentConfig": (
-        "DeploymentConfigName",
-        "codedeploy:{region}:{account}:deploymentconfig:{name}",
-    ),
-    "AWS::CodeDeploy::DeploymentGroup": (
-        "DeploymentGroupName",
-        "codedeploy:{region}:{account}:deploymentgroup:{name}",
-    ),
-    "AWS::Logs::QueryDefinition": (None, ""),
-}
-
-Properties = dict[str, Any]
-Created = tuple[str, dict[str, str]]
-
-# Physical id → {"type", "stack", "logical_id", "properties"}, as CloudFormation resolved them.
-records: dict[str, dict[str, Any]] = {}
+#: Of this module and of those beside it.
+PRIVATE_NAMES = tuple(
+    dict.fromkeys(
+        _OWN
+        + ministack_alarms.PRIVATE_NAMES
+        + ministack_codedeploy.PRIVATE_NAMES
+        + ministack_policies.PRIVATE_NAMES
+        + ministack_releases.PRIVATE_NAMES
+        + ministack_versions.PRIVATE_NAMES
+    )
+)
 
 
 def install() -> None:
@@ -85,28 +80,45 @@ def install() -> None:
             raise AttributeError(message)
     published = ecr._describe_images
     ecr._describe_images = lambda data: _missing_image(data) or published(data)
-    condition_key = iam_evaluator._resolve_condition_key
-    iam_evaluator._resolve_condition_key = lambda key, context: (
-        "true" if key.lower() == "aws:securetransport" else condition_key(key, context)
-    )
-    resource = iam_actions.extract_resource_arn
-    iam_actions.extract_resource_arn = lambda service, *request: (
-        _named_repository(service, request) or resource(service, *request)
-    )
     ready = lambda_svc._get_provisioned_concurrency
     lambda_svc._get_provisioned_concurrency = lambda function, qualifier: (
         ready(function, qualifier) if qualifier else _kept_ready(function)
     )
     if proxy := os.environ.get("REHEARSAL_FUNCTION_PROXY"):
-        lambda_svc._proxy_url_for = lambda _config: proxy
-    app.SERVICE_HANDLERS["application-autoscaling"] = _application_autoscaling
+        lambda_svc._proxy_url_for = lambda config: _with_credentials(proxy, config)
+        answered = lambda_svc._execute_function_proxy
+        lambda_svc._execute_function_proxy = lambda *asked: _with_error(answered(*asked))
+    app.SERVICE_HANDLERS["application-autoscaling"] = ministack_scaling.answer
     handlers = provisioners._RESOURCE_HANDLERS
     for kind in RECORDED:
-        _add(handlers, kind, _recorder(kind), _forget)
+        _add(handlers, kind, recorder(kind), forget)
     _reserve_concurrency(handlers["AWS::Lambda::Function"])
     _keep_metric_math(handlers["AWS::CloudWatch::Alarm"])
     _add(handlers, "AWS::CloudWatch::CompositeAlarm", _composite_alarm, _remove_composite_alarm)
     _add(handlers, "AWS::Budgets::Budget", _budget, _remove_budget)
+    ministack_policies.install()
+    ministack_versions.install()
+    ministack_alarms.install(_metric_math)
+    ministack_releases.install(records)
+
+
+def _metric_math(alarm: str) -> list[dict[str, Any]]:
+    """The metrics of an alarm on metric math; none of a plain alarm."""
+    record = records.get(alarm, {})
+    found: list[dict[str, Any]] = record.get("properties", {}).get("Metrics", [])
+    return found
+
+
+def _with_credentials(proxy: str, config: dict[str, Any]) -> str:
+    """The address of the proxy, with the credentials of the function's role."""
+    return f"{proxy}?{urllib.parse.urlencode(lambda_runtime.execution_credentials(config))}"
+
+
+def _with_error(result: dict[str, Any]) -> dict[str, Any]:
+    """An answer in the form of a function's error is one, as from a runtime."""
+    body = result.get("body")
+    failed = isinstance(body, dict) and set(body) == {"errorMessage", "errorType"}
+    return {**result, "error": True} if failed else result
 
 
 def _add(
@@ -133,13 +145,6 @@ def _add(
     }
 
 
-def _named_repository(service: str, request: tuple[Any, ...]) -> str | None:
-    """The one repository that `DescribeRepositories` names, which MiniStack takes for any."""
-    _, _, _, body, _, region, account = request
-    names = json.loads(body or b"{}").get("repositoryNames", []) if service == "ecr" else []
-    return f"arn:aws:ecr:{region}:{account}:repository/{names[0]}" if len(names) == 1 else None
-
-
 def _kept_ready(function: str) -> Any:
     """`ListProvisionedConcurrencyConfigs`, which MiniStack takes for a question about $LATEST."""
     place = f"{responses.get_region()}:{responses.get_account_id()}"
@@ -159,53 +164,6 @@ def _missing_image(data: Properties) -> Any:
                 "ImageNotFoundException", f"The image with imageId {image} does not exist", 400
             )
     return None
-
-
-def _recorder(kind: str) -> Callable[[str, Properties, str], Created]:
-    name_property, arn = RECORDED[kind]
-
-    def create(logical: str, properties: Properties, stack: str) -> Created:
-        name = properties.get(name_property) if name_property else None
-        physical = name or _physical_id(kind, properties, f"{stack}-{logical}")
-        _record(physical, kind, stack, logical, properties)
-        place = {"region": responses.get_region(), "account": responses.get_account_id()}
-        return physical, {"Arn": "arn:aws:" + arn.format(name=physical, **place)} if arn else {}
-
-    return create
-
-
-def _record(physical: str, kind: str, stack: str, logical: str, properties: Properties) -> None:
-    records[physical] = {
-        "type": kind,
-        "stack": stack,
-        "logical_id": logical,
-        "properties": copy.deepcopy(properties),
-    }
-    _keep()
-
-
-def _physical_id(kind: str, properties: Properties, fallback: str) -> str:
-    """What `Ref` gives on AWS, where something refers to it; the documented form of each type."""
-    if kind == "AWS::ApplicationAutoScaling::ScalableTarget":
-        return "|".join(
-            properties[key] for key in ("ResourceId", "ScalableDimension", "ServiceNamespace")
-        )
-    if kind == "AWS::ApplicationAutoScaling::ScalingPolicy":
-        place = f"{responses.get_region()}:{responses.get_account_id()}"
-        name = f"{uuid.uuid4()}:policyName/{properties['PolicyName']}"
-        return f"arn:aws:autoscaling:{place}:scalingPolicy:{name}"
-    return fallback
-
-
-def _forget(physical: str, properties: Properties) -> None:
-    records.pop(physical, None)
-    _keep()
-
-
-def _keep() -> None:
-    """Writes the records where the rehearsal reads them."""
-    if path := os.environ.get("REHEARSAL_RECORDS"):
-        pathlib.Path(path).write_text(json.dumps(records, default=str))
 
 
 def _reserve_concurrency(handler: dict[str, Any]) -> None:
@@ -238,7 +196,7 @@ def _keep_metric_math(handler: dict[str, Any]) -> None:
         name = properties.get("AlarmName") or f"{stack}-{logical}"
         plain = {key: value for key, value in properties.items() if key != "Metrics"}
         _refuse(cloudwatch._put_metric_alarm({}, _as_call(plain, name), False, True))
-        _record(name, kind, stack, logical, properties)
+        record(name, kind, stack, logical, properties)
         place = f"{responses.get_region()}:{responses.get_account_id()}"
         return name, {"Arn": f"arn:aws:cloudwatch:{place}:alarm:{name}"}
 
@@ -250,7 +208,7 @@ def _keep_metric_math(handler: dict[str, Any]) -> None:
         return update(physical, old, new, stack, logical)
 
     def deleted(physical: str, properties: Properties) -> None:
-        _forget(physical, properties)
+        forget(physical, properties)
         delete(physical, properties)
 
     handler.update(create=created, update=updated, delete=deleted)
@@ -299,83 +257,6 @@ def _refuse(answer: tuple[int, dict[str, str], bytes]) -> None:
     status, _, body = answer
     if status >= 400:
         raise ValueError(body.decode() if isinstance(body, bytes) else str(body))
-
-
-async def _application_autoscaling(
-    method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]
-) -> Any:
-    operation = headers.get("x-amz-target", "").rpartition(".")[2]
-    asked = json.loads(body or b"{}")
-    if operation == "DescribeScalableTargets":
-        return responses.json_response({"ScalableTargets": [_target(r) for r in _targets(asked)]})
-    if operation == "DescribeScalingPolicies":
-        return responses.json_response({"ScalingPolicies": _policies(asked)})
-    if operation == "DescribeScheduledActions":
-        actions = [
-            {
-                **_key(record),
-                **action,
-                "ScheduledActionARN": "arn:aws:autoscaling:recorded",
-                "CreationTime": 0,
-            }
-            for record in _targets(asked)
-            for action in record["properties"].get("ScheduledActions", [])
-        ]
-        return responses.json_response({"ScheduledActions": actions})
-    if operation == "RegisterScalableTarget":
-        found = _targets(asked)
-        for record in found:
-            record["properties"]["SuspendedState"] = asked["SuspendedState"]
-        _keep()
-        if found:
-            return responses.json_response({"ScalableTargetARN": "arn:aws:autoscaling:recorded"})
-        return responses.error_response_json(
-            "ValidationException", "only a recorded target is suspended here", 400
-        )
-    return responses.error_response_json("ValidationException", f"not emulated: {operation}", 400)
-
-
-def _targets(asked: Properties) -> list[dict[str, Any]]:
-    wanted = set(
-        asked.get("ResourceIds") or ([asked["ResourceId"]] if asked.get("ResourceId") else [])
-    )
-    return [
-        record
-        for record in records.values()
-        if record["type"] == "AWS::ApplicationAutoScaling::ScalableTarget"
-        and (not wanted or record["properties"]["ResourceId"] in wanted)
-        and asked.get("ScalableDimension") in (None, record["properties"]["ScalableDimension"])
-    ]
-
-
-def _policies(asked: Properties) -> list[dict[str, Any]]:
-    policies = []
-    for physical, record in records.items():
-        if record["type"] == "AWS::ApplicationAutoScaling::ScalingPolicy":
-            properties = dict(record["properties"])
-            if target := properties.pop("ScalingTargetId", None):
-                keys = ("ResourceId", "ScalableDimension", "ServiceNamespace")
-                properties.update(zip(keys, target.split("|"), strict=True))
-            policies.append({**properties, "PolicyARN": physical, "CreationTime": time.time()})
-    return [p for p in policies if asked.get("ResourceId") in (None, p["ResourceId"])]
-
-
-def _key(record: dict[str, Any]) -> dict[str, str]:
-    return {
-        k: record["properties"][k] for k in ("ServiceNamespace", "ResourceId", "ScalableDimension")
-    }
-
-
-def _target(record: dict[str, Any]) -> dict[str, Any]:
-    properties = record["properties"]
-    return {
-        **_key(record),
-        "MinCapacity": int(properties["MinCapacity"]),
-        "MaxCapacity": int(properties["MaxCapacity"]),
-        "RoleARN": properties.get("RoleARN", ""),
-        **{k: properties[k] for k in ("SuspendedState",) if k in properties},
-        "CreationTime": time.time(),
-    }
 
 
 if __name__ == "__main__":

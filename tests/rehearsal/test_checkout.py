@@ -76,7 +76,6 @@ def test_the_users_own_files_stay_as_they_are(checkout, source):
     """Whatever is changed for the rehearsal is changed in the copy."""
     checkout.let_call("arn:aws:iam::1:role/caller")
     checkout.serve_without_a_hub()
-    checkout.keep_ready(minimum=1, maximum=2)
     checkout.change_code()
     assert (source / "environments/dev.toml").read_text() == FILE
     assert (source / "lambda_image/embedder/handler.py").read_text() == "A = 1\n"
@@ -100,11 +99,3 @@ def test_a_model_that_needs_a_hub_is_replaced_and_told(checkout):
     assert len(checkout.changes) == 1
     checkout.serve_without_a_hub()
     assert len(checkout.changes) == 1
-
-
-def test_environments_are_kept_ready_and_the_file_comes_back(checkout):
-    """What it said before is given back, to be written again."""
-    before = checkout.keep_ready(minimum=1, maximum=2)
-    start = {"kind": "provisioned", "minimum": 1, "maximum": 2}
-    assert settings(checkout)["cold_start"] == start
-    assert before == FILE

@@ -1,0 +1,194 @@
+"""Every deployed function, run by the code that its image would hold.
+
+A version of the embedder, and the check of a release, run in AWS's runtime on this machine: from
+the folder that the image is built from, with the variables and the role of the deployed function.
+What they write as metrics, and what Lambda counts of them, is put as metrics of the emulated AWS.
+
+An image of full precision stands for another vector space: it serves the same vectors under another
+name, for the compiler would take half a minute to make the real ones.
+"""
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy_rehearsal.emulator import Credentials, Emulator
+from deploy_rehearsal.function import Invocation
+from deploy_rehearsal.metrics_log import MetricsLog, count_invocation
+from deploy_rehearsal.provider_framework import HANDLER, relay
+from embedder.artifact import manifest_checksum
+from image_rehearsal.asset import ImageAsset, image_assets
+from local_function_url.runtime import Function, FunctionError, Runtime, start
+
+__all__ = ["DeployedFunctions", "rename_space"]
+
+_EMBEDDER = "embedder.handler.handler"
+#: Processes of the embedder that are kept: the version that serves, the new one, and one to spare.
+_KEPT = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Code:
+    """What a deployed function runs: its image's folder, handler and configuration."""
+
+    asset: ImageAsset
+    handler: str
+    configuration: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        variables = self.configuration.get("Environment", {}).get("Variables", {})
+        name = self.configuration["FunctionName"], self.configuration["Version"]
+        return json.dumps([*name, self.asset.hash, variables], sort_keys=True)
+
+
+class DeployedFunctions:
+    """Answers the events of every deployed function.
+
+    Attributes:
+        checks: The events that the release's check was asked with.
+        description: What runs the code.
+    """
+
+    def __init__(self, aws: Emulator, artifacts: dict[str, Path], assembly: Path) -> None:
+        """Prepare to run functions.
+
+        Args:
+            aws: The emulated AWS, which is asked what a function is.
+            artifacts: The compiled model by precision.
+            assembly: Where the CLI synthesizes what it deploys.
+        """
+        self.checks: list[dict[str, Any]] = []
+        self.description = ""
+        self._aws, self._artifacts, self._assembly = aws, artifacts, assembly
+        self._assets: dict[str, ImageAsset] = {}
+        self._running: OrderedDict[str, Runtime] = OrderedDict()
+        self._lock = threading.Lock()
+        # A runtime ends with the thread that started it.
+        self._starter = ThreadPoolExecutor(1)
+
+    def learn(self, assembly: Path) -> None:
+        """Learn which folders the images of an assembly are built from."""
+        for asset in image_assets(assembly):
+            link = asset.context / "artifact"
+            if not link.is_symlink():
+                link.symlink_to(self._artifacts[asset.arguments["PRECISION"]])
+            self._assets[asset.hash] = asset
+
+    def answer(self, invocation: Invocation) -> bytes:
+        """Answer an event as the deployed function would.
+
+        Raises:
+            FunctionError: The function raised, or cannot run.
+        """
+        found = self._aws.client("lambda").get_function(
+            FunctionName=invocation.function, Qualifier=invocation.version
+        )
+        configuration = found["Configuration"]
+        event = json.loads(invocation.event)
+        if configuration.get("Handler") == HANDLER:
+            relay(event, self._as_role(invocation), _handler_of(configuration))
+            return b"null"
+        code = self._code(configuration, found.get("Code", {}).get("ImageUri", ""))
+        if code.handler != _EMBEDDER:
+            self.checks.append(event)
+            return self._check(code, invocation)
+        return self._serve(code, invocation)
+
+    def close(self) -> None:
+        """End every process."""
+        for runtime in self._running.values():
+            runtime.close()
+        self._running.clear()
+        self._starter.shutdown()
+
+    def _code(self, configuration: dict[str, Any], uri: str) -> _Code:
+        image = configuration.get("ImageConfigResponse", {}).get("ImageConfig", {})
+        image = image or configuration.get("ImageConfig", {})
+        name = uri.rpartition(":")[2]
+        if name not in self._assets and self._assembly.is_dir():
+            self.learn(self._assembly)
+        asset = self._assets.get(name)
+        if asset is None:
+            raise FunctionError(f"no image {uri}")
+        (handler,) = image.get("Command") or [_EMBEDDER]
+        return _Code(asset=asset, handler=handler, configuration=configuration)
+
+    def _check(self, code: _Code, invocation: Invocation) -> bytes:
+        runtime = self._start(code, invocation)
+        try:
+            return runtime.invoke(invocation.event)
+        finally:
+            runtime.close()
+
+    def _serve(self, code: _Code, invocation: Invocation) -> bytes:
+        with self._lock:
+            runtime = self._running.pop(code.key, None) or self._start(code, invocation)
+            self._running[code.key] = runtime
+            if len(self._running) > _KEPT:
+                self._running.popitem(last=False)[1].close()
+        started, status = time.perf_counter(), 502
+        try:
+            result = runtime.invoke(invocation.event)
+            status = int(json.loads(result)["statusCode"])
+            return result
+        finally:
+            count_invocation(
+                self._aws,
+                invocation,
+                status=status,
+                milliseconds=1000 * (time.perf_counter() - started),
+            )
+
+    def _start(self, code: _Code, invocation: Invocation) -> Runtime:
+        configuration = code.configuration
+        function = Function(
+            handler=code.handler,
+            source_root=code.asset.context,
+            environment={
+                **configuration.get("Environment", {}).get("Variables", {}),
+                **invocation.credentials,
+                "AWS_DEFAULT_REGION": self._aws.region,
+                "AWS_ENDPOINT_URL": self._aws.url,
+                "AWS_LAMBDA_FUNCTION_NAME": invocation.function,
+                "AWS_LAMBDA_FUNCTION_VERSION": invocation.version,
+                "EMBEDDING_ARTIFACT": str(code.asset.context / "artifact"),
+            },
+            memory=configuration["MemorySize"],
+            timeout=configuration["Timeout"],
+        )
+        runtime = self._starter.submit(start, function, logs=MetricsLog(self._aws)).result()
+        self.description = runtime.description
+        return runtime
+
+    def _as_role(self, invocation: Invocation) -> Any:
+        given = invocation.credentials
+        who = Credentials(
+            key=given["AWS_ACCESS_KEY_ID"],
+            secret=given["AWS_SECRET_ACCESS_KEY"],
+            token=given["AWS_SESSION_TOKEN"],
+        )
+        return self._aws.client("lambda", who)
+
+
+def _handler_of(configuration: dict[str, Any]) -> str:
+    return str(configuration["Environment"]["Variables"]["USER_ON_EVENT_FUNCTION_ARN"])
+
+
+def rename_space(artifact: Path, folder: Path) -> Path:
+    """Make an artifact of the same vectors under the name of another vector space."""
+    folder.mkdir()
+    for file in artifact.iterdir():
+        if file.name != "manifest.json":
+            (folder / file.name).symlink_to(file)
+    manifest = json.loads((artifact / "manifest.json").read_text())
+    manifest["vector_space"] += "-renamed"
+    del manifest["checksum"]
+    manifest["checksum"] = manifest_checksum(manifest)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder

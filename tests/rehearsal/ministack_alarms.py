@@ -1,0 +1,175 @@
+"""Alarms that look at their own metric: its dimensions, and metric math.
+
+MiniStack evaluates an alarm over every metric of the name, whatever its dimensions, and knows no
+metric math. Here an alarm sees the metrics that it names, and the arithmetic, comparisons, `IF` and
+`FILL` of https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html.
+
+All data of an alarm's periods count as one data point. An alarm that is changed keeps its state
+until it is evaluated again, as on AWS ("its state is left unchanged",
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html). It is
+evaluated when a metric comes and at each poll of a deployment. Without data a state that was set
+stays, where the alarm never had any.
+"""
+
+import ast
+import functools
+import operator
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ministack.services import cloudwatch
+
+__all__ = ["PRIVATE_NAMES", "evaluate_all", "evaluate_expression", "install"]
+
+PRIVATE_NAMES = (
+    (cloudwatch, "_calc_stats"),
+    (cloudwatch, "_dims_key"),
+    (cloudwatch, "_evaluate_alarm"),
+    (cloudwatch, "_evaluate_all_alarms"),
+    (cloudwatch, "_metrics"),
+    (cloudwatch, "_put_metric_alarm"),
+    (cloudwatch, "_set_alarm_state"),
+    (cloudwatch, "_stat_value"),
+)
+
+_COMPARISONS = {
+    "GreaterThanOrEqualToThreshold": operator.ge,
+    "GreaterThanThreshold": operator.gt,
+    "LessThanThreshold": operator.lt,
+    "LessThanOrEqualToThreshold": operator.le,
+}
+_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+
+def install(metric_math: Callable[[str], list[dict[str, Any]]]) -> None:
+    """Evaluate alarms by what they name.
+
+    Args:
+        metric_math: Gives an alarm's `Metrics` as the template has them; none for a plain alarm.
+    """
+    put, evaluate = cloudwatch._put_metric_alarm, functools.partial(_evaluate, metric_math)
+
+    def kept(*arguments: Any) -> Any:
+        # Creating or changing an alarm evaluates nothing.
+        cloudwatch._evaluate_alarm = lambda _alarm: None
+        try:
+            return put(*arguments)
+        finally:
+            cloudwatch._evaluate_alarm = evaluate
+
+    cloudwatch._put_metric_alarm = kept
+    cloudwatch._evaluate_alarm = evaluate
+
+
+def evaluate_all() -> None:
+    """Evaluate every alarm, as CloudWatch does once a minute."""
+    cloudwatch._evaluate_all_alarms()
+
+
+def evaluate_expression(expression: str, values: Mapping[str, float | None]) -> float | None:
+    """Compute metric math; None where a value is missing that nothing fills.
+
+    Raises:
+        ValueError: It has what is not emulated.
+    """
+    return _compute(ast.parse(expression.strip(), mode="eval").body, values)
+
+
+def _compute(node: ast.expr, values: Mapping[str, float | None]) -> Any:
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            pass
+        case ast.Name(id=name):
+            value = values[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            value = _apply(operator.sub, 0, _compute(operand, values))
+        case (
+            ast.BinOp(left=left, op=op, right=right)
+            | ast.Compare(left=left, ops=[op], comparators=[right])
+        ) if type(op) in _OPERATORS:
+            value = _apply(_OPERATORS[type(op)], _compute(left, values), _compute(right, values))
+        case ast.Call(func=ast.Name(id="IF"), args=[test, yes, no]):
+            holds = _compute(test, values)
+            value = None if holds is None else _compute(yes if holds else no, values)
+        case ast.Call(func=ast.Name(id="FILL"), args=[filled, filling]):
+            found = _compute(filled, values)
+            value = _compute(filling, values) if found is None else found
+        case _:
+            raise ValueError(f"metric math that is not emulated: {ast.unparse(node)}")
+    return value
+
+
+def _apply(compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    if left is None or right is None or (compute is operator.truediv and right == 0):
+        return None
+    return compute(left, right)
+
+
+def _evaluate(metric_math: Callable[[str], list[dict[str, Any]]], alarm: dict[str, Any]) -> None:
+    metrics = metric_math(alarm["AlarmName"]) or [_as_query(alarm)]
+    if not any(_points(metric) for metric in metrics if "MetricStat" in metric):
+        return
+    value = _value(metrics, alarm)
+    if value is None:
+        missing = alarm.get("TreatMissingData", "missing")
+        state = {"notBreaching": "OK", "breaching": "ALARM", "ignore": alarm["StateValue"]}.get(
+            missing, "INSUFFICIENT_DATA"
+        )
+    else:
+        breaches = _COMPARISONS[alarm["ComparisonOperator"]](value, float(alarm["Threshold"]))
+        state = "ALARM" if breaches else "OK"
+    if state != alarm["StateValue"]:
+        reason = f"{value} against {alarm['ComparisonOperator']} {alarm['Threshold']}"
+        change = {"AlarmName": alarm["AlarmName"], "StateValue": state, "StateReason": reason}
+        cloudwatch._set_alarm_state({}, change, False, True)
+
+
+def _as_query(alarm: dict[str, Any]) -> dict[str, Any]:
+    """A plain alarm's metric as metric math's form of one."""
+    metric = {key: alarm.get(key) for key in ("Namespace", "MetricName", "Dimensions")}
+    stat = alarm.get("ExtendedStatistic") or alarm.get("Statistic", "Average")
+    return {"MetricStat": {"Metric": metric, "Stat": stat, "Period": alarm.get("Period", 60)}}
+
+
+def _value(metrics: list[dict[str, Any]], alarm: dict[str, Any]) -> float | None:
+    values: dict[str, float | None] = {}
+    periods = int(alarm.get("EvaluationPeriods", 1))
+    for metric in metrics:
+        if "MetricStat" in metric:
+            values[metric.get("Id", "m")] = _statistic(metric, periods)
+    expressions = [metric for metric in metrics if "Expression" in metric]
+    for metric in expressions:
+        values[metric["Id"]] = evaluate_expression(metric["Expression"], values)
+    returned = [m.get("Id", "m") for m in metrics if m.get("ReturnData", True)]
+    return values[returned[-1]]
+
+
+def _statistic(metric: dict[str, Any], periods: int) -> float | None:
+    stat = metric["MetricStat"]
+    since = time.time() - int(stat["Period"]) * periods
+    points = [point for point in _points(metric) if point["Timestamp"] >= since]
+    if not points:
+        return None
+    value: float | None = cloudwatch._stat_value(
+        cloudwatch._calc_stats(points), stat["Stat"], points
+    )
+    return value
+
+
+def _points(metric: dict[str, Any]) -> list[dict[str, Any]]:
+    named = metric["MetricStat"]["Metric"]
+    dimensions = {d["Name"]: str(d["Value"]) for d in named.get("Dimensions") or []}
+    key = (named["Namespace"], named["MetricName"], cloudwatch._dims_key(dimensions))
+    return list(cloudwatch._metrics.get(key) or [])

@@ -1,0 +1,311 @@
+"""The emulated releases: versions by content, CodeDeploy that acts, alarms on their own metrics."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from deploy_rehearsal.emulator import Emulator
+
+TRUST = {"Version": "2012-10-17", "Statement": []}
+MAY_RELEASE = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Action": ["lambda:UpdateAlias", "lambda:InvokeFunction", "cloudwatch:DescribeAlarms"],
+            "Resource": "*",
+        }
+    ],
+}
+ALARM = {
+    "Namespace": "Kit",
+    "MetricName": "Failures",
+    "Statistic": "Sum",
+    "Period": 60,
+    "EvaluationPeriods": 1,
+    "ComparisonOperator": "GreaterThanThreshold",
+    "Threshold": 0,
+    "TreatMissingData": "notBreaching",
+}
+
+
+class Release:
+    """A stack of a function, its version, and an alias that CodeDeploy moves."""
+
+    def __init__(self, aws: Emulator, name: str) -> None:
+        self.aws, self.name = aws, name
+        self.cloudformation = aws.client("cloudformation")
+        self.lambda_ = aws.client("lambda")
+        self.settings: dict[str, Any] = {"policy": "RetainExceptOnCreate", "alarms": True}
+
+    def deploy(self, content: str, **settings: Any) -> str:
+        """Create or update the stack; return its status in the end."""
+        body = json.dumps({"Resources": self._resources(content, self.settings | settings)})
+        cloudformation = self.cloudformation
+        call = cloudformation.update_stack if self.status() else cloudformation.create_stack
+        call(StackName=self.name, TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
+        end = time.monotonic() + 60
+        while "IN_PROGRESS" in self.status() and time.monotonic() < end:
+            time.sleep(0.05)
+        return self.status()
+
+    def status(self) -> str:
+        """Return the status of the stack; nothing without one."""
+        try:
+            found = self.cloudformation.describe_stacks(StackName=self.name)["Stacks"]
+        except ClientError:
+            return ""
+        return str(found[0]["StackStatus"])
+
+    def reasons(self) -> str:
+        """Return what the events give as reasons."""
+        events = self.cloudformation.describe_stack_events(StackName=self.name)["StackEvents"]
+        return " ".join(event.get("ResourceStatusReason", "") for event in events)
+
+    def alias(self) -> tuple[str, dict[str, float]]:
+        """Return the version of the alias, and the weights of others."""
+        found = self.lambda_.get_alias(FunctionName=self.name, Name="live")
+        weights = found.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
+        return found["FunctionVersion"], weights
+
+    def versions(self) -> list[str]:
+        """Return the published versions."""
+        found = self.lambda_.list_versions_by_function(FunctionName=self.name)["Versions"]
+        return [version["Version"] for version in found if version["Version"] != "$LATEST"]
+
+    def wait_for_weights(self) -> dict[str, float]:
+        """Wait until the alias has weights, and return them."""
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            if weights := self.alias()[1]:
+                return weights
+            time.sleep(0.05)
+        raise AssertionError(f"the alias was never given weights: {self.reasons()}")
+
+    def set_alarm(self, state: str) -> None:
+        """Set the state of the group's alarm."""
+        self.aws.client("cloudwatch").set_alarm_state(
+            AlarmName=self.name, StateValue=state, StateReason="the test"
+        )
+
+    def _resources(self, content: str, settings: dict[str, Any]) -> dict[str, Any]:
+        version = f"Version{content.title()}"
+        image = f"{self.aws.account}.dkr.ecr.{self.aws.region}.amazonaws.com/images:{content}"
+        hook = {"BeforeAllowTrafficHook": {"Ref": "Function"}} if settings.get("hook") else {}
+        group = {"ApplicationName": {"Ref": "App"}, "DeploymentGroupName": {"Ref": "Group"}}
+        return {
+            "Role": _typed(
+                "IAM::Role",
+                AssumeRolePolicyDocument=TRUST,
+                Policies=[{"PolicyName": "may", "PolicyDocument": MAY_RELEASE}],
+            ),
+            "Function": _typed(
+                "Lambda::Function",
+                FunctionName=self.name,
+                PackageType="Image",
+                Code={"ImageUri": image},
+                Role={"Fn::GetAtt": ["Role", "Arn"]},
+            ),
+            version: {
+                **_typed("Lambda::Version", FunctionName={"Ref": "Function"}),
+                "DeletionPolicy": settings["policy"],
+            },
+            "Alarm": _typed("CloudWatch::Alarm", AlarmName=self.name, **ALARM),
+            "App": _typed("CodeDeploy::Application", ApplicationName=self.name),
+            "Steps": _typed(
+                "CodeDeploy::DeploymentConfig",
+                ComputePlatform="Lambda",
+                TrafficRoutingConfig={
+                    "Type": "TimeBasedCanary",
+                    "TimeBasedCanary": {"CanaryPercentage": 10, "CanaryInterval": 5},
+                },
+            ),
+            "Group": _typed(
+                "CodeDeploy::DeploymentGroup",
+                ApplicationName={"Ref": "App"},
+                DeploymentConfigName={"Ref": "Steps"},
+                ServiceRoleArn={"Fn::GetAtt": ["Role", "Arn"]},
+                AlarmConfiguration={"Enabled": settings["alarms"], "Alarms": [{"Name": self.name}]},
+                AutoRollbackConfiguration={
+                    "Enabled": True,
+                    "Events": ["DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_ALARM"],
+                },
+            ),
+            "Alias": {
+                **_typed(
+                    "Lambda::Alias",
+                    FunctionName={"Ref": "Function"},
+                    Name="live",
+                    FunctionVersion={"Fn::GetAtt": [version, "Version"]},
+                ),
+                "DependsOn": ["Alarm", "Group"],
+                "UpdatePolicy": {"CodeDeployLambdaAliasUpdate": {**group, **hook}},
+            },
+        }
+
+
+def _typed(kind: str, **properties: Any) -> dict[str, Any]:
+    return {"Type": f"AWS::{kind}", "Properties": properties}
+
+
+@pytest.fixture
+def release(aws: Emulator, request: pytest.FixtureRequest) -> Iterator[Release]:
+    """A stack whose first version, of content `a`, is deployed."""
+    made = Release(aws, f"release-{hash(request.node.name) % 10**9}")
+    assert made.deploy("a") == "CREATE_COMPLETE"
+    yield made
+    made.cloudformation.delete_stack(StackName=made.name)
+    made.cloudformation.get_waiter("stack_delete_complete").wait(
+        StackName=made.name, WaiterConfig={"Delay": 1, "MaxAttempts": 20}
+    )
+
+
+def during_the_shift(release: Release, act: Callable[[], None], content: str) -> str:
+    """Deploy, act while the alias has weights, and return the stack's status in the end."""
+    ended: list[str] = []
+    deploying = threading.Thread(target=lambda: ended.append(release.deploy(content)))
+    deploying.start()
+    try:
+        assert release.wait_for_weights() == {"2": 0.1}
+        act()
+    finally:
+        deploying.join()
+    return ended[0]
+
+
+def test_a_release_shifts_a_part_and_then_everything(release):
+    """During the shift the alias names the old version, with a weight of the new one."""
+    seen: list[tuple[str, dict[str, float]]] = []
+    assert during_the_shift(release, lambda: seen.append(release.alias()), "b") == "UPDATE_COMPLETE"
+    assert seen == [("1", {"2": 0.1})]
+    assert release.alias() == ("2", {})
+
+
+def test_an_alarm_during_the_shift_rolls_everything_back(release):
+    """Alias, function and version are as before, and the same content can be deployed again."""
+    assert during_the_shift(release, lambda: release.set_alarm("ALARM"), "b") == (
+        "UPDATE_ROLLBACK_COMPLETE"
+    )
+    assert "alarms in ALARM" in release.reasons()
+    assert release.alias() == ("1", {})
+    assert release.versions() == ["1"]
+    code = release.lambda_.get_function(FunctionName=release.name)["Code"]["ImageUri"]
+    assert code.endswith(":a")
+    release.set_alarm("OK")
+    assert release.deploy("b") == "UPDATE_COMPLETE"
+    assert release.versions() == ["1", "3"]
+    assert release.alias() == ("3", {})
+
+
+def test_an_alarm_before_the_shift_stops_the_release(release):
+    """So a fix cannot be deployed while an alarm of the group is in ALARM."""
+    release.set_alarm("ALARM")
+    assert release.deploy("b") == "UPDATE_ROLLBACK_COMPLETE"
+    assert release.alias() == ("1", {})
+
+
+def test_alarms_that_are_switched_off_stop_nothing(release):
+    """`ignore_alarm_configuration` renders `Enabled: false`."""
+    release.set_alarm("ALARM")
+    assert release.deploy("b", alarms=False) == "UPDATE_COMPLETE"
+    assert release.alias() == ("2", {})
+
+
+def test_a_kept_version_makes_the_same_content_fail(release):
+    """With Retain the version of a rolled-back release stays, and equal content makes none."""
+    release.set_alarm("ALARM")
+    assert release.deploy("b", policy="Retain") == "UPDATE_ROLLBACK_COMPLETE"
+    assert release.versions() == ["1", "2"]
+    release.set_alarm("OK")
+    assert release.deploy("b", policy="Retain") == "UPDATE_ROLLBACK_COMPLETE"
+    assert "A version for this Lambda function exists ( 2 )" in release.reasons()
+
+
+def test_a_hook_that_answers_nothing_fails_the_release(release):
+    """CodeDeploy takes no answer for a failure."""
+    assert release.deploy("b", hook=True) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "the hook BeforeAllowTraffic answered Pending" in release.reasons()
+    codedeploy = release.aws.client("codedeploy")
+    (newest, *_) = codedeploy.list_deployments(applicationName=release.name)["deployments"]
+    info = codedeploy.get_deployment(deploymentId=newest)["deploymentInfo"]
+    assert (info["status"], info["deploymentGroupName"]) == ("Failed", f"{release.name}-Group")
+
+
+def test_provisioned_concurrency_does_not_change_while_there_are_weights(release):
+    """AWS refuses it in these words; what is allocated stays."""
+    where = {"FunctionName": release.name, "Qualifier": "live"}
+    put = release.lambda_.put_provisioned_concurrency_config
+    put(**where, ProvisionedConcurrentExecutions=2)
+    refused: list[str] = []
+
+    def change() -> None:
+        with pytest.raises(release.lambda_.exceptions.InvalidParameterValueException) as raised:
+            put(**where, ProvisionedConcurrentExecutions=3)
+        refused.append(str(raised.value))
+
+    assert during_the_shift(release, change, "b") == "UPDATE_COMPLETE"
+    assert "Alias with weights can not be used with Provisioned Concurrency" in refused[0]
+    kept = release.lambda_.get_provisioned_concurrency_config(**where)
+    assert kept["RequestedProvisionedConcurrentExecutions"] == 2
+    put(**where, ProvisionedConcurrentExecutions=3)
+
+
+def test_a_deployment_can_be_stopped_and_then_leaves_its_weights(release):
+    """The group rolls back on failures and alarms alone: what is stopped by hand stays as it is."""
+    codedeploy = release.aws.client("codedeploy")
+
+    def stop() -> None:
+        (running,) = codedeploy.list_deployments(
+            applicationName=release.name, includeOnlyStatuses=["InProgress"]
+        )["deployments"]
+        codedeploy.stop_deployment(deploymentId=running)
+
+    assert during_the_shift(release, stop, "b") == "UPDATE_ROLLBACK_COMPLETE"
+    assert release.alias() == ("1", {"2": 0.1})
+
+
+def test_an_alarm_looks_at_its_own_dimensions_and_mathematics(aws, stack):
+    """Another version's failures do not count, and a share is computed."""
+
+    def metric(short: str, name: str) -> dict[str, Any]:
+        named = {
+            "Namespace": "Kit",
+            "MetricName": name,
+            "Dimensions": [{"Name": "Version", "Value": "7"}],
+        }
+        stat = {"Metric": named, "Stat": "Sum", "Period": 60}
+        return {"Id": short, "MetricStat": stat, "ReturnData": False}
+
+    share = {"Id": "share", "Expression": "IF(r > 0, 100 * f / r, 0)", "ReturnData": True}
+    alarm = {
+        key: value
+        for key, value in ALARM.items()
+        if key not in {"Namespace", "MetricName", "Statistic", "Period"}
+    }
+    properties = {
+        "AlarmName": "share",
+        "Metrics": [metric("f", "Failures"), metric("r", "Requests"), share],
+        **alarm,
+        "Threshold": 5,
+    }
+    stack("shares", {"Share": {"Type": "AWS::CloudWatch::Alarm", "Properties": properties}})
+    cloudwatch = aws.client("cloudwatch")
+
+    def put(version: str, failures: int) -> str:
+        at = [{"Name": "Version", "Value": version}]
+        data = [
+            {"MetricName": name, "Value": value, "Dimensions": at}
+            for name, value in (("Requests", 100), ("Failures", failures))
+        ]
+        cloudwatch.put_metric_data(Namespace="Kit", MetricData=data)
+        (found,) = cloudwatch.describe_alarms(AlarmNames=["share"])["MetricAlarms"]
+        return str(found["StateValue"])
+
+    assert put("6", 100) == "INSUFFICIENT_DATA"
+    assert put("7", 5) == "OK"
+    assert put("7", 20) == "ALARM"

@@ -1,0 +1,52 @@
+"""What functions leave behind becomes metrics of the emulated AWS."""
+
+import json
+import time
+from typing import Any
+
+from deploy_rehearsal.function import Invocation
+from deploy_rehearsal.metrics_log import MetricsLog, count_invocation
+
+
+def dimensions_of(aws: Any, namespace: str, name: str) -> list[dict[str, str]]:
+    """List the dimensions under which there is a metric."""
+    found = aws.client("cloudwatch").list_metrics(Namespace=namespace, MetricName=name)["Metrics"]
+    return [{d["Name"]: d["Value"] for d in metric["Dimensions"]} for metric in found]
+
+
+def test_a_line_of_embedded_metrics_is_put(aws):
+    """Under each set of dimensions that the line names; other lines are none."""
+    record = {
+        "_aws": {
+            "Timestamp": int(time.time() * 1000),
+            "CloudWatchMetrics": [
+                {
+                    "Namespace": "Kit/logged",
+                    "Dimensions": [["FunctionName"], ["FunctionName", "Version"]],
+                    "Metrics": [{"Name": "Requests"}],
+                }
+            ],
+        },
+        "FunctionName": "f",
+        "Version": 3,
+        "Requests": [1, 2],
+    }
+    log = MetricsLog(aws)
+    log.write("a line\n")
+    log.write(json.dumps(record) + "\n")
+    assert dimensions_of(aws, "Kit/logged", "Requests") == [
+        {"FunctionName": "f"},
+        {"FunctionName": "f", "Version": "3"},
+    ]
+
+
+def test_lambda_counts_by_function_alias_and_version(aws):
+    """What comes through the URL has the alias's own counts as well."""
+    event = json.dumps({"requestContext": {"domainName": "d"}}).encode()
+    invocation = Invocation(function="counted", version="7", event=event, credentials={})
+    count_invocation(aws, invocation, status=502, milliseconds=3)
+    name, resource = {"FunctionName": "counted"}, {"Resource": "counted:live"}
+    places = [name, name | resource, name | resource | {"ExecutedVersion": "7"}]
+    for metric in ("Errors", "Url5xxCount"):
+        found = dimensions_of(aws, "AWS/Lambda", metric)
+        assert [d for d in found if d["FunctionName"] == "counted"] == places

@@ -1,0 +1,101 @@
+"""The emulated provider framework tells CloudFormation the handler's answer or error."""
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from deploy_rehearsal.provider_framework import relay
+
+
+class Handlers:
+    """A client of Lambda whose functions answer what a test says."""
+
+    class exceptions:  # noqa: N801  (as botocore names it)
+        """The client's own errors."""
+
+        ClientError = ValueError
+
+    def __init__(self, answer: Any, *, fails: bool = False) -> None:
+        self.answer, self.fails = answer, fails
+        self.asked: list[dict[str, Any]] = []
+
+    def invoke(self, *, FunctionName: str, Payload: str) -> dict[str, Any]:  # noqa: ARG002, N803
+        """Answer an event."""
+        self.asked.append(json.loads(Payload))
+        error = {"FunctionError": "Unhandled"} if self.fails else {}
+        return {"Payload": io.BytesIO(json.dumps(self.answer).encode()), **error}
+
+
+@pytest.fixture
+def cloudformation() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Where CloudFormation waits, and what it was told."""
+    told: list[dict[str, Any]] = []
+
+    class _Waits(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), _Waits) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/token", told
+        server.shutdown()
+        thread.join()
+
+
+def event(url: str, kind: str, **more: Any) -> dict[str, Any]:
+    """Make an event of CloudFormation's."""
+    return {
+        "RequestType": kind,
+        "ResponseURL": url,
+        "StackId": "stack",
+        "RequestId": "request",
+        "LogicalResourceId": "Check",
+        **more,
+    }
+
+
+def test_an_answer_is_a_success(cloudformation):
+    """Physical id and attributes are the handler's; it never sees the address of the answer."""
+    url, told = cloudformation
+    handlers = Handlers({"PhysicalResourceId": "check", "Data": {"VectorSpace": "m/384"}})
+    relay(event(url, "Create"), handlers, "arn")
+    assert [(t["Status"], t["PhysicalResourceId"], t["Data"]) for t in told] == [
+        ("SUCCESS", "check", {"VectorSpace": "m/384"})
+    ]
+    assert handlers.asked[0]["ResponseURL"] == "..."
+
+
+def test_without_an_id_the_one_before_stays(cloudformation):
+    """And a new resource takes the request's."""
+    url, told = cloudformation
+    relay(event(url, "Create"), Handlers({}), "arn")
+    relay(event(url, "Update", PhysicalResourceId="before"), Handlers(None), "arn")
+    assert [t["PhysicalResourceId"] for t in told] == ["request", "before"]
+
+
+def test_an_error_is_a_failure_with_its_reason(cloudformation):
+    """A resource whose Create failed is marked, and its Delete never reaches the handler."""
+    url, told = cloudformation
+    handlers = Handlers({"errorMessage": "refused", "errorType": "E"}, fails=True)
+    relay(event(url, "Create"), handlers, "arn")
+    relay(event(url, "Delete", PhysicalResourceId=told[0]["PhysicalResourceId"]), handlers, "arn")
+    relay(event(url, "Update", PhysicalResourceId="before"), handlers, "arn")
+    assert [(t["Status"], t.get("Reason")) for t in told] == [
+        ("FAILED", "refused"),
+        ("SUCCESS", None),
+        ("FAILED", "refused"),
+    ]
+    assert told[2]["PhysicalResourceId"] == "before"
+    assert [asked["RequestType"] for asked in handlers.asked] == ["Create", "Update"]
