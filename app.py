@@ -35,6 +35,9 @@ def main() -> int:
     except EnvironmentFileError as error:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return 1
+    if app.node.try_get_context("break-glass") in {True, "true"}:
+        release = environment.release.model_copy(update={"break_glass": True})
+        environment = environment.model_copy(update={"release": release})
     EnvironmentStacks(app, environment)
     app.synth()
     return 0

@@ -1,6 +1,7 @@
 """Finds what an environment has deployed, from the outputs of its endpoint's stack."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from botocore.exceptions import ClientError
 from botocore.session import Session
@@ -8,7 +9,11 @@ from botocore.session import Session
 from embedding_kit.environment import Environment
 from stacks.names import endpoint_stack_name
 
-__all__ = ["Deployed", "find_deployed"]
+__all__ = ["Deployed", "DeploymentGroup", "find_deployed", "find_deployment_group"]
+
+#: Each state of a deployment that is not its end:
+#: https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_ListDeployments.html
+_RUNNING = ["Created", "Queued", "InProgress", "Baking", "Ready"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,49 @@ class Deployed:
     status: str
     #: Whether CloudFormation refuses to delete the stack.
     protected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentGroup:
+    """CodeDeploy's group that moves the alias."""
+
+    application: str
+    name: str
+
+    def running(self, client: Any) -> list[str]:
+        """List the deployments that have not ended."""
+        deployments: list[str] = client.list_deployments(
+            applicationName=self.application,
+            deploymentGroupName=self.name,
+            includeOnlyStatuses=_RUNNING,
+        )["deployments"]
+        return deployments
+
+    def last_successful(self, client: Any) -> str | None:
+        """Return the id of the last deployment that succeeded; None before the first."""
+        group = client.get_deployment_group(
+            applicationName=self.application, deploymentGroupName=self.name
+        )["deploymentGroupInfo"]
+        last: str | None = group.get("lastSuccessfulDeployment", {}).get("deploymentId")
+        return last
+
+
+def find_deployment_group(session: Session, environment: Environment) -> DeploymentGroup | None:
+    """Return the group of a deployed endpoint; None where fixed weights divide its traffic."""
+    client = session.create_client("cloudformation", region_name=environment.region)
+    pages = client.get_paginator("list_stack_resources")
+    found = {
+        resource["ResourceType"]: resource["PhysicalResourceId"]
+        for page in pages.paginate(StackName=endpoint_stack_name(environment.name))
+        for resource in page["StackResourceSummaries"]
+        if resource["ResourceType"].startswith("AWS::CodeDeploy::")
+    }
+    if "AWS::CodeDeploy::DeploymentGroup" not in found:
+        return None
+    return DeploymentGroup(
+        application=found["AWS::CodeDeploy::Application"],
+        name=found["AWS::CodeDeploy::DeploymentGroup"],
+    )
 
 
 def find_deployed(session: Session, environment: Environment) -> Deployed | None:

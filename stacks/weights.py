@@ -17,15 +17,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session, get_session
 
 from embedding_kit.environment import Environment, load_environment
-from stacks.deployed import Deployed, find_deployed
+from stacks.deployed import Deployed, find_deployed, find_deployment_group
 from stacks.names import endpoint_stack_name
 
 __all__ = ["Weights", "clear_weights", "find_stuck_weights", "main"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
-#: Each state of a deployment that is not its end:
-#: https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_ListDeployments.html
-_RUNNING = ["Created", "Queued", "InProgress", "Baking", "Ready"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,23 +136,11 @@ def _running(session: Session, environment: Environment, deployed: Deployed) -> 
     stack = endpoint_stack_name(environment.name)
     if deployed.status.endswith("_IN_PROGRESS"):
         return f"the stack {stack} ({deployed.status})"
-    region = environment.region
-    pages = session.create_client("cloudformation", region_name=region).get_paginator(
-        "list_stack_resources"
-    )
-    found = {
-        resource["ResourceType"]: resource["PhysicalResourceId"]
-        for page in pages.paginate(StackName=stack)
-        for resource in page["StackResourceSummaries"]
-        if resource["ResourceType"].startswith("AWS::CodeDeploy::")
-    }
-    if "AWS::CodeDeploy::DeploymentGroup" not in found:
+    group = find_deployment_group(session, environment)
+    if group is None:
         return None
-    deployments = session.create_client("codedeploy", region_name=region).list_deployments(
-        applicationName=found["AWS::CodeDeploy::Application"],
-        deploymentGroupName=found["AWS::CodeDeploy::DeploymentGroup"],
-        includeOnlyStatuses=_RUNNING,
-    )["deployments"]
+    client = session.create_client("codedeploy", region_name=environment.region)
+    deployments = group.running(client)
     return f"the deployment {deployments[0]}" if deployments else None
 
 

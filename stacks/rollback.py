@@ -1,0 +1,208 @@
+"""Rolls the endpoint back to the version before: `scripts/rollback NAME`.
+
+While a release runs, it is stopped: CodeDeploy gives all requests back to the version before, and
+CloudFormation rolls the stack back.
+
+After a release, the stack is updated from its own template, in which the alias names the version
+before, CodeDeploy moves all requests at once and no alarm can stop it. CloudFormation makes the
+move, so the stack and the alias agree. If the alias were moved beside the stack, the next release
+would start from a version that the alias does not serve: CodeDeploy is told the version "that
+traffic currently points to", and AWS does not document what it does if that is wrong
+(https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-resources.html).
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session, get_session
+
+from embedding_kit.environment import Environment, load_environment
+from stacks.deployed import Deployed, find_deployed, find_deployment_group
+from stacks.names import endpoint_stack_name
+
+__all__ = ["main", "roll_back"]
+
+_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+_NEXT = (
+    "Next: fix the cause and run scripts/deploy; the fix is checked and released as usual. "
+    "The same commit again releases the version that was rolled back"
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="scripts/rollback", description=__doc__)
+    parser.add_argument("environment")
+    parser.add_argument(
+        "--version", help="the version that gets all requests; the one before by default"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+        print(roll_back(get_session(), environment, version=options.version))
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except (BotoCoreError, ClientError) as error:
+        print(f"error: {options.environment} was not rolled back: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def roll_back(session: Session, environment: Environment, *, version: str | None = None) -> str:
+    """Stop the running release, or move the alias back to the version before it.
+
+    Args:
+        session: The AWS credentials.
+        environment: What is rolled back.
+        version: A published version to move to; the one before the last release if None.
+
+    Returns:
+        What was done, and what comes next.
+
+    Raises:
+        ValueError: There is no version to go back to, or the stack cannot be updated now.
+    """
+    deployed = find_deployed(session, environment)
+    if deployed is None:
+        raise ValueError(f"{environment.name} is not deployed; nothing was changed")
+    stack = endpoint_stack_name(environment.name)
+    client = session.create_client("cloudformation", region_name=environment.region)
+    if deployed.status == "UPDATE_IN_PROGRESS":
+        return _stop(session, environment, client)
+    if "ROLLBACK" in deployed.status and deployed.status.endswith("_IN_PROGRESS"):
+        return f"{stack} is rolling back ({deployed.status}); nothing was changed"
+    _require_complete(stack, deployed.status)
+    template = client.get_template(StackName=stack)["TemplateBody"]
+    alias = _alias(template)
+    pinned = alias["Properties"]["FunctionVersion"]
+    if version is None:
+        undone = isinstance(pinned, str) or "ROLLBACK" in deployed.status
+        version = None if undone else _version_before(session, environment, deployed)
+    if version is None or version == pinned:
+        return (
+            f"the last release of {stack} is rolled back already; nothing was changed. "
+            "To choose a version: --version N"
+        )
+    _require_version(session, environment, deployed, version)
+    client.update_stack(
+        StackName=stack,
+        TemplateBody=json.dumps(_pinned(template, alias, version), separators=(",", ":")),
+        Parameters=[
+            {"ParameterKey": name, "UsePreviousValue": True}
+            for name in template.get("Parameters", {})
+        ],
+        Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"],
+    )
+    print(f"moving the alias {deployed.alias} of {stack} to version {version} ...", flush=True)
+    client.get_waiter("stack_update_complete").wait(StackName=stack)
+    return f"the alias {deployed.alias} serves version {version}. {_NEXT}"
+
+
+def _require_complete(stack: str, status: str) -> None:
+    if status.endswith("_COMPLETE"):
+        return
+    advice = (
+        f"to complete the rollback first: aws cloudformation continue-update-rollback "
+        f"--stack-name {stack}"
+        if status == "UPDATE_ROLLBACK_FAILED"
+        else "to wait until it is"
+    )
+    raise ValueError(f"{stack} is {status}; allowed: a stack whose update is complete, or {advice}")
+
+
+def _stop(session: Session, environment: Environment, client: Any) -> str:
+    """Stop the running release, or the update of the stack before it."""
+    stack = endpoint_stack_name(environment.name)
+    group = find_deployment_group(session, environment)
+    codedeploy = session.create_client("codedeploy", region_name=environment.region)
+    running = group.running(codedeploy) if group else []
+    if not running:
+        client.cancel_update_stack(StackName=stack)
+        return f"canceled the update of {stack}, which rolls back. {_NEXT}"
+    for deployment in running:
+        codedeploy.stop_deployment(deploymentId=deployment, autoRollbackEnabled=True)
+    return (
+        f"stopped {', '.join(running)}: CodeDeploy gives all requests back to the version before, "
+        f"then {stack} rolls back. {_NEXT}"
+    )
+
+
+def _alias(template: dict[str, Any]) -> dict[str, Any]:
+    """Return the alias that CodeDeploy moves."""
+    for resource in template["Resources"].values():
+        if "CodeDeployLambdaAliasUpdate" in resource.get("UpdatePolicy", {}):
+            found: dict[str, Any] = resource
+            return found
+    raise ValueError(
+        "CodeDeploy does not move this alias; found: an experiment by weights; allowed: "
+        "to take [experiment] out and deploy, which gives all requests to one version"
+    )
+
+
+def _version_before(session: Session, environment: Environment, deployed: Deployed) -> str | None:
+    """Return the version that the last release replaced; None if that was rolled back."""
+    group = find_deployment_group(session, environment)
+    client = session.create_client("codedeploy", region_name=environment.region)
+    last = group.last_successful(client) if group else None
+    if last is None:
+        raise ValueError(
+            "no release has replaced a version yet, so there is none to go back to; "
+            "allowed: --version N, or to deploy another commit"
+        )
+    if client.get_deployment(deploymentId=last)["deploymentInfo"]["creator"] == (
+        "codeDeployRollback"
+    ):
+        return None
+    targets = client.list_deployment_targets(deploymentId=last)["targetIds"]
+    (target,) = client.batch_get_deployment_targets(deploymentId=last, targetIds=targets)[
+        "deploymentTargets"
+    ]
+    moved = target["lambdaTarget"]["lambdaFunctionInfo"]
+    functions = session.create_client("lambda", region_name=environment.region)
+    served = functions.get_alias(FunctionName=deployed.function, Name=deployed.alias)[
+        "FunctionVersion"
+    ]
+    if served != moved["targetVersion"]:
+        raise ValueError(
+            f"the alias serves version {served}, and the last release moved it to "
+            f"{moved['targetVersion']}: it was changed by other means; allowed: --version N"
+        )
+    return str(moved["currentVersion"])
+
+
+def _require_version(
+    session: Session, environment: Environment, deployed: Deployed, version: str
+) -> None:
+    client = session.create_client("lambda", region_name=environment.region)
+    try:
+        client.get_function_configuration(FunctionName=deployed.function, Qualifier=version)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        raise ValueError(
+            f"there is no version {version} (with SnapStart, old versions are deleted); "
+            "allowed: --version N of a published version, or to deploy the commit before"
+        ) from None
+
+
+def _pinned(template: dict[str, Any], alias: dict[str, Any], version: str) -> dict[str, Any]:
+    """Write the version into the template, and let CodeDeploy move to it at once."""
+    alias["Properties"]["FunctionVersion"] = version
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::CodeDeploy::DeploymentGroup":
+            properties = resource["Properties"]
+            properties["DeploymentConfigName"] = "CodeDeployDefault.LambdaAllAtOnce"
+            properties["AlarmConfiguration"]["Enabled"] = False
+        if resource["Type"] == "Custom::ReleaseCheck":
+            # It is the space of the version that is rolled back, which may be another one.
+            template["Outputs"].pop(resource["Properties"]["RecordedAs"], None)
+    return template
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,273 @@
+"""Rolling an environment back."""
+
+import copy
+import json
+
+import pytest
+
+from stacks import rollback
+from stacks.rollback import main, roll_back
+
+STACK = "EmbeddingKit-dev-Endpoint"
+VERSION = {"Fn::GetAtt": ["Version6", "Version"]}
+TEMPLATE = {
+    "Parameters": {"BootstrapVersion": {"Type": "String"}},
+    "Resources": {
+        "Candidate": {"Type": "AWS::Lambda::Alias", "Properties": {"FunctionVersion": "4"}},
+        "Live": {
+            "Type": "AWS::Lambda::Alias",
+            "Properties": {"Name": "live", "FunctionVersion": VERSION},
+            "UpdatePolicy": {"CodeDeployLambdaAliasUpdate": {"ApplicationName": "the-Application"}},
+        },
+        "Group": {
+            "Type": "AWS::CodeDeploy::DeploymentGroup",
+            "Properties": {
+                "DeploymentConfigName": {"Ref": "Steps"},
+                "AlarmConfiguration": {"Enabled": True, "Alarms": [{"Name": "Crashes-6"}]},
+            },
+        },
+        "Check": {
+            "Type": "Custom::ReleaseCheck",
+            "Properties": {"Version": VERSION, "RecordedAs": "Space"},
+        },
+    },
+    "Outputs": {"Space": {"Value": "one"}, "AliasArn": {"Value": "two"}},
+}
+GROUP = {"applicationName": "the-Application", "deploymentGroupName": "the-DeploymentGroup"}
+
+
+def _template(session, template=TEMPLATE) -> None:
+    session.stubs["cloudformation"].add_response(
+        "get_template", {"TemplateBody": json.dumps(template)}, {"StackName": STACK}
+    )
+
+
+def _group(session) -> None:
+    resources = [
+        {
+            "LogicalResourceId": kind,
+            "ResourceType": f"AWS::CodeDeploy::{kind}",
+            "PhysicalResourceId": f"the-{kind}",
+            "LastUpdatedTimestamp": session.day,
+            "ResourceStatus": "CREATE_COMPLETE",
+        }
+        for kind in ("Application", "DeploymentGroup")
+    ]
+    session.stubs["cloudformation"].add_response(
+        "list_stack_resources", {"StackResourceSummaries": resources}, {"StackName": STACK}
+    )
+
+
+def _last_release(session, *, creator: str = "CloudFormation", served: str = "6") -> None:
+    """The last release moved the alias from version 5 to 6."""
+    _group(session)
+    deploy = session.stubs["codedeploy"]
+    info = {"lastSuccessfulDeployment": {"deploymentId": "d-1"}}
+    deploy.add_response("get_deployment_group", {"deploymentGroupInfo": info}, GROUP)
+    deployment = {"deploymentInfo": {"creator": creator}}
+    deploy.add_response("get_deployment", deployment, {"deploymentId": "d-1"})
+    if creator == "codeDeployRollback":
+        return
+    deploy.add_response("list_deployment_targets", {"targetIds": ["t-1"]}, {"deploymentId": "d-1"})
+    moved = {"functionAlias": "live", "currentVersion": "5", "targetVersion": "6"}
+    deploy.add_response(
+        "batch_get_deployment_targets",
+        {"deploymentTargets": [{"lambdaTarget": {"lambdaFunctionInfo": moved}}]},
+        {"deploymentId": "d-1", "targetIds": ["t-1"]},
+    )
+    session.stubs["lambda"].add_response(
+        "get_alias", {"FunctionVersion": served}, {"FunctionName": "embedder", "Name": "live"}
+    )
+
+
+def _published(session, version: str) -> None:
+    session.stubs["lambda"].add_response(
+        "get_function_configuration",
+        {"Version": version},
+        {"FunctionName": "embedder", "Qualifier": version},
+    )
+
+
+def _updated(session, version: str) -> None:
+    """The stack is updated: only the alias, the group and the record of the space differ."""
+    template = copy.deepcopy(TEMPLATE)
+    template["Resources"]["Live"]["Properties"]["FunctionVersion"] = version
+    group = template["Resources"]["Group"]["Properties"]
+    group["DeploymentConfigName"] = "CodeDeployDefault.LambdaAllAtOnce"
+    group["AlarmConfiguration"]["Enabled"] = False
+    del template["Outputs"]["Space"]
+    session.stubs["cloudformation"].add_response(
+        "update_stack",
+        {"StackId": "id"},
+        {
+            "StackName": STACK,
+            "TemplateBody": json.dumps(template, separators=(",", ":")),
+            "Parameters": [{"ParameterKey": "BootstrapVersion", "UsePreviousValue": True}],
+            "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"],
+        },
+    )
+    session.deployed()
+
+
+def test_after_a_release_cloudformation_moves_the_alias_back(session, environments):
+    """At once and whatever the alarms say; the stack then says what the alias serves."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    _published(session, "5")
+    _updated(session, "5")
+    done = roll_back(session, environments["dev"])
+    assert done.startswith("the alias live serves version 5. Next: fix the cause")
+
+
+def test_twice_is_once(session, environments):
+    """The second run neither goes one version further back nor forward again."""
+    session.deployed()
+    pinned = copy.deepcopy(TEMPLATE)
+    pinned["Resources"]["Live"]["Properties"]["FunctionVersion"] = "5"
+    _template(session, pinned)
+    assert roll_back(session, environments["dev"]) == (
+        f"the last release of {STACK} is rolled back already; nothing was changed. "
+        "To choose a version: --version N"
+    )
+
+
+@pytest.mark.parametrize("by", ["CloudFormation", "CodeDeploy"])
+def test_a_release_that_was_rolled_back_by_itself_is_left_alone(session, environments, by):
+    """The version that serves is the good one; the one before it may be much older."""
+    session.deployed(
+        status="UPDATE_ROLLBACK_COMPLETE" if by == "CloudFormation" else "UPDATE_COMPLETE"
+    )
+    _template(session)
+    if by == "CodeDeploy":
+        _last_release(session, creator="codeDeployRollback")
+    assert "is rolled back already; nothing was changed" in roll_back(session, environments["dev"])
+
+
+def test_a_version_may_be_chosen(session, environments):
+    """Also after a rollback, when the version before was no better."""
+    session.deployed(status="UPDATE_ROLLBACK_COMPLETE")
+    _template(session)
+    _published(session, "3")
+    _updated(session, "3")
+    assert "serves version 3" in roll_back(session, environments["dev"], version="3")
+
+
+def test_a_running_release_is_stopped(session, environments):
+    """CodeDeploy moves the traffic back by itself; CloudFormation follows."""
+    session.deployed(status="UPDATE_IN_PROGRESS")
+    _group(session)
+    deploy = session.stubs["codedeploy"]
+    deploy.add_response("list_deployments", {"deployments": ["d-2"]})
+    deploy.add_response(
+        "stop_deployment",
+        {"status": "Pending"},
+        {"deploymentId": "d-2", "autoRollbackEnabled": True},
+    )
+    assert roll_back(session, environments["dev"]).startswith(
+        "stopped d-2: CodeDeploy gives all requests back to the version before"
+    )
+
+
+def test_an_update_before_the_release_is_canceled(session, environments):
+    """While the check runs there is no deployment to stop."""
+    session.deployed(status="UPDATE_IN_PROGRESS")
+    _group(session)
+    session.stubs["codedeploy"].add_response("list_deployments", {"deployments": []})
+    session.stubs["cloudformation"].add_response("cancel_update_stack", {}, {"StackName": STACK})
+    assert roll_back(session, environments["dev"]).startswith(f"canceled the update of {STACK}")
+
+
+@pytest.mark.parametrize(
+    "status", ["UPDATE_ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS"]
+)
+def test_a_rollback_that_runs_is_left_alone(session, environments, status):
+    """A second run right after the first changes nothing."""
+    session.deployed(status=status)
+    assert roll_back(session, environments["dev"]) == (
+        f"{STACK} is rolling back ({status}); nothing was changed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback --stack-name EmbeddingKit-dev-End"),
+        ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "or to wait until it is"),
+    ],
+)
+def test_a_stack_that_cannot_be_updated_is_an_error(session, environments, status, message):
+    """The message says what to do first."""
+    session.deployed(status=status)
+    with pytest.raises(ValueError, match=message):
+        roll_back(session, environments["dev"])
+
+
+def test_an_alias_with_fixed_weights_is_an_error(session, environments):
+    """Which of the two versions is the good one, its user knows."""
+    session.deployed()
+    weighted = copy.deepcopy(TEMPLATE)
+    del weighted["Resources"]["Live"]["UpdatePolicy"]
+    _template(session, weighted)
+    with pytest.raises(ValueError, match="found: an experiment by weights"):
+        roll_back(session, environments["dev"])
+
+
+def test_an_alias_that_was_changed_by_other_means_is_an_error(session, environments):
+    """The last release does not say then what was served before."""
+    session.deployed()
+    _template(session)
+    _last_release(session, served="9")
+    with pytest.raises(ValueError, match=r"serves version 9, and the last release moved it to 6"):
+        roll_back(session, environments["dev"])
+
+
+def test_before_the_second_release_there_is_nothing_to_go_back_to(session, environments):
+    """The first deploy moves no alias."""
+    session.deployed()
+    _template(session)
+    _group(session)
+    session.stubs["codedeploy"].add_response(
+        "get_deployment_group", {"deploymentGroupInfo": {}}, GROUP
+    )
+    with pytest.raises(ValueError, match="no release has replaced a version yet"):
+        roll_back(session, environments["dev"])
+
+
+def test_a_version_that_is_gone_is_an_error(session, environments):
+    """With SnapStart the old version is deleted; nothing is changed then."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    session.stubs["lambda"].add_client_error(
+        "get_function_configuration", "ResourceNotFoundException"
+    )
+    with pytest.raises(ValueError, match=r"there is no version 5 \(with SnapStart"):
+        roll_back(session, environments["dev"])
+
+
+def test_what_is_not_deployed_cannot_be_rolled_back(session, environments):
+    """The message names the environment."""
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
+    with pytest.raises(ValueError, match="dev is not deployed; nothing was changed"):
+        roll_back(session, environments["dev"])
+
+
+def test_the_command_prints_what_it_did(monkeypatch, capsys):
+    """A refusal is one line on stderr and the status 1."""
+    asked = []
+
+    def answer(_, environment, *, version):
+        asked.append((environment.name, version))
+        if version == "3":
+            raise ValueError("there is no version 3")
+        return "the alias live serves version 5"
+
+    monkeypatch.setattr(rollback, "roll_back", answer)
+    assert main(["dev"]) == 0
+    assert main(["dev", "--version", "3"]) == 1
+    assert main(["nowhere"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "the alias live serves version 5\n"
+    assert printed.err.startswith("error: there is no version 3\nerror: there is no environment")
+    assert asked == [("dev", None), ("dev", "3")]
