@@ -9,6 +9,7 @@ from embedding_kit.budget import CostBudget
 from embedding_kit.dashboard import EndpointDashboard
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import Environment
+from embedding_kit.release_notices import ReleaseNotices
 from embedding_kit.topic import NoticeTopic
 
 __all__ = ["ObservabilityStack"]
@@ -37,6 +38,13 @@ class ObservabilityStack(Stack):
         )
         notices = NoticeTopic(self, "Notices", emails=environment.alarms.emails)
         alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=notices.topic)
+        if endpoint.deployment_group:
+            ReleaseNotices(
+                self,
+                "Releases",
+                deployment_group=endpoint.deployment_group,
+                topic=notices.topic,
+            )
         EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
         if environment.budget:
             CostBudget(

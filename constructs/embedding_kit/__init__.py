@@ -14,6 +14,7 @@ from embedding_kit.alarms import EndpointAlarms
 from embedding_kit.budget import CostBudget
 from embedding_kit.dashboard import EndpointDashboard
 from embedding_kit.endpoint import EmbeddingEndpoint
+from embedding_kit.release_notices import ReleaseNotices
 from embedding_kit.repository import EmbeddingRepository
 from embedding_kit.settings import (
     AlarmSettings,
@@ -54,6 +55,7 @@ __all__ = [
     "NoticeTopic",
     "OnDemand",
     "Provisioned",
+    "ReleaseNotices",
     "RepositorySettings",
     "ScheduledCapacity",
     "SnapStart",

@@ -24,6 +24,7 @@ def test_public_surface_is_this_and_no_more():
         "NoticeTopic",
         "OnDemand",
         "Provisioned",
+        "ReleaseNotices",
         "RepositorySettings",
         "ScheduledCapacity",
         "SnapStart",

@@ -285,3 +285,38 @@ def test_synth_and_compiler_know_the_same_terms():
             Model(name=name)
     free = [entry.name for entry in CATALOGUE if entry.name not in asked]
     assert [Model(name=name).licence_to_accept for name in free] == [None] * len(free)
+
+
+@pytest.mark.parametrize("kind", [Canary, Linear])
+@pytest.mark.parametrize(
+    ("interval", "accepted"),
+    [("1m", True), ("2d", True), ("2881m", False), ("3d", False), ("59s", False), ("61s", False)],
+)
+def test_an_interval_is_whole_minutes_from_one_minute_to_two_days(kind, interval, accepted):
+    """CodeDeploy counts in minutes and ends a shift after 48 hours."""
+    if accepted:
+        assert written(kind(percent=50, interval=interval).interval) == interval
+        return
+    with pytest.raises(ValidationError, match=f"found: {interval}; allowed: whole minutes, 1m"):
+        kind(percent=50, interval=interval)
+
+
+@pytest.mark.parametrize(
+    ("make", "first", "last"),
+    [
+        (lambda value: Canary(percent=value), 1, 99),
+        (lambda value: Linear(percent=value, interval="1m"), 1, 99),
+        (lambda value: AliasExperiment(version=value), 1, None),
+        (lambda value: WeightedExperiment(version=value, percent=10.0), 1, None),
+    ],
+    ids=["canary", "linear", "alias", "weights"],
+)
+def test_the_numbers_of_releases_and_experiments_have_bounds(make, first, last):
+    """The first published version is 1, and a step moves a part of the traffic."""
+    assert make(first)
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        make(first - 1)
+    if last:
+        assert make(last)
+        with pytest.raises(ValidationError, match="less than or equal to 99"):
+            make(last + 1)

@@ -50,6 +50,23 @@ def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
     assert not list(tmp_path.glob("*.template.json"))
 
 
+def test_the_context_breaks_the_glass_for_one_synth(tmp_path):
+    """No file is changed, so the next deploy is guarded again; the warning goes to the shell."""
+    context = {"environment": "dev", "break-glass": "true"}
+    subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env=BARE | {"CDK_OUTDIR": str(tmp_path), "CDK_CONTEXT_JSON": json.dumps(context)},
+        check=True,
+    )
+    template = json.loads((tmp_path / "EmbeddingKit-dev-Endpoint.template.json").read_text())
+    found = {r["Type"]: r["Properties"] for r in template["Resources"].values()}
+    assert found["Custom::ReleaseCheck"]["BreakGlass"] == "true"
+    assert not found["AWS::CodeDeploy::DeploymentGroup"]["AlarmConfiguration"]["Enabled"]
+    written = "".join(file.read_text() for file in tmp_path.glob("*.json"))
+    assert "BREAK GLASS: this release does not ask the version that serves now" in written
+
+
 def test_the_same_file_gives_the_same_bytes(tmp_path):
     """Twice, by `python app.py` and by the CLI, with no credentials and no network."""
     once, again = tmp_path / "once", tmp_path / "again"

@@ -1,0 +1,78 @@
+"""Notices of releases that did not succeed, by an event rule on CodeDeploy."""
+
+from aws_cdk import Acknowledgment, Validations
+from aws_cdk import aws_codedeploy as codedeploy
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from embedding_kit.thresholds import RUNBOOK
+
+__all__ = ["ReleaseNotices"]
+
+_ACKNOWLEDGED = {
+    "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]": "SNS's own list of what a publisher to an "
+    "encrypted topic needs has the action in this form.",
+    "Serverless-EventBusDLQ": "EventBridge tries again for 24 hours, and scripts/deploy prints the "
+    "failure in any case.",
+}
+
+
+class ReleaseNotices(Construct):
+    """A notice for each deployment that fails or is stopped, which is when CodeDeploy rolls back.
+
+    EventBridge publishes with a role of the rule's own, so the topic and its key need no statement
+    for a service principal. Events:
+    https://docs.aws.amazon.com/codedeploy/latest/userguide/monitoring-cloudwatch-events.html
+
+    Attributes:
+        rule: The event rule.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        deployment_group: codedeploy.ILambdaDeploymentGroup,
+        topic: sns.ITopic,
+    ) -> None:
+        """Make the rule.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            deployment_group: An endpoint's `deployment_group`.
+            topic: Where the notices go.
+        """
+        super().__init__(scope, id)
+        self.rule = events.Rule(
+            self,
+            "Rule",
+            description="Releases that failed or were stopped",
+            event_pattern=events.EventPattern(
+                source=["aws.codedeploy"],
+                detail_type=["CodeDeploy Deployment State-change Notification"],
+                detail={
+                    "state": ["FAILURE", "STOP"],
+                    "application": [deployment_group.application.application_name],
+                    "deploymentGroup": [deployment_group.deployment_group_name],
+                },
+            ),
+        )
+        for rule, reason in _ACKNOWLEDGED.items():
+            Validations.of(self).acknowledge(Acknowledgment(id=rule, reason=reason))
+        deployment = events.EventField.from_path("$.detail.deploymentId")
+        state = events.EventField.from_path("$.detail.state")
+        group = events.EventField.from_path("$.detail.deploymentGroup")
+        self.rule.add_target(
+            targets.SnsTopic(
+                topic,
+                authorize_using_role=True,
+                message=events.RuleTargetInput.from_text(
+                    f"The release {deployment} of {group} did not succeed ({state}). CodeDeploy "
+                    f"gives all requests back to the version before. Runbook: {RUNBOOK}#release"
+                ),
+            )
+        )

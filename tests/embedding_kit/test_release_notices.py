@@ -1,0 +1,75 @@
+"""Notices of releases that did not succeed."""
+
+import pytest
+from aws_cdk.assertions import Match
+
+from embedding_kit import EmbeddingEndpoint, NoticeTopic, ReleaseNotices
+
+
+@pytest.fixture(scope="module")
+def template(synthesize, model):
+    def build(stack):
+        endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model)
+        notices = NoticeTopic(stack, "Notices")
+        assert endpoint.deployment_group is not None
+        ReleaseNotices(
+            stack, "Releases", deployment_group=endpoint.deployment_group, topic=notices.topic
+        )
+
+    return synthesize(build)
+
+
+def test_a_release_that_fails_or_is_stopped_is_a_notice(template):
+    """Of this endpoint's group only, whoever else deploys in the account."""
+    template.has_resource_properties(
+        "AWS::Events::Rule",
+        {
+            "State": "ENABLED",
+            "EventPattern": {
+                "source": ["aws.codedeploy"],
+                "detail-type": ["CodeDeploy Deployment State-change Notification"],
+                "detail": {
+                    "state": ["FAILURE", "STOP"],
+                    "application": [{"Ref": Match.string_like_regexp("Application")}],
+                    "deploymentGroup": [{"Ref": Match.string_like_regexp("ReleaseGroup")}],
+                },
+            },
+            "Targets": [
+                Match.object_like(
+                    {
+                        "Arn": {"Ref": Match.string_like_regexp("^NoticesTopic")},
+                        "RoleArn": Match.any_value(),
+                        "InputTransformer": Match.object_like(
+                            {
+                                "InputTemplate": Match.string_like_regexp(
+                                    r'^"The release <.*did not succeed.*docs/runbook\.md#release"$'
+                                )
+                            }
+                        ),
+                    }
+                )
+            ],
+        },
+    )
+
+
+def test_the_rule_may_publish_and_encrypt(template):
+    """The topic is encrypted: without both permissions a notice is dropped silently."""
+    for action, resource in (
+        ("sns:Publish", {"Ref": Match.string_like_regexp("^NoticesTopic")}),
+        (
+            Match.array_with(["kms:Decrypt", "kms:GenerateDataKey*"]),
+            {"Fn::GetAtt": [Match.string_like_regexp("^NoticesKey"), "Arn"]},
+        ),
+    ):
+        template.has_resource_properties(
+            "AWS::IAM::Policy",
+            {
+                "PolicyDocument": {
+                    "Statement": Match.array_with(
+                        [Match.object_like({"Action": action, "Resource": resource})]
+                    )
+                },
+                "Roles": [{"Ref": Match.string_like_regexp("Events")}],
+            },
+        )
