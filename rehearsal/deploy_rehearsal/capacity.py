@@ -40,7 +40,7 @@ def check_declined(report: Report, cdk: Cdk, standing: Standing) -> None:
     report.check(
         "capacity",
         "scripts/destroy, answered n, leaves provisioned concurrency and scaling as they were",
-        bool(before[1]) and after == before and done.count("(y/n)|[[]y/N[]]") > 0,
+        bool(before[1]) and after == before and done.count(r"\(y/n\)|\[y/N\]") > 0,
         by=_BY,
         found=f"{len(after[1])} allocated, suspended: {[t.get('SuspendedState') for t in after[0]]}"
         f", status {done.status}",

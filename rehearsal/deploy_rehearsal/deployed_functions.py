@@ -77,7 +77,7 @@ class DeployedFunctions:
         for asset in image_assets(assembly):
             link = asset.context / "artifact"
             if not link.is_symlink():
-                link.symlink_to(self._artifacts[asset.arguments["PRECISION"]])
+                link.symlink_to(self._artifacts[asset.arguments.get("PRECISION", "int8")])
             self._assets[asset.hash] = asset
 
     def answer(self, invocation: Invocation) -> bytes:

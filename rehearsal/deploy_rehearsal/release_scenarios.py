@@ -263,8 +263,9 @@ class Scenarios:
         return [a["AlarmName"] for a in found if state in ("", a["StateValue"])]
 
     def _ring(self) -> list[str]:
+        weights = [str(weight) for weight in self._alias()[1].items()]
         self._set_alarms("ALARM")
-        return [str(weight) for weight in self._alias()[1].items()]
+        return weights
 
     def _set_alarms(self, state: str) -> None:
         for name in self._alarms(""):

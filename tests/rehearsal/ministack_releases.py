@@ -13,7 +13,7 @@ import ministack_alarms
 from ministack import app
 from ministack.core import iam_actions, responses
 from ministack.services import cloudformation, lambda_svc
-from ministack.services.cloudformation import provisioners, stacks
+from ministack.services.cloudformation import engine, provisioners, stacks
 from ministack_codedeploy import Alias, Deployment, Group, deploy, deployments, steps_of
 
 __all__ = ["PRIVATE_NAMES", "install"]
@@ -21,6 +21,8 @@ __all__ = ["PRIVATE_NAMES", "install"]
 PRIVATE_NAMES = (
     (app, "SERVICE_HANDLERS"),
     (cloudformation, "_stacks"),
+    (engine, "_extract_deps"),
+    (engine, "_intrinsic_references"),
     (iam_actions, "extract_resource_arn"),
     (iam_actions, "SERVICE_TO_IAM_NAMESPACE"),
     (lambda_svc, "_functions"),
@@ -50,6 +52,16 @@ def install(records: Records) -> None:
     waits = stacks._runs_on_worker_thread
     # A deployment takes time, and calls the server that this thread would block.
     stacks._runs_on_worker_thread = lambda kind: kind == "AWS::Lambda::Alias" or waits(kind)
+    # What an update policy refers to comes first, as whatever else a resource refers to.
+    needs = engine._extract_deps
+    engine._extract_deps = lambda resource, names: (
+        needs(resource, names)
+        | {
+            name
+            for name, _ in engine._intrinsic_references(resource.get("UpdatePolicy", {}))
+            if name in names
+        }
+    )
     handler = provisioners._RESOURCE_HANDLERS["AWS::Lambda::Alias"]
     handler["update"] = _updating(handler["update"], records)
     app.SERVICE_HANDLERS["codedeploy"] = _codedeploy

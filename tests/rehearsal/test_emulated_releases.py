@@ -143,7 +143,6 @@ class Release:
                     Name="live",
                     FunctionVersion={"Fn::GetAtt": [version, "Version"]},
                 ),
-                "DependsOn": ["Alarm", "Group"],
                 "UpdatePolicy": {"CodeDeployLambdaAliasUpdate": {**group, **hook}},
             },
         }
