@@ -114,13 +114,11 @@ class Emulator:
         self._process.kill()
 
     def close(self) -> None:
-        """Ends the emulator if it still runs, and gives back what it held."""
+        """Ends the emulator if it still runs."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
         self._reader.join(timeout=5)
-        if self._process.stdout and not self._reader.is_alive():
-            self._process.stdout.close()
 
     def _await_port(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -136,13 +134,15 @@ class Emulator:
 
     def _read_logs(self, logs: IO[str] | None) -> None:
         assert self._process.stdout is not None  # noqa: S101  (it is a pipe)
-        for line in self._process.stdout:
-            if line.startswith(_EMULATOR_LINES):
-                continue
-            self._tail.append(line)
-            if logs is not None:
-                logs.write(line)
-                logs.flush()
+        # The function may outlive its emulator for a while, and until then the pipe stays open.
+        with self._process.stdout as lines:
+            for line in lines:
+                if line.startswith(_EMULATOR_LINES):
+                    continue
+                self._tail.append(line)
+                if logs is not None:
+                    logs.write(line)
+                    logs.flush()
 
 
 def _child_environment(function: Function) -> dict[str, str]:
