@@ -156,11 +156,21 @@ def _budget(aws: Emulator, standing: Standing, resource: Resource) -> Found:
     return "amount, tag and notifications as asked", "Budgets", faults
 
 
+def _rule(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+    client, name = aws.client("events"), str(resource.physical_id).rpartition("/")[2]
+    found, asked = client.describe_rule(Name=name), literals(resource.properties)
+    faults = differences(asked["EventPattern"], json.loads(found["EventPattern"]))
+    targets = len(client.list_targets_by_rule(Rule=name)["Targets"])
+    faults += [] if targets == len(asked["Targets"]) else [f"{targets} targets"]
+    return "event pattern and targets as asked", "EventBridge", faults
+
+
 WATCH_CHECKS: dict[str, Callable[[Emulator, Standing, Resource], Found]] = {
     "AWS::Budgets::Budget": _budget,
     "AWS::CloudWatch::Alarm": _alarm,
     "AWS::CloudWatch::CompositeAlarm": _composite_alarm,
     "AWS::CloudWatch::Dashboard": _dashboard,
+    "AWS::Events::Rule": _rule,
     "AWS::KMS::Key": _key,
     "AWS::Logs::LogGroup": _log_group,
     "AWS::Logs::MetricFilter": _metric_filter,
