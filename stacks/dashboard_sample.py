@@ -16,7 +16,7 @@ _LEVELS = {
     "Throttles Sum": 1.2,
     "Errors, percent": 0.05,
     "Texts": 38,
-    "Texts from the cache": 9,
+    "Texts from cache": 9,
     "Tokens": 1900,
     "Duration p50": 38,
     "Duration p90": 71,
@@ -41,8 +41,8 @@ _LEVELS = {
     "ConcurrentExecutions Maximum": 9,
     "MaxMemoryUsed p50": 410,
     "MaxMemoryUsed Maximum": 690,
-    "US dollars an hour": 0.021,
-    "US dollars for 1,000 embeddings": 0.00016,
+    "US dollars per hour": 0.021,
+    "US dollars per 1,000 embeddings": 0.00016,
 }
 
 _ROWS = {

@@ -4,13 +4,13 @@ from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as Where
 from constructs import Construct
 
-from embedding_kit.alarms import EndpointAlarms
-from embedding_kit.budget import CostBudget
-from embedding_kit.dashboard import EndpointDashboard
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import Environment
+from embedding_kit.monitoring.alarms import EndpointAlarms
+from embedding_kit.monitoring.budget import CostBudget
+from embedding_kit.monitoring.dashboard import EndpointDashboard
+from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.release_notices import ReleaseNotices
-from embedding_kit.topic import NoticeTopic
 
 __all__ = ["ObservabilityStack"]
 
@@ -36,7 +36,7 @@ class ObservabilityStack(Stack):
             description=f"Embedding Kit, {environment.name}: observability",
             termination_protection=environment.protect,
         )
-        notices = NoticeTopic(self, "Notices", emails=environment.alarms.emails)
+        notices = AlarmTopic(self, "Notices", emails=environment.alarms.emails)
         alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=notices.topic)
         if endpoint.deployment_group:
             ReleaseNotices(
@@ -44,6 +44,7 @@ class ObservabilityStack(Stack):
                 "Releases",
                 deployment_group=endpoint.deployment_group,
                 topic=notices.topic,
+                runbook_url=environment.alarms.runbook_url,
             )
         EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
         if environment.budget:
@@ -54,4 +55,4 @@ class ObservabilityStack(Stack):
                 tag=cost_tag,
                 topic=notices.topic,
             )
-        CfnOutput(self, "NoticeTopicArn", value=notices.topic.topic_arn)
+        CfnOutput(self, "AlarmTopicArn", value=notices.topic.topic_arn)

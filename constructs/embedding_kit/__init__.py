@@ -10,10 +10,11 @@ app.synth()
 ```
 """
 
-from embedding_kit.alarms import EndpointAlarms
-from embedding_kit.budget import CostBudget
-from embedding_kit.dashboard import EndpointDashboard
 from embedding_kit.endpoint import EmbeddingEndpoint
+from embedding_kit.monitoring.alarms import EndpointAlarms
+from embedding_kit.monitoring.budget import CostBudget
+from embedding_kit.monitoring.dashboard import EndpointDashboard
+from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.release_notices import ReleaseNotices
 from embedding_kit.repository import EmbeddingRepository
 from embedding_kit.settings import (
@@ -34,10 +35,10 @@ from embedding_kit.settings import (
     SnapStart,
     WeightedExperiment,
 )
-from embedding_kit.topic import NoticeTopic
 
 __all__ = [
     "AlarmSettings",
+    "AlarmTopic",
     "AliasExperiment",
     "AllAtOnce",
     "Budget",
@@ -52,7 +53,6 @@ __all__ = [
     "FunctionSettings",
     "Linear",
     "Model",
-    "NoticeTopic",
     "OnDemand",
     "Provisioned",
     "ReleaseNotices",

@@ -13,7 +13,7 @@ from embedding_kit.aws_rules import AwsRules
 from embedding_kit.callers import principals
 from embedding_kit.endpoint_name import claim_name
 from embedding_kit.function import EmbeddingFunction
-from embedding_kit.metrics import EndpointMetrics
+from embedding_kit.monitoring.metrics import EndpointMetrics
 from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
 from embedding_kit.release_check import ReleaseCheck
@@ -38,7 +38,6 @@ from embedding_kit.settings import (
     check_together,
 )
 from embedding_kit.settings.cors import SIGNING_HEADERS
-from embedding_kit.thresholds import derive_thresholds
 
 __all__ = ["LIVE", "EmbeddingEndpoint"]
 
@@ -67,7 +66,7 @@ class EmbeddingEndpoint(Construct):
         metrics: Every metric of it.
         settings: The function's settings.
         cold_start: What is done about cold starts.
-        thresholds: What its alarms start at.
+        alarm_settings: The alarms' thresholds, for releases and for `EndpointAlarms`.
     """
 
     def __init__(
@@ -107,6 +106,7 @@ class EmbeddingEndpoint(Construct):
         """
         super().__init__(scope, id)
         self.settings = function or FunctionSettings()
+        self.alarm_settings = alarms or AlarmSettings()
         self.cold_start = cold_start or OnDemand()
         check_together(
             function=self.settings,
@@ -114,7 +114,7 @@ class EmbeddingEndpoint(Construct):
             release=release or AllAtOnce(),
             experiment=experiment,
         )
-        check_alarms(alarms or AlarmSettings(), self.settings)
+        check_alarms(self.alarm_settings, self.settings)
         check_memory(model, self.settings)
         for note in quota_notes(self.settings, self.cold_start):
             Annotations.of(self).add_info(note)
@@ -149,7 +149,6 @@ class EmbeddingEndpoint(Construct):
             log_group=self.log_group,
             namespace=f"EmbeddingKit/{name}",
         )
-        self.thresholds = derive_thresholds(alarms or AlarmSettings(), self.settings)
         if isinstance(self.cold_start, Provisioned):
             ProvisionedScaling(self, "Scaling", alias=self.alias, settings=self.cold_start)
         self.check = ReleaseCheck(
@@ -169,7 +168,8 @@ class EmbeddingEndpoint(Construct):
                 alias=self.alias,
                 release=release or AllAtOnce(),
                 metrics=self.metrics,
-                thresholds=self.thresholds,
+                alarms=self.alarm_settings,
+                timeout=self.settings.timeout,
             ).deployment_group
         self._urls = [self.url]
         self.candidate = self._candidate(experiment)

@@ -1,5 +1,7 @@
 """How the alias moves to a new version: CodeDeploy shifts its traffic, and rolls back on alarms."""
 
+from datetime import timedelta
+
 from aws_cdk import Acknowledgment, Annotations, Duration, Names, Validations
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_codedeploy as codedeploy
@@ -7,9 +9,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from embedding_kit.metrics import PERIOD, EndpointMetrics
-from embedding_kit.settings import AllAtOnce, Canary, Release
-from embedding_kit.thresholds import RUNBOOK, Thresholds
+from embedding_kit.monitoring.alarm_definitions import milliseconds
+from embedding_kit.monitoring.metrics import PERIOD, EndpointMetrics
+from embedding_kit.settings import AlarmSettings, AllAtOnce, Canary, Release
 
 __all__ = ["GuardedRelease"]
 
@@ -35,7 +37,8 @@ class GuardedRelease(Construct):
         alias: lambda_.Alias,
         release: Release,
         metrics: EndpointMetrics,
-        thresholds: Thresholds,
+        alarms: AlarmSettings,
+        timeout: timedelta,
     ) -> None:
         """Put the alias under CodeDeploy.
 
@@ -45,10 +48,11 @@ class GuardedRelease(Construct):
             alias: The alias that moves.
             release: How traffic moves, and whether alarms are ignored.
             metrics: The alias's metrics.
-            thresholds: The limits of a new version's errors and duration.
+            alarms: The thresholds of a new version's errors and duration.
+            timeout: The function's timeout, of which the default thresholds are shares.
         """
         super().__init__(scope, id)
-        self.alarms = self._make_alarms(alias.version.version, metrics, thresholds)
+        self.alarms = self._make_alarms(alias.version.version, metrics, alarms, timeout)
         role = self._make_role(alias)
         self.deployment_group = codedeploy.LambdaDeploymentGroup(
             self,
@@ -71,7 +75,11 @@ class GuardedRelease(Construct):
             Annotations.of(self).add_warning_v2("embedding-kit:breakGlass", _BREAK_GLASS)
 
     def _make_alarms(
-        self, version: str, metrics: EndpointMetrics, thresholds: Thresholds
+        self,
+        version: str,
+        metrics: EndpointMetrics,
+        alarms: AlarmSettings,
+        timeout: timedelta,
     ) -> list[cloudwatch.Alarm]:
         crashes = metrics.of_version("Errors", "Sum")
         failures = cloudwatch.MathExpression(
@@ -84,26 +92,38 @@ class GuardedRelease(Construct):
             label="Failed requests of the new version, percent",
         )
         slow = metrics.of_version("Duration", "p99")
+        p99 = milliseconds(alarms.effective_duration_p99(timeout))
+        percent = alarms.error_percent
         limits: dict[str, tuple[cloudwatch.IMetric, float, str]] = {
-            "Crashes": (crashes, 0, "The new version crashed, or ran out of time or memory"),
+            "Crashes": (crashes, 0, "crashed, timed out or ran out of memory"),
             "Failures": (
                 failures,
-                thresholds.error_percent,
-                "Too many requests to the new version fail",
+                percent,
+                f"answered more than {percent:g}% of requests with 5xx",
             ),
-            "Slow": (
-                slow,
-                thresholds.duration_p99,
-                "The new version's slowest hundredth takes half the timeout, or what was set",
-            ),
+            "Slow": (slow, p99, f"had a p99 duration above {p99:,g} ms"),
         }
         return [
-            self._alarm(name, version, metric, threshold, reason)
+            self._alarm(
+                name,
+                version,
+                metric,
+                threshold,
+                f"{reason} for 1 minute",
+                runbook=alarms.runbook_url,
+            )
             for name, (metric, threshold, reason) in limits.items()
         ]
 
     def _alarm(
-        self, id: str, version: str, metric: cloudwatch.IMetric, threshold: float, reason: str
+        self,
+        id: str,
+        version: str,
+        metric: cloudwatch.IMetric,
+        threshold: float,
+        reason: str,
+        *,
+        runbook: str,
     ) -> cloudwatch.Alarm:
         name = Names.unique_resource_name(self, separator="-", max_length=200)
         return cloudwatch.Alarm(
@@ -120,7 +140,8 @@ class GuardedRelease(Construct):
             evaluation_periods=1,
             # A version without requests has no data, and nothing to roll back for.
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-            alarm_description=f"{reason}, so CodeDeploy rolls back. Runbook: {RUNBOOK}#release",
+            alarm_description=f"The new version {reason}. CodeDeploy rolls back. "
+            f"Runbook: {runbook}#release",
         )
 
     def _make_role(self, alias: lambda_.Alias) -> iam.Role:

@@ -7,7 +7,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from embedding_kit.thresholds import RUNBOOK
+from embedding_kit.settings.observability import RUNBOOK
 
 __all__ = ["ReleaseNotices"]
 
@@ -37,6 +37,7 @@ class ReleaseNotices(Construct):
         *,
         deployment_group: codedeploy.ILambdaDeploymentGroup,
         topic: sns.ITopic,
+        runbook_url: str = RUNBOOK,
     ) -> None:
         """Make the rule.
 
@@ -44,7 +45,8 @@ class ReleaseNotices(Construct):
             scope: The parent.
             id: The construct's id.
             deployment_group: An endpoint's `deployment_group`.
-            topic: Where the notices go.
+            topic: The topic that receives the notices.
+            runbook_url: The runbook's address, as in `AlarmSettings`.
         """
         super().__init__(scope, id)
         self.rule = events.Rule(
@@ -72,7 +74,8 @@ class ReleaseNotices(Construct):
                 authorize_using_role=True,
                 message=events.RuleTargetInput.from_text(
                     f"The release {deployment} of {group} did not succeed ({state}). CodeDeploy "
-                    f"gives all requests back to the version before. Runbook: {RUNBOOK}#release"
+                    "sends all requests to the previous version again. "
+                    f"Runbook: {runbook_url}#release"
                 ),
             )
         )

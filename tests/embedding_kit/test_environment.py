@@ -302,8 +302,8 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
         (
             '[alarms]\ninit_p99 = "9s"',
             (
-                "environments/test.toml: alarms: init_p99 above init_maximum could fire only when init_maximum "
-                "has fired already; found: init_p99 = 9s, init_maximum = 8s; allowed: init_p99 up to init_maximum"
+                "environments/test.toml: alarms: init_p99 above init_max could fire only when init_max "
+                "has fired already; found: init_p99 = 9s, init_max = 8s; allowed: init_p99 up to init_max"
             ),
         ),
         (

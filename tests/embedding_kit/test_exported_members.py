@@ -7,6 +7,7 @@ def test_public_surface_is_this_and_no_more():
     """A name that others may rest on comes and goes on purpose only."""
     assert embedding_kit.__all__ == [
         "AlarmSettings",
+        "AlarmTopic",
         "AliasExperiment",
         "AllAtOnce",
         "Budget",
@@ -21,7 +22,6 @@ def test_public_surface_is_this_and_no_more():
         "FunctionSettings",
         "Linear",
         "Model",
-        "NoticeTopic",
         "OnDemand",
         "Provisioned",
         "ReleaseNotices",

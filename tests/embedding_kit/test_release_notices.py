@@ -3,14 +3,14 @@
 import pytest
 from aws_cdk.assertions import Match
 
-from embedding_kit import EmbeddingEndpoint, NoticeTopic, ReleaseNotices
+from embedding_kit import AlarmTopic, EmbeddingEndpoint, ReleaseNotices
 
 
 @pytest.fixture(scope="module")
 def template(synthesize, model):
     def build(stack):
         endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model)
-        notices = NoticeTopic(stack, "Notices")
+        notices = AlarmTopic(stack, "Notices")
         assert endpoint.deployment_group is not None
         ReleaseNotices(
             stack, "Releases", deployment_group=endpoint.deployment_group, topic=notices.topic

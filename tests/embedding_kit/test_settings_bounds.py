@@ -67,8 +67,8 @@ BOUNDS = [
             (f"alarms.{kind}_percent", "99.999", "100.0", "", PERCENT),
         )
     ),
-    ("alarms.init_p99", '"9999ms"\ninit_maximum = "9999ms"', '"10s"', INIT, "less than 10s"),
-    ("alarms.init_maximum", '"9999ms"', '"10s"', INIT, "less than 10s"),
+    ("alarms.init_p99", '"9999ms"\ninit_max = "9999ms"', '"10s"', INIT, "less than 10s"),
+    ("alarms.init_max", '"9999ms"', '"10s"', INIT, "less than 10s"),
     ("alarms.traffic_every", '"5m"', '"299999ms"', SILENCE, STEPS),
     ("alarms.traffic_every", '"10m"', '"601s"', SILENCE, STEPS),
     ("alarms.traffic_every", '"1d"', '"1445m"', SILENCE, STEPS),

@@ -76,6 +76,11 @@ class FunctionSettings(Settings):
         default=None, description="Threads of the model's run; one per virtual CPU if unset."
     )
 
+    @property
+    def concurrency_limit(self) -> int:
+        """The function's highest concurrency: reserved, or else the account's quota."""
+        return self.reserved_concurrency or self.account_concurrency
+
     @field_validator("timeout")
     @classmethod
     def _timeout_in_range(cls, value: timedelta) -> timedelta:

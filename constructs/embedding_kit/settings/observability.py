@@ -7,11 +7,13 @@ from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, EachOnce, Settings, allowed, refuse, written
 
-__all__ = ["INIT_LIMIT", "AlarmSettings", "Budget"]
+__all__ = ["INIT_LIMIT", "RUNBOOK", "AlarmSettings", "Budget"]
 
 #: Lambda ends an on-demand start after 10 s and begins it anew at the first request.
 #: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
 INIT_LIMIT = timedelta(seconds=10)
+#: The runbook's path in the repository. It has a section for each alarm, named like the alarm.
+RUNBOOK = "docs/runbook.md"
 
 _Email = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$"), allowed("an e-mail address")]
 # An alarm fires above its threshold, and nothing is above 100 percent of itself.
@@ -37,9 +39,9 @@ class AlarmSettings(Settings):
     init_p99: Duration | None = Field(
         default=None,
         description="The slowest hundredth of cold starts; half of the 10s that Lambda gives if "
-        "unset, or `init_maximum` if that is less.",
+        "unset, or `init_max` if that is less.",
     )
-    init_maximum: Duration = Field(
+    init_max: Duration = Field(
         default=INIT_LIMIT * 8 / 10,
         description="The slowest cold start; four fifths of the 10s that Lambda gives.",
     )
@@ -66,7 +68,15 @@ class AlarmSettings(Settings):
         "no such alarm if unset.",
     )
 
-    @field_validator("init_p99", "init_maximum")
+    runbook_url: Annotated[
+        str, Field(pattern=r"^[!-~]+$"), allowed("a URL or a path without spaces")
+    ] = Field(
+        default=RUNBOOK,
+        description="The runbook's address in alarm texts, followed by `#` and the alarm's name. "
+        "Set the URL of the page in your repository and mail clients make it a link.",
+    )
+
+    @field_validator("init_p99", "init_max")
     @classmethod
     def _start_can_take_that_long(cls, value: timedelta | None) -> timedelta | None:
         if value is not None and value >= INIT_LIMIT:
@@ -91,9 +101,22 @@ class AlarmSettings(Settings):
             )
         return value
 
+    def effective_duration_p50(self, timeout: timedelta) -> timedelta:
+        """Return `duration_p50`, by default a tenth of the function's timeout."""
+        return self.duration_p50 or timeout / 10
+
+    def effective_duration_p99(self, timeout: timedelta) -> timedelta:
+        """Return `duration_p99`, by default half of the function's timeout."""
+        return self.duration_p99 or timeout / 2
+
+    @property
+    def effective_init_p99(self) -> timedelta:
+        """`init_p99`, by default half of Lambda's 10 s, or `init_max` if that is less."""
+        return self.init_p99 or min(INIT_LIMIT / 2, self.init_max)
+
     @model_validator(mode="after")
     def _thresholds_ordered(self) -> Self:
-        _check_order("init_p99", self.init_p99, "init_maximum", self.init_maximum)
+        _check_order("init_p99", self.init_p99, "init_max", self.init_max)
         _check_order("duration_p50", self.duration_p50, "duration_p99", self.duration_p99)
         return self
 

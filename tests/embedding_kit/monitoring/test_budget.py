@@ -3,13 +3,13 @@
 import pytest
 from aws_cdk.assertions import Template
 
-from embedding_kit import Budget, CostBudget, NoticeTopic
+from embedding_kit import AlarmTopic, Budget, CostBudget
 
 
 @pytest.fixture(scope="session")
 def budget(synthesize) -> dict:
     def build(stack):
-        topic = NoticeTopic(stack, "Notices").topic
+        topic = AlarmTopic(stack, "Notices").topic
         CostBudget(
             stack,
             "Budget",

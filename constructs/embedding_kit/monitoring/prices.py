@@ -1,4 +1,4 @@
-"""What AWS Lambda costs, with the day and the place of the price: for the dashboard's own sums."""
+"""AWS Lambda's list prices with their region and date, for the dashboard's cost estimates."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,17 @@ __all__ = ["LAMBDA_ARM64", "LambdaPrices"]
 class LambdaPrices:
     """List prices in US dollars, before any discount or free tier."""
 
-    #: A GB for a second of a request or a start on demand, the first tier of a month.
+    #: Duration on demand, per GB-second, in the first tier of a month.
     gb_second: float
     #: One request.
     request: float
-    #: A GB for a second of an environment that is kept ready.
-    ready_gb_second: float
-    #: A GB for a second of a request that a ready environment answers.
-    ready_running_gb_second: float
-    #: A GB for a second of a published version's snapshot, busy or not; three hours at least.
+    #: Provisioned concurrency, per GB-second.
+    provisioned_gb_second: float
+    #: Duration under provisioned concurrency, per GB-second.
+    provisioned_duration_gb_second: float
+    #: SnapStart's cache of a published version, per GB-second; at least three hours are billed.
     snapshot_gb_second: float
-    #: A GB of a start from a snapshot.
+    #: SnapStart's restore, per GB.
     restore_gb: float
     region: str
     source: str
@@ -30,8 +30,8 @@ class LambdaPrices:
 LAMBDA_ARM64 = LambdaPrices(
     gb_second=0.0000133334,
     request=0.20 / 1_000_000,
-    ready_gb_second=0.0000033334,
-    ready_running_gb_second=0.0000077778,
+    provisioned_gb_second=0.0000033334,
+    provisioned_duration_gb_second=0.0000077778,
     snapshot_gb_second=0.0000015046,
     restore_gb=0.0001397998,
     region="us-east-1",

@@ -1,16 +1,16 @@
-"""One page that answers: is it well, is it fast, is it cold, what does it cost."""
+"""The dashboard: alarm states, traffic, latency, cold starts, capacity, cost, log queries."""
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from embedding_kit.alarms import EndpointAlarms
-from embedding_kit.cost import cost_per_thousand, cost_rate
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.metrics import PERIOD
-from embedding_kit.prices import LAMBDA_ARM64
+from embedding_kit.monitoring.alarm_definitions import error_rate, milliseconds
+from embedding_kit.monitoring.alarms import EndpointAlarms
+from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate
+from embedding_kit.monitoring.metrics import PERIOD
+from embedding_kit.monitoring.prices import LAMBDA_ARM64, LambdaPrices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
-from embedding_kit.watches import error_rate
 
 __all__ = ["EndpointDashboard"]
 
@@ -22,7 +22,7 @@ _SLOWEST = (
     "sort durationMs desc",
     "limit 20",
 )
-_STARTS = (
+_COLD_STARTS = (
     "fields @timestamp, record.metrics.initDurationMs as initMs",
     "fields record.metrics.restoreDurationMs as restoreMs",
     "fields record.metrics.maxMemoryUsedMB as memoryMB",
@@ -36,7 +36,7 @@ class EndpointDashboard(Construct):
     """The endpoint's dashboard.
 
     Attributes:
-        dashboard: The dashboard.
+        dashboard: The dashboard; `dashboard.add_widgets` adds further ones at the end.
     """
 
     def __init__(
@@ -46,39 +46,42 @@ class EndpointDashboard(Construct):
         *,
         endpoint: EmbeddingEndpoint,
         alarms: EndpointAlarms,
+        prices: LambdaPrices = LAMBDA_ARM64,
     ) -> None:
-        """Make the page.
+        """Create the dashboard.
 
         Args:
             scope: The parent.
             id: The construct's id.
-            endpoint: What is shown.
-            alarms: Whose state is shown on top.
+            endpoint: The endpoint.
+            alarms: The alarms at the top.
+            prices: The prices that costs are computed with.
         """
         super().__init__(scope, id)
         self._endpoint = endpoint
         self._metrics = endpoint.metrics
+        self._prices = prices
         self.dashboard = cloudwatch.Dashboard(
             self,
             "Dashboard",
-            # Dashboards are global in an account: the region keeps two of one name apart.
+            # Dashboards are global in an account, so the name includes the region.
             # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Dashboards.html
             dashboard_name=f"EmbeddingKit-{endpoint.name}-{Stack.of(self).region}",
             default_interval=Duration.hours(3),
             period_override=cloudwatch.PeriodOverride.AUTO,
         )
-        self.dashboard.add_widgets(*self._well(alarms))
+        self.dashboard.add_widgets(*self._alarm_status(alarms))
         self.dashboard.add_widgets(*self._traffic())
-        self.dashboard.add_widgets(*self._fast())
-        self.dashboard.add_widgets(*self._cold())
-        self.dashboard.add_widgets(*self._room())
+        self.dashboard.add_widgets(*self._latency())
+        self.dashboard.add_widgets(*self._cold_starts())
+        self.dashboard.add_widgets(*self._capacity())
         self.dashboard.add_widgets(*self._cost())
         self.dashboard.add_widgets(*self._queries())
 
-    def _well(self, alarms: EndpointAlarms) -> list[cloudwatch.IWidget]:
+    def _alarm_status(self, alarms: EndpointAlarms) -> list[cloudwatch.IWidget]:
         return [
             cloudwatch.AlarmStatusWidget(
-                title="Is it well?",
+                title="Alarms",
                 alarms=[alarms.page, *alarms.alarms.values()],
                 width=_WIDTH,
                 height=3,
@@ -89,7 +92,7 @@ class EndpointDashboard(Construct):
         metrics = self._metrics
         return [
             _graph(
-                "Requests a minute",
+                "Requests per minute",
                 metrics.of_alias("UrlRequestCount", "Sum", "Requests"),
                 metrics.of_alias("Url4xxCount", "Sum", "4xx"),
                 metrics.of_alias("Url5xxCount", "Sum", "5xx"),
@@ -101,63 +104,67 @@ class EndpointDashboard(Construct):
                 right=[error_rate(metrics)],
             ),
             _graph(
-                "Texts and tokens a second",
-                _a_second(metrics.of_embedder("Texts", "Sum"), "Texts"),
-                _a_second(metrics.of_embedder("CacheHits", "Sum"), "Texts from the cache"),
-                right=[_a_second(metrics.of_embedder("Tokens", "Sum"), "Tokens")],
+                "Texts and tokens per second",
+                _per_second(metrics.of_embedder("Texts", "Sum"), "Texts"),
+                _per_second(metrics.of_embedder("CacheHits", "Sum"), "Texts from cache"),
+                right=[_per_second(metrics.of_embedder("Tokens", "Sum"), "Tokens")],
             ),
         ]
 
-    def _fast(self) -> list[cloudwatch.IWidget]:
+    def _latency(self) -> list[cloudwatch.IWidget]:
         metrics = self._metrics
-        limit = self._endpoint.thresholds.duration_p99
+        endpoint = self._endpoint
+        p99 = endpoint.alarm_settings.effective_duration_p99(endpoint.settings.timeout)
         return [
             _graph(
                 "Duration, ms",
                 *(metrics.of_alias("Duration", p, p) for p in ("p50", "p90", "p99", "Maximum")),
-                limit=(limit, "Alarm: slowest hundredth"),
+                limit=(milliseconds(p99), "Alarm on p99"),
             ),
             _graph(
-                "At the URL, ms",
+                "Duration at the URL, ms",
                 *(metrics.of_alias("UrlRequestLatency", p, p) for p in ("p50", "p90", "p99")),
             ),
             _graph(
-                "Inside a request, ms",
+                "Tokenization and inference, ms",
                 metrics.of_embedder("TokenizationTime", "p50", "Tokenization, p50"),
                 metrics.of_embedder("InferenceTime", "p50", "Inference, p50"),
                 metrics.of_embedder("InferenceTime", "p99", "Inference, p99"),
                 right=[
                     metrics.of_embedder("PaddingWaste", "Average", "Padding, percent"),
-                    metrics.of_embedder("BatchSize", "Average", "Texts in a run"),
+                    metrics.of_embedder("BatchSize", "Average", "Texts per batch"),
                 ],
             ),
         ]
 
-    def _cold(self) -> list[cloudwatch.IWidget]:
+    def _cold_starts(self) -> list[cloudwatch.IWidget]:
         metrics = self._metrics
         starts = [metrics.of_platform("InitDuration", p, p) for p in ("p50", "p99", "Maximum")]
         kind = self._endpoint.cold_start
         if isinstance(kind, Provisioned):
             starts.append(
-                metrics.of_platform("ProvisionedInitDuration", "Maximum", "Kept ready, maximum")
+                metrics.of_platform("ProvisionedInitDuration", "Maximum", "Provisioned, maximum")
             )
         if isinstance(kind, SnapStart):
-            starts.append(metrics.of_platform("RestoreDuration", "p99", "Restored, p99"))
+            starts.append(metrics.of_platform("RestoreDuration", "p99", "Restore, p99"))
         return [
             _graph(
-                "Cold starts, ms",
+                "Init duration, ms",
                 *starts,
-                limit=(self._endpoint.thresholds.init_p99, "Alarm: slowest hundredth"),
+                limit=(
+                    milliseconds(self._endpoint.alarm_settings.effective_init_p99),
+                    "Alarm on p99",
+                ),
             ),
             _graph(
-                "How many starts",
+                "Initializations",
                 metrics.of_platform("InitDuration", "SampleCount", "On demand"),
                 metrics.of_platform("RestoreDuration", "SampleCount", "Restored"),
-                metrics.of_platform("ProvisionedInitDuration", "SampleCount", "Kept ready"),
-                metrics.of_embedder("ColdStarts", "Sum", "First requests after one"),
+                metrics.of_platform("ProvisionedInitDuration", "SampleCount", "Provisioned"),
+                metrics.of_embedder("ColdStarts", "Sum", "First requests after an initialization"),
             ),
             _graph(
-                "Requests that met a cold start, percent",
+                "Requests with a cold start, percent",
                 cloudwatch.MathExpression(
                     expression="IF(requests > 0, 100 * FILL(cold, 0) / requests, 0)",
                     using_metrics={
@@ -170,52 +177,54 @@ class EndpointDashboard(Construct):
             ),
         ]
 
-    def _room(self) -> list[cloudwatch.IWidget]:
-        metrics, thresholds = self._metrics, self._endpoint.thresholds
-        ready = isinstance(self._endpoint.cold_start, Provisioned)
-        width = _WIDTH // 3 if ready else _WIDTH // 2
+    def _capacity(self) -> list[cloudwatch.IWidget]:
+        metrics, function = self._metrics, self._endpoint.settings
+        provisioned = isinstance(self._endpoint.cold_start, Provisioned)
+        width = _WIDTH // 3 if provisioned else _WIDTH // 2
         concurrency = _graph(
-            "Requests at once",
+            "Concurrent executions",
             metrics.of_function("ConcurrentExecutions", "Maximum", "This function"),
-            metrics.of_account("ConcurrentExecutions", "Maximum", "All of the account"),
-            limit=(thresholds.concurrency_limit, "Limit"),
+            metrics.of_account("ConcurrentExecutions", "Maximum", "All functions of the account"),
+            limit=(function.concurrency_limit, "Limit"),
             width=width,
         )
         memory = _graph(
             "Memory, MB",
             metrics.of_platform("MaxMemoryUsed", "p50", "p50"),
             metrics.of_platform("MaxMemoryUsed", "Maximum", "Maximum"),
-            limit=(self._endpoint.settings.memory_mb, "The function's memory"),
+            limit=(function.memory_mb, "Limit"),
             width=width,
         )
-        if not ready:
+        if not provisioned:
             return [concurrency, memory]
-        use = _graph(
-            "Environments kept ready",
-            metrics.of_alias("ProvisionedConcurrentExecutions", "Maximum", "Ready"),
-            metrics.of_alias("ProvisionedConcurrencySpilloverInvocations", "Sum", "Went past them"),
+        utilization = _graph(
+            "Provisioned concurrency",
+            metrics.of_alias("ProvisionedConcurrentExecutions", "Maximum", "Allocated"),
+            metrics.of_alias("ProvisionedConcurrencySpilloverInvocations", "Sum", "Spillover"),
             right=[
-                metrics.of_alias("ProvisionedConcurrencyUtilization", "Maximum", "Busy, of one")
+                metrics.of_alias(
+                    "ProvisionedConcurrencyUtilization", "Maximum", "Utilization, 0 to 1"
+                )
             ],
         )
-        return [concurrency, use, memory]
+        return [concurrency, utilization, memory]
 
     def _cost(self) -> list[cloudwatch.IWidget]:
         memory, kind = self._endpoint.settings.memory_mb, self._endpoint.cold_start
-        prices = LAMBDA_ARM64
-        rate = cost_rate(self._metrics, memory_mb=memory, cold_start=kind)
-        thousand = cost_per_thousand(self._metrics, memory_mb=memory, cold_start=kind)
+        metrics, prices = self._metrics, self._prices
+        rate = cost_rate(metrics, memory_mb=memory, cold_start=kind, prices=prices)
+        thousand = cost_per_thousand(metrics, memory_mb=memory, cold_start=kind, prices=prices)
         return [
             cloudwatch.SingleValueWidget(
-                title="1,000 embeddings, US dollars", metrics=[thousand], width=6, height=4
+                title="US dollars per 1,000 embeddings", metrics=[thousand], width=6, height=4
             ),
             cloudwatch.GraphWidget(
-                title="US dollars an hour", left=[rate], width=12, height=4, left_y_axis=_FROM_ZERO
+                title="US dollars per hour", left=[rate], width=12, height=4, left_y_axis=_FROM_ZERO
             ),
             cloudwatch.TextWidget(
                 markdown=f"List prices of [AWS Lambda]({prices.source}) on ARM64, {prices.region}, "
-                f"read {prices.read}: {_prices(kind)}. Without storage of images "
-                "and logs, and without your discounts.",
+                f"read {prices.read}: {_price_list(prices, kind)}. Storage of images "
+                "and logs and your discounts are not included.",
                 width=6,
                 height=4,
             ),
@@ -232,23 +241,22 @@ class EndpointDashboard(Construct):
                 width=_WIDTH // 2,
                 height=_HEIGHT,
             )
-            for title, lines in (("Slowest requests", _SLOWEST), ("Cold starts", _STARTS))
+            for title, lines in (("Slowest requests", _SLOWEST), ("Cold starts", _COLD_STARTS))
         ]
 
 
-def _prices(kind: ColdStart) -> str:
-    prices = LAMBDA_ARM64
-    second = f"${prices.gb_second:.10f} a GB-second"
+def _price_list(prices: LambdaPrices, kind: ColdStart) -> str:
+    second = f"${prices.gb_second:.10f} per GB-second"
     more = ""
     if isinstance(kind, Provisioned):
-        second = f"${prices.ready_running_gb_second:.10f} a GB-second"
-        more = f", ${prices.ready_gb_second:.10f} a GB-second of provisioned concurrency"
+        second = f"${prices.provisioned_duration_gb_second:.10f} per GB-second"
+        more = f", ${prices.provisioned_gb_second:.10f} per GB-second of provisioned concurrency"
     if isinstance(kind, SnapStart):
         more = (
-            f", ${prices.snapshot_gb_second:.10f} a GB-second of one snapshot, "
-            f"${prices.restore_gb:.10f} a GB of a restore"
+            f", ${prices.snapshot_gb_second:.10f} per GB-second of one snapshot, "
+            f"${prices.restore_gb:.10f} per GB of a restore"
         )
-    return f"{second}, ${prices.request * 1_000_000:.2f} a million requests{more}"
+    return f"{second}, ${prices.request * 1_000_000:.2f} per million requests{more}"
 
 
 _FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
@@ -274,8 +282,8 @@ def _graph(
     )
 
 
-def _a_second(metric: cloudwatch.Metric, label: str) -> cloudwatch.MathExpression:
-    # Ids are shared by all lines of a graph, so each is named after its metric.
+def _per_second(metric: cloudwatch.Metric, label: str) -> cloudwatch.MathExpression:
+    # All lines of a graph share their ids, so each id is the metric's name.
     name = metric.metric_name.lower()
     return cloudwatch.MathExpression(
         expression=f"{name} / PERIOD({name})",

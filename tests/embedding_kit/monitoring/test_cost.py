@@ -7,8 +7,8 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit import EmbeddingEndpoint, OnDemand, Provisioned, SnapStart
-from embedding_kit.cost import cost_per_thousand, cost_rate
-from embedding_kit.prices import LAMBDA_ARM64
+from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate
+from embedding_kit.monitoring.prices import LAMBDA_ARM64
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,7 @@ def test_what_is_kept_ready_is_paid_while_nothing_runs(metrics):
     """Two environments of 1 GB for an hour, without a request."""
     rate = cost_rate(metrics, memory_mb=1024, cold_start=Provisioned())
     assert _value(rate, billed=0.0, requests=0, ready=2) == pytest.approx(
-        2 * 3600 * LAMBDA_ARM64.ready_gb_second, rel=1e-4
+        2 * 3600 * LAMBDA_ARM64.provisioned_gb_second, rel=1e-4
     )
 
 
@@ -52,7 +52,7 @@ def test_a_ready_environments_second_has_its_own_price(metrics):
     """Compute on provisioned concurrency is billed lower than on demand."""
     rate = cost_rate(metrics, memory_mb=1024, cold_start=Provisioned())
     assert _value(rate, billed=60_000.0, requests=0, ready=0) == pytest.approx(
-        3600 * LAMBDA_ARM64.ready_running_gb_second, rel=1e-4
+        3600 * LAMBDA_ARM64.provisioned_duration_gb_second, rel=1e-4
     )
 
 

@@ -1,9 +1,9 @@
-"""The endpoint's metrics: Lambda's own, its URL's, the embedder's, and those in the platform's log.
+"""The endpoint's metrics: of Lambda, of its URL, of the embedder and of the platform logs.
 
-Lambda has no metric of initialisation. It stands in the JSON records that the platform writes to
-the function's log group, in one place for starts on demand (`platform.report`), in another for
-environments kept ready (`platform.initReport`), and in a third for restored ones. Metric filters
-make metrics of them. Their schema: https://docs.aws.amazon.com/lambda/latest/dg/telemetry-schema-reference.html
+Lambda publishes no metric of initialization. Its duration is only in the JSON platform logs: in
+`platform.report` for on-demand initialization and for SnapStart restores, in `platform.initReport`
+for provisioned concurrency. Metric filters turn these logs into metrics. Their schema:
+https://docs.aws.amazon.com/lambda/latest/dg/telemetry-schema-reference.html
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from constructs import Construct
 
 __all__ = ["PERIOD", "PLATFORM_METRICS", "VERSION_METRICS", "EndpointMetrics", "PlatformMetric"]
 
-#: What the embedder writes for each version, whichever way its requests come: by the URL, by
-#: Invoke, or by another service in front.
+#: The embedder's metrics per version. They count all requests: by the URL, by Invoke, or through
+#: another service.
 VERSION_METRICS = ("Requests", "ServerErrors")
-#: The period of every metric here: a URL's and an alias's metrics come by the minute.
+#: The period of every metric. Lambda publishes the metrics of a URL and of an alias each minute.
 PERIOD = Duration.minutes(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformMetric:
-    """A metric made of the platform's records: which records, and which of their values."""
+    """A metric filter on the platform logs: its pattern, and the value that it extracts."""
 
     name: str
     pattern: str
@@ -34,7 +34,7 @@ class PlatformMetric:
 
 
 def _report(field: str) -> tuple[str, str]:
-    # `exists` would be rendered as `= "*"`, which no number equals; a comparison asks for a number.
+    # The CDK renders `exists` as `= "*"`, which matches no number; a comparison does.
     value = f"$.record.metrics.{field}"
     return f'{{ $.type = "platform.report" && {value} > 0 }}', value
 
@@ -60,10 +60,10 @@ PLATFORM_METRICS = (
 
 
 class EndpointMetrics(Construct):
-    """Makes the metric filters on a function's log group, and names every metric of an endpoint.
+    """The metric filters on a function's log group, and all metrics of an endpoint.
 
     Attributes:
-        namespace: Where the filters' metrics and the embedder's own stand.
+        namespace: The namespace of the filters' and the embedder's metrics.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class EndpointMetrics(Construct):
         log_group: logs.ILogGroup,
         namespace: str,
     ) -> None:
-        """Make the filters.
+        """Create the metric filters.
 
         Args:
             scope: The parent.
             id: The construct's id.
-            alias: The alias that is called.
-            log_group: Where the function and the platform write, as JSON at system level INFO.
-            namespace: A CloudWatch namespace of this endpoint alone.
+            alias: The alias that callers invoke.
+            log_group: The function's log group, in JSON format with system log level INFO.
+            namespace: A CloudWatch namespace that only this endpoint uses.
         """
         super().__init__(scope, id)
         self.namespace = namespace
@@ -101,11 +101,11 @@ class EndpointMetrics(Construct):
             )
 
     def of_alias(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
-        """Return a metric that Lambda keeps of the alias, such as `Duration`, or of its URL."""
+        """Return a Lambda metric of the alias or of its URL, such as `Duration`."""
         return self._alias.metric(name, statistic=statistic, period=PERIOD, label=label)
 
     def of_version(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
-        """Return a metric of the alias's newest version alone, while the alias has two."""
+        """Return a Lambda metric of the alias's new version, during a release."""
         return self.of_alias(name, statistic, label).with_(
             dimensions_map={
                 "FunctionName": self._function.function_name,
@@ -115,22 +115,22 @@ class EndpointMetrics(Construct):
         )
 
     def of_function(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
-        """Return a metric that Lambda keeps of the whole function."""
+        """Return a Lambda metric of the function, over all versions and aliases."""
         return self._function.metric(name, statistic=statistic, period=PERIOD, label=label)
 
     def of_account(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
-        """Return a metric that Lambda keeps of all functions of the account and region."""
+        """Return a Lambda metric of all functions of the account in the region."""
         return self._metric("AWS/Lambda", name, statistic, label)
 
     def of_platform(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
-        """Return a metric that a filter makes, by its name in `PLATFORM_METRICS`."""
+        """Return a metric of a metric filter, by its name in `PLATFORM_METRICS`."""
         if name not in {metric.name for metric in PLATFORM_METRICS}:
             known = ", ".join(metric.name for metric in PLATFORM_METRICS)
-            raise ValueError(f"no filter makes the metric {name!r}; allowed: {known}")
+            raise ValueError(f"no metric filter has this name; found: {name!r}; allowed: {known}")
         return self._metric(self.namespace, name, statistic, label)
 
     def of_embedder(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
-        """Return a metric that the embedder writes with each request, such as `Texts`."""
+        """Return a metric that the embedder writes for each request, such as `Texts`."""
         return self._metric(self.namespace, name, statistic, label).with_(
             dimensions_map={"FunctionName": self._function.function_name}
         )
@@ -138,10 +138,12 @@ class EndpointMetrics(Construct):
     def of_embedders_version(
         self, name: str, statistic: str, label: str | None = None
     ) -> cloudwatch.Metric:
-        """Return a metric that the alias's newest version alone writes: see `VERSION_METRICS`."""
+        """Return a metric of the alias's new version, by its name in `VERSION_METRICS`."""
         if name not in VERSION_METRICS:
             known = ", ".join(VERSION_METRICS)
-            raise ValueError(f"no version writes the metric {name!r}; allowed: {known}")
+            raise ValueError(
+                f"no metric per version has this name; found: {name!r}; allowed: {known}"
+            )
         return self._metric(self.namespace, name, statistic, label).with_(
             dimensions_map={
                 "FunctionName": self._function.function_name,

@@ -1,4 +1,4 @@
-"""The dashboard, and that somebody writes every metric that it or an alarm reads."""
+"""The dashboard, and that every metric of a widget or an alarm is written."""
 
 import contextlib
 import io
@@ -18,10 +18,10 @@ from embedder.service import build_service
 from embedder.settings import Settings
 from embedding_kit import (
     AlarmSettings,
+    AlarmTopic,
     EmbeddingEndpoint,
     EndpointAlarms,
     EndpointDashboard,
-    NoticeTopic,
     Provisioned,
     SnapStart,
 )
@@ -55,7 +55,7 @@ class Seen:
 
 @pytest.fixture(scope="session")
 def template(synthesize, model):
-    """Return the template of everything that watches an endpoint."""
+    """Return the template of an endpoint with alarms and dashboard."""
     made: dict[str, Template] = {}
 
     def make(cold_start=None) -> Template:
@@ -68,7 +68,7 @@ def template(synthesize, model):
                 alarms=AlarmSettings.model_validate({"traffic_every": "1h"}),
                 name="test",
             )
-            topic = NoticeTopic(stack, "Notices").topic
+            topic = AlarmTopic(stack, "Notices").topic
             alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint, topic=topic)
             EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
 
@@ -115,7 +115,7 @@ def _in_alarms(template: Template) -> Iterator[Seen]:
 
 @pytest.fixture(scope="session")
 def canned() -> set[str]:
-    """The names that the CDK itself gives to Lambda's metrics."""
+    """The metric names of the CDK's own methods on a function."""
     function = lambda_.Function.from_function_name(Stack(App(), "Stack"), "Function", "f")
     methods = ("duration", "errors", "invocations", "throttles")
     metrics: list[cloudwatch.Metric] = [getattr(function, f"metric_{name}")() for name in methods]
@@ -124,7 +124,7 @@ def canned() -> set[str]:
 
 @pytest.fixture(scope="session")
 def emitted(minilm_artifact) -> set[Seen]:
-    """What the embedder writes when it answers a request."""
+    """The metrics that the embedder writes for a request."""
     service = build_service(
         Settings(artifact=minilm_artifact.folder, metrics_namespace="EmbeddingKit/test")
     )
@@ -148,8 +148,8 @@ def _filtered(template: Template) -> set[Seen]:
     }
 
 
-def test_somebody_writes_every_metric_that_is_read(watching, canned, emitted):
-    """A widget on a metric that nobody writes is blank for ever, and looks like calm."""
+def test_every_metric_that_is_read_is_written(watching, canned, emitted):
+    """A widget on a metric that does not exist would stay blank and look like no traffic."""
     read = {*_on_widgets(watching), *_in_alarms(watching)}
     written = emitted | _filtered(watching)
     for name in canned:
@@ -160,38 +160,38 @@ def test_somebody_writes_every_metric_that_is_read(watching, canned, emitted):
     assert read - written == set()
 
 
-def test_one_page_answers_the_questions(template):
-    """Is it well, is it fast, is it cold, what does it cost."""
+def test_the_dashboard_has_these_widgets(template):
+    """Alarms come first, then traffic, latency, cold starts, capacity, cost and logs."""
     titles = [widget["properties"].get("title") for widget in _widgets(template())]
     assert titles == [
-        "Is it well?",
-        "Requests a minute",
+        "Alarms",
+        "Requests per minute",
         "Errors and throttles",
-        "Texts and tokens a second",
+        "Texts and tokens per second",
         "Duration, ms",
-        "At the URL, ms",
-        "Inside a request, ms",
-        "Cold starts, ms",
-        "How many starts",
-        "Requests that met a cold start, percent",
-        "Requests at once",
+        "Duration at the URL, ms",
+        "Tokenization and inference, ms",
+        "Init duration, ms",
+        "Initializations",
+        "Requests with a cold start, percent",
+        "Concurrent executions",
         "Memory, MB",
-        "1,000 embeddings, US dollars",
-        "US dollars an hour",
+        "US dollars per 1,000 embeddings",
+        "US dollars per hour",
         None,
         "Slowest requests",
         "Cold starts",
     ]
 
 
-def test_what_is_kept_ready_is_shown_where_something_is(template):
-    """A widget of provisioned concurrency stands there only with provisioned concurrency."""
+def test_provisioned_concurrency_has_a_widget(template):
+    """Only an endpoint with provisioned concurrency shows its utilization and spillover."""
     titles = [widget["properties"].get("title") for widget in _widgets(template(Provisioned()))]
-    assert "Environments kept ready" in titles
+    assert "Provisioned concurrency" in titles
 
 
 def test_widgets_lie_side_by_side_and_do_not_overlap(watching):
-    """The page is as wide as CloudWatch's grid, and no widget covers another."""
+    """All widgets are within the 24 columns of CloudWatch's grid, and none covers another."""
     taken: set[tuple[int, int]] = set()
     for widget in _widgets(watching):
         cells = {
@@ -205,7 +205,7 @@ def test_widgets_lie_side_by_side_and_do_not_overlap(watching):
 
 
 def test_the_queries_ask_for_fields_that_are_logged(template, emitted):
-    """The slowest requests and the cold starts are found by what embedder and platform write."""
+    """The log queries filter and sort by fields that the embedder and the platform write."""
     queries = [
         widget["properties"]["query"] for widget in _widgets(template()) if widget["type"] == "log"
     ]

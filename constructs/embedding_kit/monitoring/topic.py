@@ -1,4 +1,4 @@
-"""Where alarms and the budget write to: an encrypted topic that only they may publish to."""
+"""An encrypted SNS topic that only CloudWatch alarms and AWS Budgets may publish to."""
 
 from collections.abc import Sequence
 
@@ -9,34 +9,37 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-__all__ = ["NoticeTopic"]
+__all__ = ["AlarmTopic"]
 
-#: They publish as themselves, so key and topic must let them; AWS's own key for SNS does not.
+#: These services publish with their own principals, so the key and the topic must allow them.
+#: The key policy of the AWS managed key for SNS does not.
 _PUBLISHERS = ("cloudwatch.amazonaws.com", "budgets.amazonaws.com")
 
 
-class NoticeTopic(Construct):
-    """An SNS topic, encrypted with a key of its own.
+class AlarmTopic(Construct):
+    """An SNS topic with its own KMS key.
 
     Attributes:
         topic: The topic.
+        emails: The subscribed addresses.
     """
 
     def __init__(self, scope: Construct, id: str, *, emails: Sequence[str] = ()) -> None:
-        """Make topic and key.
+        """Create the topic and the key.
 
         Args:
             scope: The parent.
             id: The construct's id.
-            emails: Addresses to write to; each has to confirm once.
+            emails: Addresses to subscribe. Each recipient confirms the subscription once.
         """
         super().__init__(scope, id)
+        self.emails = tuple(emails)
         key = kms.Key(
             self,
             "Key",
             description="Encrypts the notices of alarms and budget",
             enable_key_rotation=True,
-            # It encrypts notices on their way, and nothing that is kept.
+            # It encrypts messages in transit only, so nothing is lost with it.
             removal_policy=RemovalPolicy.DESTROY,
         )
         self.topic = sns.Topic(self, "Topic", master_key=key, enforce_ssl=True)
@@ -65,7 +68,7 @@ class NoticeTopic(Construct):
             Validations.of(subscription).acknowledge(
                 Acknowledgment(
                     id="Serverless-SNSRedrivePolicy",
-                    reason="SNS hands a mail to the mail system, and takes no queue for what that "
-                    "does not deliver.",
+                    reason="Email subscriptions have no dead-letter queue for mail that is not "
+                    "delivered.",
                 )
             )

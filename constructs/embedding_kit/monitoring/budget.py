@@ -1,4 +1,4 @@
-"""A monthly budget for what carries the cost-allocation tag."""
+"""A monthly budget for all resources that have the cost-allocation tag."""
 
 from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_sns as sns
@@ -13,10 +13,10 @@ _FORECAST_PERCENT = 100
 
 
 class CostBudget(Construct):
-    """Tells at 50, 80 and 100 percent of the month's money, and when all of it is forecast.
+    """A budget that notifies at 50, 80 and 100% of actual cost and at 100% of forecast cost.
 
-    The tag must be activated for cost allocation once, in the account that pays; until then the
-    budget sees nothing.
+    Activate the tag for cost allocation once, in the account that pays. Until then the budget finds
+    no costs.
 
     Attributes:
         budget: The budget.
@@ -31,14 +31,14 @@ class CostBudget(Construct):
         tag: tuple[str, str],
         topic: sns.ITopic,
     ) -> None:
-        """Make the budget.
+        """Create the budget.
 
         Args:
             scope: The parent.
             id: The construct's id.
-            settings: How much a month.
-            tag: Key and value of the tag that costs are found by.
-            topic: Where it is told. Its key must let AWS Budgets encrypt.
+            settings: The monthly amount.
+            tag: Key and value of the cost-allocation tag.
+            topic: The topic to notify. Its key must let AWS Budgets encrypt.
         """
         super().__init__(scope, id)
         key, value = tag
@@ -59,7 +59,7 @@ class CostBudget(Construct):
                 self._notice("FORECASTED", _FORECAST_PERCENT, topic),
             ],
         )
-        # Budgets tries the topic when it is told of it.
+        # AWS Budgets publishes to the topic when the budget is created: the policy must exist.
         self.budget.node.add_dependency(topic)
 
     @staticmethod

@@ -1,0 +1,116 @@
+"""The endpoint's alarms, and the composite alarm that pages."""
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from embedding_kit.endpoint import EmbeddingEndpoint
+from embedding_kit.monitoring.alarm_definitions import AlarmDefinition, alarm_definitions
+
+__all__ = ["EndpointAlarms"]
+
+
+class EndpointAlarms(Construct):
+    """Alarms on an endpoint.
+
+    The alarms that page do so through one composite alarm, so that one incident sends one page.
+    Each other alarm notifies the topic itself. Each description states the condition, a likely
+    cause and the runbook's section.
+
+    Attributes:
+        alarms: Each alarm by its name.
+        page: The composite alarm.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        endpoint: EmbeddingEndpoint,
+        topic: sns.ITopic | None = None,
+        page_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        other_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        disabled: Sequence[str] = (),
+    ) -> None:
+        """Create the alarms.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            endpoint: The endpoint, with its alarm settings.
+            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
+            page_actions: Further actions of the composite alarm, on ALARM and on OK.
+            other_actions: Further actions of each alarm that does not page, on ALARM.
+            disabled: Names of alarms to leave out.
+
+        Raises:
+            ValueError: `disabled` has a name that no alarm of this endpoint has.
+        """
+        super().__init__(scope, id)
+        definitions = _enabled(
+            [
+                *alarm_definitions(
+                    endpoint.metrics,
+                    endpoint.alarm_settings,
+                    endpoint.settings,
+                    endpoint.cold_start,
+                )
+            ],
+            disabled,
+        )
+        notify = [actions.SnsAction(topic)] if topic else []
+        runbook = endpoint.alarm_settings.runbook_url
+        self.alarms: dict[str, cloudwatch.Alarm] = {}
+        paging = []
+        for definition in definitions:
+            alarm = self._alarm(definition, runbook)
+            self.alarms[definition.name] = alarm
+            if definition.page:
+                paging.append(alarm)
+            else:
+                alarm.add_alarm_action(*notify, *other_actions)
+        names = ", ".join(definition.name for definition in definitions if definition.page)
+        self.page = cloudwatch.CompositeAlarm(
+            self,
+            "Page",
+            alarm_rule=cloudwatch.AlarmRule.any_of(*paging),
+            alarm_description=f"At least one of {names} is in ALARM. Runbook: {runbook}#page",
+        )
+        self.page.add_alarm_action(*notify, *page_actions)
+        self.page.add_ok_action(*notify, *page_actions)
+
+    def _alarm(self, definition: AlarmDefinition, runbook: str) -> cloudwatch.Alarm:
+        return cloudwatch.Alarm(
+            self,
+            definition.name,
+            metric=definition.metric,
+            threshold=definition.threshold,
+            comparison_operator=definition.comparison,
+            evaluation_periods=definition.periods,
+            datapoints_to_alarm=definition.datapoints,
+            treat_missing_data=definition.missing,
+            alarm_description=f"{definition.description}. "
+            f"Runbook: {runbook}#{definition.name.lower()}",
+        )
+
+
+def _enabled(definitions: list[AlarmDefinition], disabled: Sequence[str]) -> list[AlarmDefinition]:
+    names = [definition.name for definition in definitions]
+    unknown = [name for name in disabled if name not in names]
+    if unknown:
+        raise ValueError(
+            f"no alarm of this endpoint has this name; found: {', '.join(unknown)}; "
+            f"allowed: {', '.join(names)}"
+        )
+    kept = [definition for definition in definitions if definition.name not in disabled]
+    if not any(definition.page for definition in kept):
+        paging = ", ".join(definition.name for definition in definitions if definition.page)
+        raise ValueError(
+            "the composite alarm needs an alarm that pages; found: all of them disabled; "
+            f"allowed: at least one of {paging}"
+        )
+    return kept
