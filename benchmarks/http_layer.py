@@ -55,7 +55,7 @@ _SERVICE = (
     "from embedder.dialects.operation import Model\n"
     "from embedder.telemetry import Telemetry\n"
     "from embedder.settings import Settings\n"
-    "from embedder.requests import Limits\n"
+    "from embedder.embedding_request import Limits\n"
     "class Stub:\n"
     "    limits = Limits((768, 512), 2048, 512000, 262144, {'query': 'q: '}, None, 'refuse')\n"
     "Service(Model(Stub()), telemetry=Telemetry(Settings(artifact=None)))"

@@ -41,8 +41,8 @@ def _kit(folder: str) -> Embed:
     """This project: the whole service, as Lambda's handler starts it."""
     os.environ["EMBEDDING_ARTIFACT"] = folder
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
+    from embedder.embedding_request import EmbedRequest, Inputs  # noqa: PLC0415 - after what is measured
     from embedder.handler import _service  # noqa: PLC0415 - what Lambda imports
-    from embedder.requests import EmbedRequest, Inputs  # noqa: PLC0415 - after what is measured
 
     engine = _service.model.engine
     before, after = len(engine.tokenizer.prefix), len(engine.tokenizer.suffix)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from embedder.embedding_request import EmbedRequest, Limits
 from embedder.errors import EmptyInputError, InputTooLongError, InvalidFieldError
-from embedder.requests import EmbedRequest, Limits
 from embedder.tokenizers import Tokenizer
 
 __all__ = ["CHARACTERS_PER_TOKEN", "Encoder"]
@@ -33,20 +33,19 @@ class Encoder:
             The ids of each input, and the number of characters (or token ids) that were sent.
         """
         self._check(request)
-        inputs = request.inputs
+        inputs, truncate = request.inputs, request.truncate
         if inputs.token_ids is not None:
             if request.prompt is not None:
                 raise InvalidFieldError(
-                    "A prompt cannot be put in front of token ids: put its own token ids there.",
-                    field=request.field,
+                    "A prompt cannot be put in front of token ids: put its own token ids there."
                 )
             sequences = [
-                self._fit(self._without_specials(ids), request, position, prompt_length=0)
+                self._fit(self._without_specials(ids), truncate, position, prompt_length=0)
                 for position, ids in enumerate(inputs.token_ids)
             ]
             return sequences, sum(map(len, inputs.token_ids))
         prompt = self.prompt_text(request.prompt, request.title)
-        prompt_length = self._prompt_length(prompt) if request.truncate == "left" else 0
+        prompt_length = self._prompt_length(prompt) if truncate == "left" else 0
         done: dict[str, list[int]] = {}
         sequences = []
         characters = 0
@@ -54,8 +53,8 @@ class Encoder:
             characters += len(text)
             ids = done.get(text)
             if ids is None:
-                whole = prompt + self._bounded(text, request, position)
-                ids = self._fit(self._tokenizer.encode(whole), request, position, prompt_length)
+                whole = self._tokenizer.encode(prompt + self._bounded(text, truncate, position))
+                ids = self._fit(whole, truncate, position, prompt_length=prompt_length)
                 done[text] = ids
             sequences.append(ids)
         return sequences, characters
@@ -76,16 +75,16 @@ class Encoder:
             )
         return prompt.replace(_NO_TITLE, f"title: {title} |")
 
-    def check_characters(self, text: str, name: str) -> None:
+    def check_characters(self, text: str, position: int) -> None:
         """Refuse a text over the limit of characters.
 
         Raises:
-            InputTooLongError: naming the field that held it.
+            InputTooLongError: with the text's position.
         """
         limit = self._limits.max_characters
         if len(text) > limit:
             raise InputTooLongError(
-                f'"{name}" has {len(text)} characters; at most {limit} are allowed.', field=name
+                f"has {len(text)} characters; at most {limit} are allowed.", position=position
             )
 
     def _check(self, request: EmbedRequest) -> None:
@@ -102,40 +101,31 @@ class Encoder:
                 field="prompt",
             )
         if not len(request.inputs):
-            raise EmptyInputError("There must be at least one input.", field=request.field)
+            raise EmptyInputError("must have at least one input.")
 
-    def _bounded(self, text: str, request: EmbedRequest, position: int) -> str:
+    def _bounded(self, text: str, truncate: str, position: int) -> str:
         limit = self._limits.max_characters
-        if len(text) <= limit:
-            return text
-        if request.truncate == "refuse":
-            raise InputTooLongError(
-                f"{_place(request, position)} has {len(text)} characters; at most {limit} are "
-                f"allowed.{_hint(request)}",
-                field=request.field,
-            )
-        return text[:limit] if request.truncate == "right" else text[-limit:]
+        if truncate == "refuse":
+            self.check_characters(text, position)
+        return text[-limit:] if truncate == "left" else text[:limit]
 
     def _fit(
-        self, ids: list[int], request: EmbedRequest, position: int, prompt_length: int
+        self, ids: list[int], truncate: str, position: int, *, prompt_length: int
     ) -> list[int]:
         """Put the special tokens around an input's own ids, cut to the limit."""
         if not ids:
             raise EmptyInputError(
-                f"{_place(request, position)} must hold text to embed; the tokenizer found no "
-                "token in it.",
-                field=request.field,
+                "must hold text to embed; the tokenizer found no token in it.", position=position
             )
         room = self._limits.max_tokens - self._specials
         if len(ids) > room:
-            if request.truncate == "refuse":
+            if truncate == "refuse":
                 raise InputTooLongError(
-                    f"{_place(request, position)} has {len(ids) + self._specials} tokens, special "
-                    f"tokens and prompt included; the model allows {self._limits.max_tokens}."
-                    f"{_hint(request)}",
-                    field=request.field,
+                    f"has {len(ids) + self._specials} tokens, special tokens and prompt included; "
+                    f"the model allows {self._limits.max_tokens}.",
+                    position=position,
                 )
-            if request.truncate == "right":
+            if truncate == "right":
                 ids = ids[:room]
             else:
                 # The prompt says what the text is for: it stays, and the text's start goes.
@@ -160,11 +150,3 @@ class Encoder:
             own = prompt.rstrip()
             self._prompt_lengths = {prompt: len(self._tokenizer.encode(own)) if own else 0}
         return self._prompt_lengths[prompt]
-
-
-def _place(request: EmbedRequest, position: int) -> str:
-    return f'"{request.field}[{position}]"' if request.inputs.is_list else f'"{request.field}"'
-
-
-def _hint(request: EmbedRequest) -> str:
-    return f" {request.truncate_hint}" if request.truncate_hint else ""

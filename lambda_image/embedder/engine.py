@@ -11,6 +11,7 @@ import numpy as np
 
 from embedder.artifact import Artifact, Manifest
 from embedder.cache import VectorCache
+from embedder.embedding_request import Embeddings, EmbedRequest, Inputs, Limits, Timings
 from embedder.encoder import CHARACTERS_PER_TOKEN, Encoder
 from embedder.errors import (
     InferenceError,
@@ -18,7 +19,6 @@ from embedder.errors import (
 )
 from embedder.pace import Pace
 from embedder.planning import plan
-from embedder.requests import Embeddings, EmbedRequest, Inputs, Limits, Timings
 from embedder.session import Session
 from embedder.tokenizers import Tokenizer, load
 

@@ -1,4 +1,4 @@
-"""Everything that can go wrong on purpose, in one tree, and what each dialect answers to it.
+"""Everything that can go wrong on purpose, in one tree.
 
     EmbedderError
     ├── StartError              the embedder cannot start; nobody is answered
@@ -14,8 +14,9 @@
     │   ├── BodyTooLargeError   over what Lambda lets in
     │   ├── MalformedBodyError  not JSON, not UTF-8, not an object, missing
     │   ├── InvalidFieldError   a field is unknown, missing, of the wrong type or not allowed
-    │   ├── EmptyInputError     nothing to embed: no text, blank text, no tokens
-    │   ├── InputTooLongError   more characters or tokens than allowed
+    │   ├── InputError          an input cannot be embedded
+    │   │   ├── EmptyInputError    nothing to embed: no text, blank text, no tokens
+    │   │   └── InputTooLongError  more characters or tokens than allowed
     │   └── BatchTooLargeError  more texts than the answer has room for
     └── ServerError             the server is at fault; the message shows nothing of its inside
         ├── OutOfTimeError      the time that Lambda allows would not do
@@ -25,7 +26,7 @@ A client error's message says what was wrong, what is allowed and what was found
 text that was sent to be embedded.
 """
 
-from typing import NamedTuple
+from typing import Self
 
 __all__ = [
     "ArtifactError",
@@ -36,6 +37,7 @@ __all__ = [
     "EmptyInputError",
     "IndexFolderError",
     "InferenceError",
+    "InputError",
     "InputTooLongError",
     "InvalidFieldError",
     "MalformedBodyError",
@@ -45,11 +47,9 @@ __all__ = [
     "ServerError",
     "SettingsError",
     "StartError",
-    "Statuses",
     "UnknownPathError",
     "WrongMethodError",
     "WrongModelError",
-    "statuses_of",
 ]
 
 
@@ -148,13 +148,48 @@ class InvalidFieldError(ClientError):
     code = "invalid_field"
 
 
-class EmptyInputError(ClientError):
+class InputError(ClientError):
+    """An input cannot be embedded.
+
+    The engine knows an input by its position. The API that received the input knows its field, and
+    makes the error for the caller with `named`.
+
+    Args:
+        problem: The rest of a sentence whose subject is the input.
+        name: The input's place in the request's body; None where an API has not named it yet.
+        field: The field to report; `name` by default.
+        position: The input's position; None if the error is about all inputs.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        name: str | None = None,
+        field: str | None = None,
+        position: int | None = None,
+    ) -> None:
+        if name is not None:
+            subject = f'"{name}"'
+        else:
+            subject = "The request" if position is None else f"Input {position}"
+        super().__init__(f"{subject} {problem}", field=field or name)
+        self.problem = problem
+        self.position = position
+
+    def named(self, name: str, *, field: str, hint: str = "") -> Self:
+        """Return the same error about a field of a request's body, with a hint to the caller."""
+        problem = f"{self.problem} {hint}" if hint else self.problem
+        return type(self)(problem, name=name, field=field)
+
+
+class EmptyInputError(InputError):
     """There is nothing to embed."""
 
     code = "empty_input"
 
 
-class InputTooLongError(ClientError):
+class InputTooLongError(InputError):
     """A text has more characters or tokens than allowed."""
 
     code = "input_too_long"
@@ -188,40 +223,3 @@ class InferenceError(ServerError):
 
     def __init__(self) -> None:
         super().__init__("The model could not embed this request.")
-
-
-class Statuses(NamedTuple):
-    """The HTTP status of one kind of error in each family of dialects."""
-
-    native: int
-    openai: int
-    tei: int
-
-
-# The one place where an error becomes a status. TEI's are those of its code (`impl From<&ErrorType>
-# for StatusCode` in router/src/http/server.rs), not those of its docs/openapi.json, which says 413
-# for a batch that the code refuses with 422.
-_STATUSES: dict[type[AnswerableError], Statuses] = {
-    NotAnEventError: Statuses(native=400, openai=400, tei=400),
-    UnknownPathError: Statuses(native=404, openai=404, tei=404),
-    WrongMethodError: Statuses(native=405, openai=405, tei=405),
-    WrongModelError: Statuses(native=424, openai=424, tei=424),
-    NoIndexError: Statuses(native=404, openai=404, tei=404),
-    BodyTooLargeError: Statuses(native=413, openai=413, tei=413),
-    MalformedBodyError: Statuses(native=400, openai=400, tei=400),
-    InvalidFieldError: Statuses(native=400, openai=400, tei=422),
-    EmptyInputError: Statuses(native=400, openai=400, tei=400),
-    InputTooLongError: Statuses(native=413, openai=400, tei=422),
-    BatchTooLargeError: Statuses(native=413, openai=400, tei=422),
-    OutOfTimeError: Statuses(native=503, openai=503, tei=429),
-    InferenceError: Statuses(native=500, openai=500, tei=424),
-    ServerError: Statuses(native=500, openai=500, tei=500),
-}
-
-
-def statuses_of(error: AnswerableError) -> Statuses:
-    """Return the statuses of an error, those of its nearest listed ancestor."""
-    for kind in type(error).__mro__:
-        if kind in _STATUSES:
-            return _STATUSES[kind]
-    raise AssertionError(f"{type(error).__name__} has no status")

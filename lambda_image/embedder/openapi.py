@@ -1,17 +1,21 @@
-"""Makes the OpenAPI 3.1 document of what is served, from the types that validate the requests.
+"""`GET /openapi.json`: the OpenAPI 3.1 document of all operations.
 
+It is built from the types that validate the requests, so the two cannot disagree.
 https://spec.openapis.org/oas/v3.1.1.html
 """
 
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any
+
+import orjson
 
 from embedder import __version__
 from embedder.artifact import Manifest
-from embedder.dialects.operation import Operation
+from embedder.dialects.native import Native
+from embedder.dialects.operation import JSON, Call, Dialect, Model, Operation
+from embedder.http import Response
 
-__all__ = ["document"]
+__all__ = ["Document"]
 
 _DESCRIPTION = (
     "Text embeddings from one model, in several dialects. Every answer names its vector space in "
@@ -20,13 +24,47 @@ _DESCRIPTION = (
 )
 
 
-def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) -> dict[str, Any]:
-    """Return the document.
+class Document(Operation):
+    """The document, built when it is first asked for.
 
     Args:
-        routes: path → method → operation.
-        manifest: names the model and its vector space.
+        model: What is served.
+        operations: Path → method → operation: all that is served, but for the document.
+        path: Where the document is served.
     """
+
+    dialect: type[Dialect] = Native
+    name = "openapi"
+    summary = "Return this OpenAPI document."
+
+    def __init__(
+        self, model: Model, operations: Mapping[str, Mapping[str, Operation]], *, path: str
+    ) -> None:
+        super().__init__(model)
+        self._operations = {**operations, path: {"GET": self}}
+        self._body: bytes | None = None
+
+    def answer(self, _call: Call, /) -> Response:
+        """See `Operation`."""
+        if self._body is None:
+            self._body = orjson.dumps(_document(self._operations, self.model.engine.manifest))
+        return Response(status=200, body=self._body, headers=JSON)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """See `Operation`."""
+        return {
+            "type": "object",
+            "properties": {
+                "openapi": {"type": "string"},
+                "info": {"type": "object"},
+                "paths": {"type": "object"},
+            },
+            "required": ["openapi", "info", "paths"],
+        }
+
+
+def _document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) -> dict[str, Any]:
     dialects = {
         choice.dialect
         for methods in routes.values()
@@ -67,6 +105,9 @@ def document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) 
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
+    # Imported when it is needed: no cold start pays for it.
+    from http import HTTPStatus  # noqa: PLC0415
+
     choices = operation.choices
     described: dict[str, Any] = {
         "operationId": operation.name,

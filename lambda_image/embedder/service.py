@@ -19,7 +19,6 @@ from embedder.dialects import (
     tei_other_models,
     tei_tokenize,
 )
-from embedder.dialects.document import Document
 from embedder.dialects.operation import Dialect, Model, Operation
 from embedder.engine import Engine
 from embedder.errors import (
@@ -32,18 +31,19 @@ from embedder.errors import (
 )
 from embedder.http import MAX_REQUEST_BYTES, Request, Response
 from embedder.json_body import quotable
+from embedder.openapi import Document
 from embedder.search import load_index
 from embedder.settings import Settings
 from embedder.telemetry import RequestRecord, Telemetry
 
 __all__ = ["ROUTES", "Service", "build_service"]
 
-#: Path → method → operation.
-ROUTES: dict[str, dict[str, type[Operation]]] = {
+_DOCUMENT_PATH = "/openapi.json"
+#: Path → method → operation, of everything but the document of them all.
+_OPERATIONS: dict[str, dict[str, type[Operation]]] = {
     "/": {"POST": root.Root},
     "/similar": {"POST": native.Similar},
     "/health": {"GET": native.Health},
-    "/openapi.json": {"GET": Document},
     "/v1/embeddings": {"POST": openai.CreateEmbeddings},
     "/v1/models": {"GET": openai.Models},
     "/embed": {"POST": tei.Embed},
@@ -58,6 +58,11 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
     "/info": {"GET": tei_info.Info},
     "/api/v1/embed": {"POST": embedding_server.ServerEmbed},
 }
+#: Path → method → operation.
+ROUTES: dict[str, dict[str, type[Operation]]] = {
+    **_OPERATIONS,
+    _DOCUMENT_PATH: {"GET": Document},
+}
 
 
 class Service:
@@ -71,16 +76,15 @@ class Service:
     def __init__(self, model: Model, *, telemetry: Telemetry | None = None) -> None:
         self.model = model
         self.telemetry = telemetry
-        operations: dict[type[Operation], Operation] = {}
-        self._routes = {
-            path: {
-                method: operations.setdefault(kind, kind(model)) for method, kind in methods.items()
-            }
-            for path, methods in ROUTES.items()
+        operations = {
+            path: {method: kind(model) for method, kind in methods.items()}
+            for path, methods in _OPERATIONS.items()
         }
-        for operation in operations.values():
-            if isinstance(operation, Document):
-                operation.routes = self._routes
+        document = Document(model, operations, path=_DOCUMENT_PATH)
+        self._routes: dict[str, dict[str, Operation]] = {
+            **operations,
+            _DOCUMENT_PATH: {"GET": document},
+        }
 
     def answer(self, request: Request) -> Response:
         """Answer a request; whatever happens, there is an answer and a record of it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from embedder.requests import Embeddings
+from embedder.embedding_request import Embeddings
 from embedder.settings import Settings
 
 __all__ = ["RequestRecord", "Telemetry"]

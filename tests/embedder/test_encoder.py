@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from embedder.embedding_request import EmbedRequest, Inputs
 from embedder.encoder import Encoder
 from embedder.engine import Engine
 from embedder.errors import EmptyInputError, InputTooLongError, InvalidFieldError
-from embedder.requests import EmbedRequest, Inputs
 from embedder.tokenizers import Span
 from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
 
@@ -75,12 +75,13 @@ def test_a_text_at_the_limit_is_whole(make_engine: MakeEngine) -> None:
 
 
 def test_a_text_over_the_limit_is_refused(make_engine: MakeEngine) -> None:
-    """The error tells what was found, what is allowed, and how to have it cut."""
+    """The error has the input's position, its number of tokens, and the model's limit."""
     encoder = make_engine(max_tokens=5).encoder
-    with pytest.raises(InputTooLongError, match=r'"text" has 6 tokens.*allows 5\. Cut it thus\.'):
-        encode(encoder, "a b c d", truncate_hint="Cut it thus.")
-    with pytest.raises(InputTooLongError, match=r'"input\[1\]" has 6 tokens'):
-        encoder.encode(EmbedRequest(Inputs(texts=["a", "a b c d"]), field="input"))
+    with pytest.raises(InputTooLongError, match=r"^Input 0 has 6 tokens.*allows 5\.$"):
+        encode(encoder, "a b c d")
+    with pytest.raises(InputTooLongError, match=r"^Input 1 has 6 tokens") as caught:
+        encoder.encode(EmbedRequest(Inputs(texts=["a", "a b c d"])))
+    assert caught.value.position == 1
 
 
 def test_truncation_keeps_the_end_that_is_asked_for(make_engine: MakeEngine) -> None:
@@ -133,7 +134,7 @@ def test_characters_are_counted_as_characters(make_engine: MakeEngine) -> None:
     """Not as bytes, and not as UTF-16: an emoji is one."""
     encoder = make_engine(max_characters=3).encoder
     assert len(encode(encoder, "😀😀😀")) == 3
-    with pytest.raises(InputTooLongError, match='"text" has 4 characters; at most 3 are allowed'):
+    with pytest.raises(InputTooLongError, match="Input 0 has 4 characters; at most 3 are allowed"):
         encode(encoder, "😀😀😀😀")
 
 

@@ -1,5 +1,7 @@
 """Texts to vectors, with a model that is small and one that is real."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -10,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from embedder.artifact import Artifact
+from embedder.embedding_request import Embeddings, EmbedRequest, Inputs
 from embedder.engine import Engine, truncate_vectors
 from embedder.errors import InferenceError, InvalidFieldError, OutOfTimeError
-from embedder.requests import Embeddings, EmbedRequest, Inputs
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
 MakeEngine = Callable[..., Engine]
@@ -341,3 +343,26 @@ def test_real_vectors_mean_something(minilm: Engine) -> None:
     vectors = minilm.embed(SENTENCES).vectors
     assert int((vectors[1:] @ vectors[0]).argmax()) == 0
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_the_engine_knows_no_api() -> None:
+    """It imports neither the APIs nor the types of their JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, embedder.engine; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {name for name in done.stdout.split() if name.startswith("embedder.")}
+    assert "embedder.encoder" in loaded
+    above = (
+        "json_types",
+        "json_body",
+        "dialects",
+        "service",
+        "openapi",
+        "http",
+        "telemetry",
+        "function_url",
+    )
+    assert not {name for name in loaded if name.partition(".")[2].startswith(above)}

@@ -6,7 +6,10 @@ import re
 import pytest
 
 from embedder import errors
-from embedder.errors import AnswerableError, EmbedderError, InferenceError, statuses_of
+from embedder.dialects.native import Native
+from embedder.dialects.openai import OpenAI
+from embedder.dialects.tei import Tei, TeiOpenAI
+from embedder.errors import AnswerableError, EmbedderError, InferenceError, InputTooLongError
 
 
 def test_the_docstring_draws_the_tree_as_it_is() -> None:
@@ -41,20 +44,26 @@ def parent_drawn(error: type[EmbedderError]) -> str | None:
         kind
         for kind in vars(errors).values()
         if isinstance(kind, type) and issubclass(kind, AnswerableError)
-        if kind not in (AnswerableError, errors.ClientError)
+        if kind not in (AnswerableError, errors.ClientError, errors.InputError)
     ],
 )
 def test_every_answerable_error_has_a_status_of_its_kind(error: type[AnswerableError]) -> None:
     """Client errors are 4xx everywhere; TEI alone tells two server errors as 4xx."""
-    try:
-        instance = error("what was wrong")
-    except TypeError:
-        instance = error()  # type: ignore[call-arg]
-    statuses = statuses_of(instance)
-    client = isinstance(instance, errors.ClientError)
-    assert (400 <= statuses.native < 500) == client
-    assert (400 <= statuses.openai < 500) == client
-    assert 400 <= statuses.tei < (500 if client else 600)
+    client = issubclass(error, errors.ClientError)
+    assert (400 <= Native.status(error) < 500) == client
+    assert (400 <= OpenAI.status(error) < 500) == client
+    assert 400 <= Tei.status(error) < (500 if client else 600)
+    assert TeiOpenAI.status(error) == Tei.status(error)
+
+
+def test_an_api_names_the_input_that_the_engine_only_counts() -> None:
+    """The numbers stay; the field and the hint are the API's."""
+    found = InputTooLongError("has 6 tokens; the model allows 5.", position=1)
+    assert (found.message, found.field) == ("Input 1 has 6 tokens; the model allows 5.", None)
+    named = found.named("texts[1]", field="texts", hint="Send less.")
+    assert type(named) is InputTooLongError
+    assert named.field == "texts"
+    assert named.message == '"texts[1]" has 6 tokens; the model allows 5. Send less.'
 
 
 def test_a_server_error_shows_nothing_of_its_cause() -> None:

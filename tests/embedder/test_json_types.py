@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from embedder.dialects.input_types import InputsType, TextType
 from embedder.errors import EmptyInputError, InvalidFieldError
 from embedder.json_types import (
     Boolean,
@@ -19,7 +20,6 @@ from embedder.json_types import (
     OneOf,
     String,
 )
-from embedder.requests import InputsType, TextType
 
 TYPES: dict[str, JsonType] = {
     "boolean": Boolean(),

@@ -2,8 +2,10 @@
 
 from typing import Any, ClassVar
 
+from embedder.dialects.input_types import InputsType, TextType
 from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
 from embedder.dialects.options import (
+    TRUNCATE_HINT,
     choose_prompt,
     dimension_field,
     encoding_field,
@@ -13,20 +15,20 @@ from embedder.dialects.options import (
     truncation,
 )
 from embedder.dialects.schemas import vector_schema
+from embedder.embedding_request import EmbedRequest, Inputs
 from embedder.errors import (
     AnswerableError,
+    BatchTooLargeError,
+    InputTooLongError,
     InvalidFieldError,
     NoIndexError,
-    statuses_of,
 )
 from embedder.http import Response
 from embedder.json_types import Field, Integer, Object
 from embedder.rendering import check_batch, encode
-from embedder.requests import EmbedRequest, Inputs, InputsType, TextType
 
 __all__ = ["Embed", "Health", "Native", "Similar"]
 
-TRUNCATE_HINT = 'Send "truncate": true (or "right", "left") to have it cut.'
 #: Entries told by a search that does not say how many it wants.
 DEFAULT_RESULTS = 10
 MAX_RESULTS = 1000
@@ -36,6 +38,7 @@ class Native(Dialect):
     """Errors as `{"error": message, "code": …, "field": …, "request_id": …}`."""
 
     name = "native"
+    statuses: ClassVar = {**Dialect.statuses, InputTooLongError: 413, BatchTooLargeError: 413}
     error_statuses = (400, 413, 500, 503)
     error_schema: ClassVar = {
         "type": "object",
@@ -48,8 +51,8 @@ class Native(Dialect):
         "required": ["error", "code", "field", "request_id"],
     }
 
-    @staticmethod
-    def error(error: AnswerableError, request_id: str) -> Response:
+    @classmethod
+    def error(cls, error: AnswerableError, request_id: str) -> Response:
         """See `Dialect`."""
         return json_response(
             {
@@ -58,7 +61,7 @@ class Native(Dialect):
                 "field": error.field,
                 "request_id": request_id,
             },
-            status=statuses_of(error).native,
+            status=cls.status(type(error)),
             headers=error.headers,
         )
 
@@ -114,11 +117,10 @@ class Embed(Operation):
                 title=values["title"],
                 dimension=size,
                 truncate=truncation(values),
-                field=field,
-                truncate_hint=TRUNCATE_HINT,
-                deadline=call.request.deadline,
             ),
             call,
+            field=field,
+            truncate_hint=TRUNCATE_HINT,
         )
         rows = encode(embeddings.vectors, dtype, encoding)
         return json_response(
@@ -192,10 +194,10 @@ class Similar(Operation):
                 title=values["title"],
                 dimension=index.dimension,
                 truncate=truncation(values),
-                truncate_hint=TRUNCATE_HINT,
-                deadline=call.request.deadline,
             ),
             call,
+            field="text",
+            truncate_hint=TRUNCATE_HINT,
         )
         return json_response(
             {

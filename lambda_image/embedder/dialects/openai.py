@@ -6,9 +6,11 @@ https://platform.openai.com/docs/api-reference/embeddings/create
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from embedder.dialects.input_types import InputsType, TextType
 from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
 from embedder.dialects.options import (
     INPUT_TYPES,
+    TRUNCATE_HINT,
     choose_prompt,
     dimension_field,
     encoding_field,
@@ -18,12 +20,12 @@ from embedder.dialects.options import (
     truncation,
 )
 from embedder.dialects.schemas import USAGE, vector_schema
-from embedder.errors import AnswerableError, InvalidFieldError, statuses_of
+from embedder.embedding_request import Embeddings, EmbedRequest, Inputs, Limits
+from embedder.errors import AnswerableError, InvalidFieldError
 from embedder.http import Response
 from embedder.json_body import quotable
 from embedder.json_types import Boolean, Field, Object, String
 from embedder.rendering import check_batch, encode
-from embedder.requests import Embeddings, EmbedRequest, Inputs, InputsType, Limits, TextType
 
 __all__ = ["CreateEmbeddings", "Models", "OpenAI", "alias_prompt"]
 
@@ -32,7 +34,6 @@ _IDS_HINT = (
     "Ids of another tokenizer give wrong vectors. LangChain's OpenAIEmbeddings sends those of "
     "tiktoken unless it is made with check_embedding_ctx_length=False."
 )
-_TRUNCATE_HINT = 'Send "truncate": true (or "right", "left") to have it cut.'
 
 
 class OpenAI(Dialect):
@@ -57,11 +58,11 @@ class OpenAI(Dialect):
         "required": ["error"],
     }
 
-    @staticmethod
-    def error(error: AnswerableError, request_id: str) -> Response:
+    @classmethod
+    def error(cls, error: AnswerableError, request_id: str) -> Response:
         """See `Dialect`; the request's id stands in the header, where OpenAI's clients look."""
         del request_id
-        status = statuses_of(error).openai
+        status = cls.status(type(error))
         return json_response(
             {
                 "error": {
@@ -135,11 +136,10 @@ class CreateEmbeddings(Operation):
                 title=values["title"],
                 dimension=dimension,
                 truncate=truncation(values),
-                field="input",
-                truncate_hint=_TRUNCATE_HINT,
-                deadline=call.request.deadline,
             ),
             call,
+            field="input",
+            truncate_hint=TRUNCATE_HINT,
         )
         tokens = sum(embeddings.tokens)
         return json_response(

@@ -1,21 +1,43 @@
 """What every operation of every dialect is: a type for its body, and an answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
+from embedder.embedding_request import Embeddings, EmbedRequest, Inputs
 from embedder.engine import Engine
-from embedder.errors import AnswerableError, BatchTooLargeError
+from embedder.errors import (
+    AnswerableError,
+    BatchTooLargeError,
+    BodyTooLargeError,
+    ClientError,
+    InputError,
+    InputTooLongError,
+    NoIndexError,
+    OutOfTimeError,
+    ServerError,
+    UnknownPathError,
+    WrongMethodError,
+    WrongModelError,
+)
 from embedder.http import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
 from embedder.json_body import parse_object
 from embedder.json_types import Object
 from embedder.rendering import too_large
-from embedder.requests import Embeddings, EmbedRequest
 from embedder.search import SearchIndex
 from embedder.telemetry import RequestRecord
 
-__all__ = ["JSON", "Call", "Dialect", "Model", "Operation", "json_response", "payload_bytes"]
+__all__ = [
+    "JSON",
+    "Call",
+    "Dialect",
+    "Model",
+    "Operation",
+    "json_response",
+    "payload_bytes",
+]
 
 JSON = {"content-type": "application/json"}
 #: Smaller answers are neither compressed nor measured: one vector stays as it is.
@@ -38,6 +60,25 @@ class Dialect:
     def error(error: AnswerableError, request_id: str) -> Response:
         """Render an error."""
         raise NotImplementedError
+
+    #: The HTTP status of each kind of error, where it is not that of its base class.
+    statuses: ClassVar[Mapping[type[AnswerableError], int]] = MappingProxyType(
+        {
+            ClientError: 400,
+            UnknownPathError: 404,
+            WrongMethodError: 405,
+            WrongModelError: 424,
+            NoIndexError: 404,
+            BodyTooLargeError: 413,
+            ServerError: 500,
+            OutOfTimeError: 503,
+        }
+    )
+
+    @classmethod
+    def status(cls, error: type[AnswerableError]) -> int:
+        """Return the HTTP status of a kind of error."""
+        return next(cls.statuses[kind] for kind in error.__mro__ if kind in cls.statuses)
 
     #: The JSON Schema of the body that `error` gives.
     error_schema: ClassVar[dict[str, Any]]
@@ -140,9 +181,30 @@ class Operation:
         """The JSON Schema of the answer's body; None if there is no answer but an error."""
         raise NotImplementedError
 
-    def embed(self, request: EmbedRequest, call: Call) -> Embeddings:
-        """Embed, and note it in the record."""
-        call.record.embeddings = embeddings = self.model.engine.answer(request)
+    def embed(
+        self, request: EmbedRequest, call: Call, *, field: str, truncate_hint: str = ""
+    ) -> Embeddings:
+        """Embed the inputs of a field, and note the result in the record.
+
+        Args:
+            request: Without its deadline, which is the call's.
+            call: The call that asks.
+            field: The field that held the inputs, for errors.
+            truncate_hint: How to ask for truncation, for errors.
+
+        Raises:
+            AnswerableError: in the words of this operation's own fields.
+        """
+        request = request._replace(deadline=call.request.deadline)
+        try:
+            embeddings = self.model.engine.answer(request)
+        except InputError as error:
+            raise _named(error, request.inputs, field, truncate_hint) from None
+        except ClientError as error:
+            # The engine names an option of its own, or means the inputs.
+            error.field = error.field or field
+            raise
+        call.record.embeddings = embeddings
         return embeddings
 
 
@@ -166,3 +228,11 @@ def payload_bytes(response: Response) -> int:
         # A quote or a backslash takes another byte.
         size = len(body) + body.count(b'"') + body.count(b"\\")
     return size + ENVELOPE_BYTES
+
+
+def _named(error: InputError, inputs: Inputs, field: str, truncate_hint: str = "") -> InputError:
+    """Return an error of the engine in the words of the field that held the inputs."""
+    in_list = inputs.is_list and error.position is not None
+    name = f"{field}[{error.position}]" if in_list else field
+    hint = truncate_hint if isinstance(error, InputTooLongError) else ""
+    return error.named(name, field=field, hint=hint)

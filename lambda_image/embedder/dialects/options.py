@@ -2,14 +2,15 @@
 
 from typing import Any
 
+from embedder.embedding_request import Limits
 from embedder.errors import InvalidFieldError
 from embedder.json_types import Boolean, Choice, Field, JsonType, Nothing, OneOf, String
 from embedder.rendering import DTYPES, ENCODINGS
-from embedder.requests import Limits
 from embedder.settings import TRUNCATIONS
 
 __all__ = [
     "INPUT_TYPES",
+    "TRUNCATE_HINT",
     "choose_prompt",
     "dimension_field",
     "encoding_field",
@@ -21,6 +22,8 @@ __all__ = [
     "truncation_fields",
 ]
 
+#: How to ask for truncation with `truncate_field`, for errors.
+TRUNCATE_HINT = 'Send "truncate": true (or "right", "left") to have it cut.'
 #: Voyage's and Cohere's names for what a text is, and the names of prompts that mean the same.
 INPUT_TYPES: dict[str, tuple[str, ...]] = {
     "query": ("query",),

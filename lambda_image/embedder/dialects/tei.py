@@ -20,8 +20,10 @@ mean of its inputs.
 """
 
 import time
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from embedder.dialects.input_types import InputsType, TextType
 from embedder.dialects.openai import CreateEmbeddings
 from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
 from embedder.dialects.options import (
@@ -32,18 +34,21 @@ from embedder.dialects.options import (
     truncation,
     truncation_fields,
 )
+from embedder.embedding_request import Embeddings, EmbedRequest, Inputs
 from embedder.errors import (
     AnswerableError,
+    BatchTooLargeError,
     EmptyInputError,
+    InferenceError,
+    InputTooLongError,
+    InvalidFieldError,
     OutOfTimeError,
     ServerError,
     WrongModelError,
-    statuses_of,
 )
 from embedder.http import Response
 from embedder.json_types import Boolean, Field, Object
 from embedder.rendering import check_batch, encode
-from embedder.requests import Embeddings, EmbedRequest, Inputs, InputsType, TextType
 
 __all__ = ["CompatibleEmbeddings", "Embed", "Similarity", "Tei", "TeiOpenAI"]
 
@@ -64,27 +69,37 @@ def error_type(error: AnswerableError) -> str:
 
 
 _ERROR_TYPE = {"enum": ["Unhealthy", "Backend", "Overloaded", "Validation", "Tokenizer", "Empty"]}
-_STATUSES = (400, 413, 422, 424, 429, 500)
+# The statuses of TEI's code (`impl From<&ErrorType> for StatusCode` in router/src/http/server.rs).
+_STATUSES: Mapping[type[AnswerableError], int] = {
+    **Dialect.statuses,
+    InvalidFieldError: 422,
+    InputTooLongError: 422,
+    BatchTooLargeError: 422,
+    OutOfTimeError: 429,
+    InferenceError: 424,
+}
+_ERROR_STATUSES = (400, 413, 422, 424, 429, 500)
 
 
 class Tei(Dialect):
     """Errors as `{"error": message, "error_type": kind}`."""
 
     name = "tei"
-    error_statuses = _STATUSES
+    statuses = _STATUSES
+    error_statuses = _ERROR_STATUSES
     error_schema: ClassVar = {
         "type": "object",
         "properties": {"error": {"type": "string"}, "error_type": _ERROR_TYPE},
         "required": ["error", "error_type"],
     }
 
-    @staticmethod
-    def error(error: AnswerableError, request_id: str) -> Response:
+    @classmethod
+    def error(cls, error: AnswerableError, request_id: str) -> Response:
         """See `Dialect`; the request's id stands in the header."""
         del request_id
         return json_response(
             {"error": error.message, "error_type": error_type(error)},
-            status=statuses_of(error).tei,
+            status=cls.status(type(error)),
             headers=error.headers,
         )
 
@@ -93,7 +108,8 @@ class TeiOpenAI(Dialect):
     """Errors of TEI's OpenAI-compatible route: `{"message", "code": status, "type": kind}`."""
 
     name = "tei"
-    error_statuses = _STATUSES
+    statuses = _STATUSES
+    error_statuses = _ERROR_STATUSES
     error_schema: ClassVar = {
         "type": "object",
         "properties": {
@@ -104,11 +120,11 @@ class TeiOpenAI(Dialect):
         "required": ["message", "code", "type"],
     }
 
-    @staticmethod
-    def error(error: AnswerableError, request_id: str) -> Response:
+    @classmethod
+    def error(cls, error: AnswerableError, request_id: str) -> Response:
         """See `Dialect`; the request's id stands in the header."""
         del request_id
-        status = statuses_of(error).tei
+        status = cls.status(type(error))
         return json_response(
             {"message": error.message, "code": status, "type": error_type(error)},
             status=status,
@@ -148,11 +164,10 @@ class Embed(Operation):
                 dimension=dimension,
                 truncate=truncation(values),
                 normalize=values["normalize"],
-                field="inputs",
-                truncate_hint=TRUNCATE_HINT,
-                deadline=call.request.deadline,
             ),
             call,
+            field="inputs",
+            truncate_hint=TRUNCATE_HINT,
         )
 
     @property
@@ -216,11 +231,10 @@ class Similarity(Operation):
                 inputs=Inputs(texts=[inputs["source_sentence"], *inputs["sentences"].texts]),
                 prompt=choose_prompt(values, self.model.engine.limits),
                 truncate=truncation(values),
-                field="inputs",
-                truncate_hint='Send "parameters": {"truncate": true}.',
-                deadline=call.request.deadline,
             ),
             call,
+            field="inputs",
+            truncate_hint='Send "parameters": {"truncate": true}.',
         )
         vectors = embeddings.vectors
         return json_response(vectors[1:] @ vectors[0], headers=timing_headers(embeddings, call))

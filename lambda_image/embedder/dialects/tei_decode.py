@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from embedder.dialects.input_types import InputsType, TextType
 from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
 from embedder.dialects.tei import Tei
 from embedder.errors import WrongModelError
 from embedder.http import Response
 from embedder.json_types import Boolean, Field, Object
-from embedder.requests import InputsType, TextType
 
 __all__ = ["Decode"]
 

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from embedder.dialects.input_types import InputsType, TextType
 from embedder.dialects.operation import Call, Dialect, Model, Operation, json_response
 from embedder.dialects.options import prompt_name_field
 from embedder.dialects.tei import Tei
+from embedder.errors import InputError
 from embedder.http import Response
 from embedder.json_types import Boolean, Field, Object
-from embedder.requests import InputsType, TextType
 
 __all__ = ["Tokenize"]
 
@@ -51,8 +52,12 @@ class Tokenize(Operation):
         answer = []
         inputs = values["inputs"]
         for position, text in enumerate(inputs.texts):
-            name = f"inputs[{position}]" if inputs.is_list else "inputs"
-            engine.encoder.check_characters(text, name)
+            try:
+                engine.encoder.check_characters(text, position)
+            except InputError as error:
+                # The field is the text's own, where an embedding names the list.
+                name = f"inputs[{position}]" if inputs.is_list else "inputs"
+                raise error.named(name, field=name) from None
             tokens = self._tokens(prompt + text)
             answer.append([*prefix, *tokens, *suffix] if values["add_special_tokens"] else tokens)
         return json_response(answer)

@@ -1,120 +1,13 @@
-"""What the dialects hand to the engine and get back, and the limits that they share."""
+"""The JSON types of the inputs: a text, a list of texts, token ids."""
 
-from __future__ import annotations
+from typing import Any
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-
+from embedder.embedding_request import Inputs
 from embedder.errors import EmptyInputError, InvalidFieldError
 from embedder.json_body import found
 from embedder.json_types import JsonType
 
-if TYPE_CHECKING:  # see quick_start
-    import numpy.typing as npt
-
-__all__ = ["EmbedRequest", "Embeddings", "Inputs", "InputsType", "Limits", "TextType", "Timings"]
-
-
-class Limits(NamedTuple):
-    """What may be asked of the model that is served; the dialects' types are built from it."""
-
-    #: Allowed dimensions, largest first.
-    dimensions: tuple[int, ...]
-    #: The longest input in tokens, special tokens and prompt included.
-    max_tokens: int
-    #: The longest text in characters, without the prompt.
-    max_characters: int
-    #: Token ids are smaller than this.
-    vocabulary_size: int
-    #: The texts that the model wants in front of an input, by name.
-    prompts: Mapping[str, str]
-    default_prompt: str | None
-    #: What happens to a text over `max_tokens` when the request does not say.
-    truncate: str
-
-    @property
-    def dimension(self) -> int:
-        """The full dimension."""
-        return self.dimensions[0]
-
-
-class Inputs:
-    """What is to be embedded: texts, or lists of token ids, one of the two.
-
-    `is_list` tells whether the caller sent a list, where a dialect answers the two differently.
-    """
-
-    __slots__ = ("is_list", "texts", "token_ids")
-
-    def __init__(
-        self,
-        *,
-        texts: Sequence[str] | None = None,
-        token_ids: Sequence[Sequence[int]] | None = None,
-        is_list: bool = True,
-    ) -> None:
-        self.texts = texts
-        self.token_ids = token_ids
-        self.is_list = is_list
-
-    def __len__(self) -> int:
-        return len(self.texts if self.texts is not None else self.token_ids or ())
-
-
-class EmbedRequest(NamedTuple):
-    """A valid wish for embeddings, in nobody's dialect."""
-
-    inputs: Inputs
-    #: Name of the prompt; None: the model's default, if it has one.
-    prompt: str | None = None
-    #: For a document prompt with a place for it.
-    title: str | None = None
-    #: None: the full dimension.
-    dimension: int | None = None
-    #: `refuse`, `right` or `left`.
-    truncate: str = "refuse"
-    #: Renormalise after cutting to `dimension`.
-    normalize: bool = True
-    #: The field that held the inputs, for errors.
-    field: str = "text"
-    #: How to ask for truncation in this dialect, for errors.
-    truncate_hint: str = ""
-    #: The `time.monotonic()` at which Lambda would cut the request off.
-    deadline: float | None = None
-
-
-class Timings(NamedTuple):
-    """Seconds spent on each stage."""
-
-    tokenization: float = 0.0
-    inference: float = 0.0
-
-
-class Embeddings(NamedTuple):
-    """Vectors, in the order asked.
-
-    `vectors` is float32 [inputs, dimension]; `tokens` counts each input's tokens as the model saw
-    them: special tokens and prompt included, after truncation.
-    """
-
-    vectors: npt.NDArray[np.float32]
-    tokens: Sequence[int]
-    vector_space: str
-    timings: Timings
-    #: Characters that were sent, without prompts; of token ids, their number.
-    characters: int = 0
-    #: Inputs answered from the cache, repeats within the request not counted.
-    cache_hits: int = 0
-    #: Inputs that repeat another of the same request.
-    repeats: int = 0
-    #: How many inputs each run of the model took.
-    runs: Sequence[int] = ()
-    #: Tokens that the runs computed beyond those that count.
-    padding_tokens: int = 0
-    #: All tokens that the runs computed.
-    computed_tokens: int = 0
+__all__ = ["InputsType", "TextType"]
 
 
 class TextType(JsonType):
@@ -143,7 +36,7 @@ class TextType(JsonType):
             raise self.refuse(value, name)
         if not value or value.isspace():
             what = f"{len(value)} blank characters" if value else "an empty string"
-            raise EmptyInputError(f'"{name}" must be {self.allowed}; found {what}.', field=name)
+            raise EmptyInputError(f"must be {self.allowed}; found {what}.", name=name)
         return value
 
 
@@ -203,9 +96,7 @@ class InputsType(JsonType):
         if not isinstance(value, list):
             raise self.refuse(value, name)
         if not value:
-            raise EmptyInputError(
-                f'"{name}" must be {self.allowed}; found an empty list.', field=name
-            )
+            raise EmptyInputError(f"must be {self.allowed}; found an empty list.", name=name)
         first = value[0]
         if self.texts and (isinstance(first, str) or self.vocabulary_size is None):
             check = self.text.check
@@ -220,7 +111,7 @@ class InputsType(JsonType):
         if not isinstance(value, list):
             raise self.refuse(value, name)
         if not value:
-            raise EmptyInputError(f'"{name}" must hold token ids; found an empty list.', field=name)
+            raise EmptyInputError("must hold token ids; found an empty list.", name=name)
         size = self.vocabulary_size or 0
         # `set(map(type, …))` looks at a thousand ids in the time that a loop looks at fifty.
         if set(map(type, value)) == {int} and min(value) >= 0 and max(value) < size:
