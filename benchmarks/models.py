@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from benchmarks.plain_graph import write_plain_graph
 from benchmarks.replica import EMBEDDING_GEMMA, SMALL, write_replica
+from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
-from model_compiler.source import find_source
+from model_compiler.source.find import find_source
 
 __all__ = ["Models", "prepare"]
 
@@ -58,8 +58,9 @@ def prepare(cache: Path, *, model: Path | None, quick: bool, peers_python: str |
         name, source = model.resolve().name, model.resolve()
     exporter = "torch" if peers_python and _has_torch(peers_python) else "plain"
     # Made anew each time, which takes seconds: it is what is measured, and changes with the code.
-    shutil.rmtree(cache / f"{name}-artifact", ignore_errors=True)
-    artifact = _made(cache / f"{name}-artifact", lambda folder: _compile(source, folder))
+    artifact = cache / f"{name}-artifact"
+    # Random weights have no meaning to compare.
+    compile_model(find_source(str(source)), artifact, Options(thresholds=None, progress=False))
     export = _made(
         cache / f"{name}-export-{exporter}",
         lambda folder: _export(source, folder, peers_python if exporter == "torch" else None),
@@ -79,22 +80,12 @@ def prepare(cache: Path, *, model: Path | None, quick: bool, peers_python: str |
 
 
 def _made(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Make a folder with a `model.onnx`, unless a previous run has made it."""
     if not folder.exists():
         sys.stderr.write(f"making {folder} ...\n")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
+        with new_folder(folder, marker="model.onnx") as unfinished:
             make(unfinished)
-            unfinished.rename(folder)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
     return folder
-
-
-def _compile(source: Path, folder: Path) -> None:
-    folder.rmdir()  # the compiler makes its own, and renames it into place
-    # Random weights have no meaning to be faithful to.
-    compile_model(find_source(str(source)), folder, Options(thresholds=None, progress=False))
 
 
 def _export(source: Path, folder: Path, torch_python: str | None) -> None:

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from onnx import TensorProto
 from safetensors.numpy import load_file
 
-from model_compiler.architectures import gemma3
-from model_compiler.config_file import ConfigFile
-from model_compiler.graph import GraphBuilder
+from model_compiler.files.config import ConfigFile
+from model_compiler.graph.architectures import gemma3
+from model_compiler.graph.builder import GraphBuilder
 
 __all__ = ["write_plain_graph"]
 

@@ -24,8 +24,8 @@ import tokenizers
 from benchmarks.gemma_tokenizer import gemma_tokenizer
 from embedder.tokenizers import Tokenizer, load
 from embedder.tokenizers.memo import WordMemo
-from model_compiler.source import find_source
-from model_compiler.tokenizer_tables import build
+from model_compiler.source.find import find_source
+from model_compiler.tokenizer.tables import build
 
 __all__ = ["main"]
 

@@ -11,8 +11,8 @@ import pytest
 
 from embedder.artifact import Artifact, load_artifact
 from model_compiler.compile import Options, compile_model
-from model_compiler.quantization import Precision
-from model_compiler.source import find_source
+from model_compiler.graph.quantization import Precision
+from model_compiler.source.find import find_source
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".cache" / "test-artifacts"

@@ -19,9 +19,9 @@ from tqdm import tqdm
 
 from benchmarks.gemma_tokenizer import gemma_tokenizer
 from embedder.tokenizers import Tokenizer, load
-from model_compiler.source import find_source
-from model_compiler.tokenizer_sample import sample_texts
-from model_compiler.tokenizer_tables import build
+from model_compiler.source.find import find_source
+from model_compiler.tokenizer.sample import sample_texts
+from model_compiler.tokenizer.tables import build
 
 SHOWN = 300
 

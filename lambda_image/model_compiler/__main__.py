@@ -7,14 +7,14 @@ from pathlib import Path
 
 from embedder.artifact import load_artifact
 from embedder.errors import ArtifactError
-from model_compiler import catalogue
-from model_compiler.artifact_writer import verify_files
+from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, OutputError
-from model_compiler.fidelity import DOCUMENTS, Thresholds
-from model_compiler.manifest_content import Choices
-from model_compiler.quantization import Precision
-from model_compiler.source import find_source
+from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
+from model_compiler.files.hashes import verify_files
+from model_compiler.graph.quantization import Precision
+from model_compiler.source import catalogue
+from model_compiler.source.find import find_source
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

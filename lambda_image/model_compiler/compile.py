@@ -1,4 +1,4 @@
-"""The steps from a model to an artifact, in order."""
+"""The pipeline: source → model → tokenizer → graph → fidelity → artifact."""
 
 import sys
 from dataclasses import dataclass, field
@@ -7,41 +7,36 @@ from typing import Any
 
 from tqdm import tqdm
 
+from embedder.artifact import MANIFEST_FILE
 from embedder.tokenizers import Tokenizer, load
-from model_compiler import tokenizer_tables
-from model_compiler.acceptance import accept
-from model_compiler.artifact_writer import MANIFEST_FILE, manifest_bytes, new_artifact
+from model_compiler.artifact.manifest import Choices, manifest_bytes, manifest_content
+from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import SourceError
-from model_compiler.export_file import write_export
-from model_compiler.export_folder import (
-    ExportFolder,
-    find_export,
-    read_export_folder,
-    why_not_compiled,
-)
-from model_compiler.export_names import Choice, Kind
-from model_compiler.export_trial import try_export
-from model_compiler.fidelity import DOCUMENTS, Thresholds, table
-from model_compiler.graph_file import INPUTS, OUTPUT, write_graph
-from model_compiler.manifest_content import Choices, Described, Written, manifest_content
-from model_compiler.model_folder import read_model_folder
-from model_compiler.quantization import Precision
-from model_compiler.source import Source
-from model_compiler.tokenizer_tables import TokenizerTables
+from model_compiler.fidelity.acceptance import Acceptance, accept
+from model_compiler.fidelity.measure import DOCUMENTS, Thresholds, table
+from model_compiler.graph.quantization import Precision
+from model_compiler.model.base import Model
+from model_compiler.model.export_folder import find_export, read_export, why_not_compiled
+from model_compiler.model.export_names import Choice, Kind
+from model_compiler.model.folder import read_model_folder
+from model_compiler.model.onnx_import import ImportedModel
+from model_compiler.source.find import Source
+from model_compiler.tokenizer import tables as tokenizer_tables
+from model_compiler.tokenizer.tables import TokenizerTables
 
 __all__ = ["Options", "compile_model"]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile."""
+    """Options of a compile."""
 
-    #: None for int8 where weights are compiled, and full precision where there is a ready export.
+    #: None selects int8 for weights, and prefers full precision among ready exports.
     precision: Precision | None = None
     choices: Choices = field(default_factory=Choices)
-    #: What the artifact must reach to be written; none to write it unmeasured.
+    #: The values that the artifact must reach; None to write it without a comparison.
     thresholds: Thresholds | None = field(default_factory=Thresholds)
-    #: Among how many docstrings the nearest neighbors are compared, at most.
+    #: Maximum number of documents for the comparison of nearest neighbors.
     documents: int = DOCUMENTS
     #: Whether to draw progress bars and print the report.
     progress: bool = True
@@ -50,133 +45,73 @@ class Options:
 def compile_model(source: Source, output: Path, options: Options) -> dict[str, Any]:
     """Write a model's artifact to `output` and return its manifest.
 
-    Weights are compiled. A ready ONNX export is taken where there are none, or where they are of a
-    family that the compiler does not know.
+    Weights are compiled. A ready ONNX export is imported if there are no weights, or the compiler
+    does not know their architecture.
 
     Raises:
-        CompilerError: one of its kinds, with nothing written.
+        CompilerError: One of its subclasses; nothing was written.
     """
-    choice = find_export(source.folder, options.precision)
-    if choice:
-        return _take_export(source, choice, output, options)
-    return _compile_weights(source, output, options)
-
-
-def _compile_weights(source: Source, output: Path, options: Options) -> dict[str, Any]:
-    model = read_model_folder(source.folder)
-    precision = options.precision or Precision.INT8
-    _note_unnormalized(model)
-    with new_artifact(output) as partial:
+    model, provenance = _read(source.folder, options)
+    if not model.normalized:
+        _note(
+            "modules.json has no Normalize. The embedder returns vectors of length 1: cosine "
+            "similarities are unchanged, dot products and distances are not."
+        )
+    with new_folder(output) as partial:
         tables = _write_tokenizer(model, partial, options)
-        graph = write_graph(model, partial, precision, progress=options.progress)
-        written = Written(
-            graph=graph,
-            precision=str(precision),
-            inputs=INPUTS,
-            output=OUTPUT,
-            optimization="none",
-        )
+        graph = model.write(partial, progress=options.progress)
         content = manifest_content(
-            source, model, options.choices, written=written, tables=tables, folder=partial
+            source, model, options.choices, graph=graph, tables=tables, folder=partial
         )
-        if options.thresholds:
-            report, golden = accept(
+        if options.thresholds or provenance:
+            accepted = accept(
                 model,
+                graph,
                 partial,
                 content,
-                graph,
                 golden=source.entry.golden if source.entry else (),
                 thresholds=options.thresholds,
                 documents=options.documents,
                 progress=options.progress,
             )
-            content |= {"fidelity": report.as_json(), "golden": golden}
-            _say(table(report), options)
+            content |= {
+                "fidelity": provenance | accepted.as_json(),
+                "golden": accepted.golden,
+            }
+            _report(accepted, graph.optimization, options)
         (partial / MANIFEST_FILE).write_bytes(manifest_bytes(content))
     return content
 
 
-def _take_export(source: Source, choice: Choice, output: Path, options: Options) -> dict[str, Any]:
-    reason = why_not_compiled(source.folder)
-    _note(f"{reason or 'There are no weights.'} The ready export {choice.name} is taken instead.")
-    path = source.folder / choice.name
-    model = read_export_folder(source.folder, path)
-    reference = _reference(source.folder, choice, model, options)
-    _note_unnormalized(model)
-    with new_artifact(output) as partial:
-        tables = _write_tokenizer(model, partial, options)
-        export = write_export(model, partial)
-        written = Written(
-            graph=export.graph,
-            precision=path.stem,
-            inputs=export.inputs,
-            output=export.output,
-            optimization="extended",
-        )
-        content = manifest_content(
-            source, model, options.choices, written=written, tables=tables, folder=partial
-        )
-        tried = try_export(
-            partial,
-            content,
-            name=choice.name,
-            reference=reference,
-            thresholds=options.thresholds,
-            documents=options.documents,
-            progress=options.progress,
-        )
-        content |= {
-            "fidelity": {
-                "export": choice.name,
-                "instead_of_weights": reason,
-                "reference": choice.reference if tried.fidelity else None,
-                **tried.as_json(),
-            },
-            "golden": tried.golden,
-        }
-        _say(
-            f"  {path.name} is taken as it is. Starting a session took {tried.start_seconds:.2f} s "
-            f"of CPU here, as every cold start will; a model compiled from its weights starts far "
-            f"sooner.",
-            options,
-        )
-        _say(
-            table(tried.fidelity)
-            if tried.fidelity
-            else f"  cosine alone to batched, least  {tried.batch_cosine_min:.7f}",
-            options,
-        )
-        (partial / MANIFEST_FILE).write_bytes(manifest_bytes(content))
-    return content
+def _read(folder: Path, options: Options) -> tuple[Model, dict[str, Any]]:
+    """Read the model, and for an export the manifest's entries about its origin."""
+    choice = find_export(folder, options.precision)
+    if choice is None:
+        return read_model_folder(folder, options.precision or Precision.INT8), {}
+    reason = why_not_compiled(folder)
+    _note(f"{reason or 'There are no weights.'} The ready export {choice.name} is used instead.")
+    model = read_export(folder, choice)
+    _note_precision(model, choice, options)
+    compared = bool(model.reference and options.thresholds)
+    return model, {
+        "export": choice.name,
+        "instead_of_weights": reason,
+        "reference": choice.reference if compared else None,
+    }
 
 
-def _reference(
-    folder: Path, choice: Choice, model: ExportFolder, options: Options
-) -> ExportFolder | None:
-    """Return the full-precision export that another is compared with, and say if there is none."""
+def _note_precision(model: ImportedModel, choice: Choice, options: Options) -> None:
     if options.precision is Precision.INT8 and choice.kind is not Kind.EIGHT:
-        _note(f"int8 was asked for, and no export of 8 bits is there: {choice.name} is taken.")
-    reference = read_export_folder(folder, folder / choice.reference) if choice.reference else None
-    if reference and not reference.quantized:
-        return reference
-    if choice.kind is not Kind.FULL or model.quantized:
+        _note(f"int8 was requested, but there is no 8-bit export: {choice.name} is used.")
+    if model.reference is None and (choice.kind is not Kind.FULL or model.quantized):
         _note(
-            f"{choice.name} is not in full precision, and no export that is stands beside it. Only "
-            "a text alone was compared with the same text in a batch; how far its vectors are from "
-            "the model's own is not known."
-        )
-    return None
-
-
-def _note_unnormalized(model: Described) -> None:
-    if not model.normalized:
-        _note(
-            "modules.json has no Normalize. The embedder gives vectors of length 1: cosine "
-            "similarity stays what it is, dot products and distances do not."
+            f"{choice.name} is not in full precision, and there is no full-precision export to "
+            "compare it with. Each text alone was compared with the same text in a batch; the "
+            "distance from the model's own vectors is unknown."
         )
 
 
-def _write_tokenizer(model: Described, folder: Path, options: Options) -> TokenizerTables:
+def _write_tokenizer(model: Model, folder: Path, options: Options) -> TokenizerTables:
     with tqdm(total=1, desc="tokenizer", unit=" file", disable=not options.progress) as bar:
         tables = tokenizer_tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
         (folder / tables.file).write_bytes(tables.data)
@@ -184,27 +119,41 @@ def _write_tokenizer(model: Described, folder: Path, options: Options) -> Tokeni
         bar.update()
     if model.tokenizer.dropped:
         names = ", ".join(model.tokenizer.dropped)
-        _say(f"  read as ordinary text, for the model has no row for it: {names}", options)
+        _print(f"  treated as ordinary text, because the model has no row for it: {names}", options)
     if tables.reason:
-        _say(f"  `tokenizers` itself will serve: {tables.reason}", options)
+        _print(f"  the embedder will use the `tokenizers` library: {tables.reason}", options)
     return tables
 
 
 def _check_limit(tokenizer: Tokenizer, limit: int) -> None:
-    """Check that the limit leaves room for a text beside the special tokens."""
+    """Check that the limit leaves room for a text between the special tokens."""
     specials = len(tokenizer.prefix) + len(tokenizer.suffix)
     if limit <= specials:
         raise SourceError(
-            f"The model's limit of {limit} tokens leaves no room for a text: tokenizer.json puts "
-            f"{specials} special tokens around each."
+            f"The model's limit of {limit} tokens leaves no room for a text: tokenizer.json adds "
+            f"{specials} special tokens to each."
         )
 
 
+def _report(accepted: Acceptance, optimization: str, options: Options) -> None:
+    if optimization != "none":
+        _print(
+            f"  The export is used as it is. Loading it took {accepted.start_seconds:.2f} s of CPU "
+            "on this machine, and every cold start loads it. A model that is compiled from its "
+            "weights loads much faster.",
+            options,
+        )
+    if accepted.fidelity:
+        _print(table(accepted.fidelity), options)
+    else:
+        _print(f"  lowest cosine alone to batched  {accepted.batch_cosine_min:.7f}", options)
+
+
 def _note(text: str) -> None:
-    """Say what whoever compiles has to know, also where no report is wanted."""
+    """Print a note that is needed even if no report is wanted."""
     sys.stderr.write(f"note: {text}\n")
 
 
-def _say(text: str, options: Options) -> None:
+def _print(text: str, options: Options) -> None:
     if options.progress:
         print(text)

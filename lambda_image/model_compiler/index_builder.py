@@ -17,7 +17,7 @@ from tqdm import tqdm
 from embedder.artifact import load_artifact
 from embedder.engine import Engine
 from embedder.errors import EmbedderError
-from model_compiler.artifact_writer import new_artifact
+from model_compiler.artifact.writer import new_folder
 from model_compiler.docstrings import standard_library
 from model_compiler.errors import CompilerError, SourceError
 
@@ -93,7 +93,7 @@ def build_index(
     placed = np.empty_like(sorted_vectors)
     placed[order] = sorted_vectors
     space = engine.vector_space(dimension)
-    with new_artifact(output) as partial:
+    with new_folder(output) as partial:
         np.save(partial / "vectors.npy", placed)
         (partial / "entries.json").write_bytes(orjson.dumps(list(texts)))
         manifest = {"format_version": FORMAT_VERSION, "vector_space": space, "count": len(texts)}

@@ -21,7 +21,7 @@ from embedding_kit.settings import (
 )
 from embedding_kit.settings.base import written
 from embedding_kit.settings.model import TERMS
-from model_compiler.catalogue import CATALOGUE
+from model_compiler.source.catalogue import CATALOGUE
 
 WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
 

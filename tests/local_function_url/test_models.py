@@ -9,7 +9,7 @@ from embedding_client import EmbeddingClient
 from local_function_url import models
 from local_function_url.endpoint import endpoint
 from local_function_url.models import ModelError, artifact_of, index_of
-from model_compiler.fidelity import texts
+from model_compiler.fidelity.measure import texts
 from tests.model_compiler.goldens.tiny_models import write_model
 
 FACTS = ["Water boils at 100 degrees.", "A violin has four strings.", "Rain is wet."]

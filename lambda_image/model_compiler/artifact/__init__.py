@@ -1,0 +1,1 @@
+"""Writes the artifact's folder, its manifest and the name of its vector space."""

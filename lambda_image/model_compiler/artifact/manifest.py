@@ -1,0 +1,131 @@
+"""What an artifact's manifest says of a model, from what was read and what was graph."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from embedder.artifact import FORMAT_VERSION, MANIFEST_FILE, manifest_checksum
+from model_compiler.artifact import identity
+from model_compiler.errors import SourceError
+from model_compiler.files.hashes import file_sha256
+from model_compiler.model.base import GRAPH_FILE, Graph, Model
+from model_compiler.source.catalogue import CatalogueEntry, recognize
+from model_compiler.source.find import Source
+from model_compiler.tokenizer.tables import TokenizerTables
+
+__all__ = ["Choices", "describe_files", "manifest_bytes", "manifest_content"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What whoever compiles may choose beside the model."""
+
+    #: The sizes that callers may ask for; empty for what the catalogue says, or the full one alone.
+    dimensions: tuple[int, ...] = ()
+    #: The prompt of texts that come without one; none for what the model or its card says.
+    default_prompt: str | None = None
+
+
+def manifest_content(
+    source: Source,
+    model: Model,
+    choices: Choices,
+    *,
+    graph: Graph,
+    tables: TokenizerTables,
+    folder: Path,
+) -> dict[str, Any]:
+    """Return the manifest of the artifact in `folder`, without its checksum and its report.
+
+    Raises:
+        SourceError: if a choice is not one that the model has.
+    """
+    settings = _settings(model, source.entry, choices)
+    return {
+        "format_version": FORMAT_VERSION,
+        "model": {
+            "name": source.name,
+            "revision": source.revision or f"sha256:{graph.source_digest.hex()[:12]}",
+            "architecture": model.family,
+            "licence": source.licence,
+        },
+        "vector_space": _vector_space(model, settings, graph),
+        "precision": graph.precision,
+        **settings,
+        "tokenizer": {"kind": tables.kind, "file": tables.file, "reason": tables.reason},
+        "graph": {
+            "file": GRAPH_FILE,
+            "inputs": list(graph.inputs),
+            "output": graph.output,
+            "optimization": graph.optimization,
+        },
+        "fidelity": {},
+        "golden": [],
+        "files": describe_files(folder),
+    }
+
+
+def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return size in bytes and SHA-256 of each file of the folder except the manifest, by name."""
+    return {
+        path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        for path in sorted(folder.iterdir())
+        if path.name != MANIFEST_FILE
+    }
+
+
+def manifest_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return a manifest with its checksum, as the bytes of `manifest.json`."""
+    return orjson.dumps(
+        {**content, "checksum": manifest_checksum(content)},
+        option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+    )
+
+
+def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> str:
+    # Which sizes may be asked for changes no vector; the size itself is named in every answer.
+    decisive = {key: value for key, value in settings.items() if key != "dimensions"}
+    source = identity.source_name(graph.source_digest)
+    # By neither the folder nor what was asked for: the same model from elsewhere is the same space.
+    known = recognize(family=model.family, source=source, prompts=model.prompts.texts)
+    return identity.vector_space(
+        label=known.short_name if known else model.family,
+        source=source,
+        precision=graph.precision,
+        graph=graph.digest,
+        settings={**decisive, "tokenizer": model.tokenizer.data.decode("utf-8", "surrogatepass")},
+    )
+
+
+def _settings(model: Model, entry: CatalogueEntry | None, choices: Choices) -> dict[str, Any]:
+    """Return what the manifest says of sizes, limits and prompts."""
+    prompts = dict(model.prompts.texts)
+    default = choices.default_prompt or model.prompts.default
+    if entry:
+        prompts = {**entry.prompts, **prompts}
+        default = default or entry.default_prompt
+    if default is not None and default not in prompts:
+        raise SourceError(
+            f"The default prompt {default!r} is not one of the model's prompts: "
+            f"{', '.join(sorted(prompts)) or 'it has none'}."
+        )
+    known = entry.dimensions if entry else ()
+    return {
+        "dimensions": _dimensions(model.dimension, choices.dimensions or known),
+        "max_tokens": model.max_tokens,
+        "prompts": prompts,
+        "default_prompt": default,
+    }
+
+
+def _dimensions(full: int, asked: Sequence[int]) -> list[int]:
+    sizes = sorted({full, *asked}, reverse=True)
+    if sizes[0] > full or sizes[-1] < 1:
+        raise SourceError(
+            f"The dimensions {', '.join(map(str, asked))} are not all between 1 and the model's "
+            f"{full}."
+        )
+    return sizes

@@ -1,0 +1,1 @@
+"""Compares an artifact's vectors with the model's own."""

@@ -1,0 +1,174 @@
+"""Runs a finished artifact as the embedder will, and rejects it if its vectors are inaccurate."""
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedder.artifact import Artifact, parse_manifest
+from embedder.engine import Engine
+from embedder.errors import EmbedderError
+from embedder.session import Session
+from embedder.tokenizers import load
+from model_compiler.artifact.manifest import manifest_bytes
+from model_compiler.errors import FidelityError, SourceError
+from model_compiler.fidelity.measure import (
+    DIGITS,
+    DOCUMENTS,
+    Fidelity,
+    Thresholds,
+    batch_invariance,
+    batch_problems,
+    golden_entries,
+    measure,
+    problems,
+)
+from model_compiler.model.base import Graph, Model
+from model_compiler.source.catalogue import Golden
+
+__all__ = ["Acceptance", "accept"]
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The result for an artifact that was accepted."""
+
+    #: CPU time on this machine until ONNX Runtime had loaded the graph.
+    start_seconds: float
+    #: Lowest cosine between a text alone and the same text in a batch.
+    batch_cosine_min: float
+    #: The comparison with full precision; None without a reference or thresholds.
+    fidelity: Fidelity | None
+    #: The manifest's golden entries.
+    golden: list[dict[str, Any]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the manifest's report, without the time, which differs between machines."""
+        if self.fidelity:
+            return self.fidelity.as_json()
+        return {"batch_cosine_min": round(self.batch_cosine_min, DIGITS)}
+
+
+def accept(
+    model: Model,
+    graph: Graph,
+    folder: Path,
+    content: Mapping[str, Any],
+    *,
+    golden: tuple[Golden, ...] = (),
+    thresholds: Thresholds | None,
+    documents: int = DOCUMENTS,
+    progress: bool = False,
+) -> Acceptance:
+    """Measure an artifact before its manifest is written.
+
+    Args:
+        model: The model that the artifact was made from.
+        graph: The artifact's graph.
+        folder: The artifact's folder.
+        content: The content of its future manifest.
+        golden: Reference values of the catalogue.
+        thresholds: The required values; None to accept any vectors.
+        documents: Maximum number of documents for the comparison of nearest neighbors.
+        progress: Whether to draw progress bars.
+
+    Raises:
+        SourceError: If ONNX Runtime cannot run the graph, or the result is not an embedding.
+        FidelityError: If the vectors miss a threshold or are not finite.
+    """
+    # The manifest is written last, so that an interrupted compile leaves nothing that loads.
+    manifest = parse_manifest(manifest_bytes(content), where=str(folder))
+    try:
+        began = time.process_time()
+        session = Session(Artifact(folder, manifest))
+        start_seconds = time.process_time() - began
+        _check_shape(session, model)
+        engine = Engine(manifest, load(manifest.tokenizer, folder), session, truncate="right")
+        fidelity = None
+        if model.reference and thresholds:
+            fidelity = _compare(
+                model,
+                graph,
+                engine,
+                folder,
+                golden=golden,
+                documents=documents,
+                progress=progress,
+            )
+            batch = fidelity.batch_cosine_min
+            missed = problems(fidelity, thresholds, golden)
+        else:
+            batch = batch_invariance(engine, progress=progress)
+            missed = batch_problems(batch, thresholds) if thresholds else []
+        if missed:
+            raise FidelityError(
+                f"The vectors of {model.label} differ too much from the model's own: "
+                f"{'; '.join(missed)}. {model.remedy}"
+            )
+        return Acceptance(start_seconds, batch, fidelity, golden_entries(engine))
+    except EmbedderError as error:
+        # The embedder hides the cause from its callers; here it is useful.
+        cause = f" {error.__cause__}" if error.__cause__ else ""
+        raise SourceError(f"ONNX Runtime cannot run {model.label}: {error}{cause}") from error
+
+
+def _compare(
+    model: Model,
+    graph: Graph,
+    engine: Engine,
+    folder: Path,
+    *,
+    golden: tuple[Golden, ...],
+    documents: int,
+    progress: bool,
+) -> Fidelity:
+    """Compare with full precision, which is written next to the artifact for that time."""
+    reference, manifest = model.reference, engine.manifest
+    if reference is None or reference is model:
+        return measure(
+            engine,
+            engine,
+            golden=golden,
+            multiply_adds=graph.multiply_adds,
+            documents=documents,
+            progress=progress,
+        )
+    if reference.dimension != manifest.dimension:
+        raise SourceError(
+            f"{reference.label} has {reference.dimension} dimensions; {model.label}, which is "
+            f"compared with it, has {manifest.dimension}."
+        )
+    # Not in the system's temporary folder, which may be small or in memory. If this compile is
+    # killed, the next one removes it with the unfinished artifact.
+    with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
+        full = reference.write(Path(name), progress=progress)
+        entry = manifest.graph._replace(inputs=tuple(full.inputs), output=full.output)
+        session = Session(Artifact(name, manifest._replace(graph=entry)))
+        return measure(
+            engine,
+            Engine(manifest, engine.tokenizer, session, truncate="right"),
+            golden=golden,
+            multiply_adds=full.multiply_adds,
+            documents=documents,
+            progress=progress,
+        )
+
+
+def _check_shape(session: Session, model: Model) -> None:
+    """Check the shape of a batch's output, which can differ from the declared one."""
+    ids = np.zeros((2, 3), np.int64)
+    try:
+        shape = session.run(ids, np.ones_like(ids)).shape
+    except Exception as error:  # ONNX Runtime's exceptions have no common base.
+        raise SourceError(
+            f"ONNX Runtime cannot run {model.label} on a batch of two texts: {error}"
+        ) from error
+    if shape != (2, model.dimension):
+        raise SourceError(
+            f"For two texts, {model.label} returns an array of shape {list(shape)}; it must be "
+            f"{[2, model.dimension]}: one vector per text."
+        )

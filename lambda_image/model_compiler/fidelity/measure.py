@@ -1,0 +1,280 @@
+"""How far an artifact's vectors are from the model's own, measured before it is given to anyone.
+
+The artifact is run as it will be served, by the embedder: on a fixed set of real texts of many
+lengths and scripts (`texts.json`), alone and in batches, and on docstrings of Python's
+standard library. What it gives is compared with the same model compiled in full precision, whose
+own golden values the catalogue may have.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+from tqdm import tqdm
+
+from embedder.engine import Engine
+from model_compiler.docstrings import standard_library
+from model_compiler.source.catalogue import Golden
+
+__all__ = [
+    "DIGITS",
+    "DOCUMENTS",
+    "Fidelity",
+    "Thresholds",
+    "batch_invariance",
+    "batch_problems",
+    "golden_entries",
+    "measure",
+    "problems",
+    "table",
+    "texts",
+]
+
+Vectors = npt.NDArray[np.float32]
+
+#: The result of a search whose overlap is measured, as MTEB and most applications use it.
+NEIGHBOURS = 10
+#: How many docstrings are searched at most, and each how-many-th of them is a query.
+DOCUMENTS = 500
+QUERY_STEP = 4
+#: Multiply-adds that the docstrings may cost, in full precision: a large model gets fewer of them.
+NEIGHBOUR_BUDGET = 5e11
+#: Components of a vector that stand in the manifest.
+HEAD = 8
+#: Decimals of the numbers in the manifest.
+DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """What an artifact must reach."""
+
+    cosine_min: float = 0.98
+    cosine_mean: float = 0.99
+    #: A text's vector must not depend on what else is in the batch.
+    batch_cosine_min: float = 0.99999
+    neighbour_overlap: float = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """What was measured; the cosines are of angles between two vectors of one text."""
+
+    texts: int
+    #: To full precision; 1 in full precision itself.
+    cosine_min: float
+    cosine_mean: float
+    #: The text of `cosine_min`, by its name.
+    worst_text: str
+    #: Of a text alone to the same text in a batch.
+    batch_cosine_min: float
+    documents: int
+    #: The share of a query's nearest docstrings that full precision finds too, on average.
+    neighbour_overlap: float
+    #: By prompt: how far a component in full precision is from the catalogue's golden value.
+    golden_differences: Mapping[str, float]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what stands in the manifest."""
+        return {
+            "texts": self.texts,
+            "cosine_min": round(self.cosine_min, DIGITS),
+            "cosine_mean": round(self.cosine_mean, DIGITS),
+            "worst_text": self.worst_text,
+            "batch_cosine_min": round(self.batch_cosine_min, DIGITS),
+            "documents": self.documents,
+            "neighbour_overlap": round(self.neighbour_overlap, DIGITS),
+            "golden_differences": {
+                prompt: round(value, DIGITS) for prompt, value in self.golden_differences.items()
+            },
+        }
+
+
+def measure(
+    artifact: Engine,
+    reference: Engine,
+    *,
+    golden: Sequence[Golden] = (),
+    multiply_adds: int,
+    documents: int = DOCUMENTS,
+    progress: bool = False,
+) -> Fidelity:
+    """Compare an artifact with the same model in full precision.
+
+    Args:
+        artifact: what will be served; it must cut long texts off and keep no cache.
+        reference: the model in full precision; the artifact itself, if that is.
+        golden: the catalogue's values, to which the reference is held.
+        multiply_adds: what a token costs.
+        documents: among how many docstrings the nearest neighbors are compared, at most.
+        progress: whether to draw a progress bar.
+    """
+    named = texts()
+    same = reference is artifact
+    with tqdm(desc="fidelity", unit=" texts", disable=not progress) as bar:
+        searched = _documents(multiply_adds, documents)
+        bar.reset(len(named) * (2 if same else 3) + len(searched) * (1 if same else 2))
+        alone = _alone(artifact, list(named.values()), bar)
+        together = _together(artifact, list(named.values()), bar)
+        found = _together(artifact, searched, bar)
+        own = alone if same else _alone(reference, list(named.values()), bar)
+        wanted = found if same else _together(reference, searched, bar)
+    cosines = _cosines(alone, own)
+    return Fidelity(
+        texts=len(named),
+        cosine_min=float(cosines.min()),
+        cosine_mean=float(cosines.mean()),
+        worst_text=list(named)[int(cosines.argmin())],
+        batch_cosine_min=float(_cosines(alone, together).min()),
+        documents=len(searched),
+        neighbour_overlap=_overlap(found, wanted),
+        golden_differences={
+            f"{entry.prompt or 'none'}": _golden_difference(reference, entry) for entry in golden
+        },
+    )
+
+
+def problems(fidelity: Fidelity, thresholds: Thresholds, golden: Sequence[Golden]) -> list[str]:
+    """Say in words where an artifact misses what it must reach; nothing where it does not."""
+    found = [
+        *_below("the least cosine to full precision", fidelity.cosine_min, thresholds.cosine_min),
+        *_below("the mean cosine to full precision", fidelity.cosine_mean, thresholds.cosine_mean),
+        *batch_problems(fidelity.batch_cosine_min, thresholds),
+        *_below(
+            f"the overlap of the {NEIGHBOURS} nearest neighbours",
+            fidelity.neighbour_overlap,
+            thresholds.neighbour_overlap,
+        ),
+    ]
+    for entry in golden:
+        difference = fidelity.golden_differences[entry.prompt or "none"]
+        if not difference <= entry.tolerance:
+            found.append(
+                f"in full precision, with the prompt {entry.prompt!r}, a component is "
+                f"{difference:.6f} from its golden value, at most {entry.tolerance} is allowed"
+            )
+    return found
+
+
+def batch_problems(cosine: float, thresholds: Thresholds) -> list[str]:
+    """Say in words whether a text's vector depends too much on its batch; nothing if not."""
+    name = "the least cosine of a text alone to the same text in a batch"
+    return _below(name, cosine, thresholds.batch_cosine_min)
+
+
+def _below(name: str, value: float, limit: float) -> list[str]:
+    # Written so that NaN misses every limit.
+    return [] if value >= limit else [f"{name} is {value:.6f}, at least {limit} is allowed"]
+
+
+def table(fidelity: Fidelity) -> str:
+    """Return the report as a table for people."""
+    rows = [
+        ("cosine to full precision, least", f"{fidelity.cosine_min:.5f}", fidelity.worst_text),
+        (
+            "cosine to full precision, mean",
+            f"{fidelity.cosine_mean:.5f}",
+            f"{fidelity.texts} texts",
+        ),
+        ("cosine alone to batched, least", f"{fidelity.batch_cosine_min:.7f}", ""),
+        (
+            f"nearest {NEIGHBOURS} in common",
+            f"{fidelity.neighbour_overlap:.1%}",
+            f"{fidelity.documents} docstrings",
+        ),
+        *(
+            (f"golden, prompt {prompt}", f"{value:.6f}", "largest difference")
+            for prompt, value in fidelity.golden_differences.items()
+        ),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    return "\n".join(
+        f"  {name:<{widths[0]}}  {value:>{widths[1]}}  {note}".rstrip()
+        for name, value, note in rows
+    )
+
+
+def batch_invariance(artifact: Engine, *, progress: bool = False) -> float:
+    """Return the least cosine of a text's vector alone to its vector in a batch."""
+    asked = list(texts().values())
+    with tqdm(total=2 * len(asked), desc="fidelity", unit=" texts", disable=not progress) as bar:
+        return float(_cosines(_alone(artifact, asked, bar), _together(artifact, asked, bar)).min())
+
+
+def golden_entries(artifact: Engine) -> list[dict[str, Any]]:
+    """Return what the artifact itself gives for a few texts, for whoever checks a deployed one."""
+    prompts = [None, *(name for name in ("query",) if name in artifact.manifest.prompts)]
+    return [
+        {
+            "text": text,
+            "prompt": prompt,
+            "embedding_head": _head(artifact.embed([text], prompt=prompt).vectors[0]),
+        }
+        for prompt in prompts
+        for text in ("hello world", "How do I parse a date out of a string?")
+    ]
+
+
+def texts() -> dict[str, str]:
+    """Return the fixed set of texts, by name."""
+    file = resources.files("model_compiler.fidelity").joinpath("texts.json")
+    loaded: dict[str, str] = orjson.loads(file.read_bytes())["texts"]
+    return loaded
+
+
+def _documents(multiply_adds: int, most: int) -> list[str]:
+    """Return docstrings from all over the library, as many as the model's size allows."""
+    every = standard_library()
+    tokens_each = 32
+    count = min(most, int(NEIGHBOUR_BUDGET / (multiply_adds * tokens_each)), len(every))
+    count = max(count, 2 * NEIGHBOURS)
+    return [every[position * len(every) // count] for position in range(count)]
+
+
+def _alone(engine: Engine, asked: Sequence[str], bar: Any) -> Vectors:
+    vectors = []
+    for text in asked:
+        vectors.append(engine.embed([text]).vectors)
+        bar.update()
+    return np.concatenate(vectors)
+
+
+def _together(engine: Engine, asked: Sequence[str], bar: Any) -> Vectors:
+    vectors = engine.embed(list(asked)).vectors
+    bar.update(len(asked))
+    return vectors
+
+
+def _cosines(left: Vectors, right: Vectors) -> npt.NDArray[np.float64]:
+    """Return the cosine of each row of one to the same row of the other, in double precision."""
+    one, other = left.astype(np.float64), right.astype(np.float64)
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    cosines: npt.NDArray[np.float64] = (one * other).sum(axis=1) / lengths
+    return cosines
+
+
+def _overlap(found: Vectors, wanted: Vectors) -> float:
+    shares = [
+        len(_nearest(found, query) & _nearest(wanted, query)) / NEIGHBOURS
+        for query in range(0, len(found), QUERY_STEP)
+    ]
+    return sum(shares) / len(shares)
+
+
+def _nearest(vectors: Vectors, query: int) -> set[int]:
+    scores = vectors @ vectors[query]
+    scores[query] = -np.inf
+    return set(np.argsort(-scores, kind="stable")[:NEIGHBOURS].tolist())
+
+
+def _golden_difference(engine: Engine, golden: Golden) -> float:
+    vector = engine.embed([golden.text], prompt=golden.prompt).vectors[0]
+    return float(np.abs(vector[: len(golden.head)] - np.array(golden.head)).max())
+
+
+def _head(vector: npt.NDArray[np.float32]) -> list[float]:
+    return [round(float(component), DIGITS) for component in vector[:HEAD]]

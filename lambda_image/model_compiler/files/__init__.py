@@ -1,0 +1,1 @@
+"""Reads and checks a model's files: JSON, safetensors, hashes."""

@@ -1,0 +1,236 @@
+"""A model's weights: safetensors files, read tensor by tensor as float32, each checked.
+
+The `safetensors` library reads the files and checks their headers: the tensors must cover the file
+from the header to its end, without a hole, an overlap or bytes that belong to none
+(https://github.com/huggingface/safetensors#format). On top of that, each tensor is accounted for.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes  # noqa: F401 -- teaches numpy, and so safetensors, the type bfloat16
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import read_json, require_file
+
+__all__ = ["Weights"]
+
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+
+#: The types of weights that are read, and their sizes in bytes.
+WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+
+#: What some of the library's errors mean, by a part of their text.
+MEANINGS = {
+    "invalid offset": " The tensor overlaps another one, or there is a hole before it.",
+    "not fully covered": " The file ends inside a tensor, or has bytes after its last one.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """One tensor of a file."""
+
+    file: Path
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The size as stored; 0 for a type that is not read."""
+        return math.prod(self.shape) * WIDTHS.get(self.dtype, 0)
+
+
+class Weights:
+    """The tensors of one module's folder.
+
+    Args:
+        folder: holds `model.safetensors`, or several files with `model.safetensors.index.json`.
+        progress: called with the number of bytes of each tensor that was read.
+
+    Raises:
+        SourceError: if a file is missing, cut short or damaged.
+    """
+
+    def __init__(self, folder: Path, *, progress: Callable[[int], object] = lambda _: None) -> None:
+        self._folder = folder
+        self._progress = progress
+        self._files: dict[Path, Any] = {}
+        self._tensors: dict[str, StoredTensor] = {}
+        for file in _files(folder):
+            self._files[file], tensors = _open(file)
+            twice = self._tensors.keys() & tensors.keys()
+            if twice:
+                raise SourceError(
+                    f"{file} has tensors of another file of its model: {_some(twice)}."
+                )
+            self._tensors.update(tensors)
+        self._left = set(self._tensors)
+        self._digest = sha256()
+
+    @property
+    def total_bytes(self) -> int:
+        """How many bytes all tensors have together, as stored."""
+        return sum(tensor.bytes for tensor in self._tensors.values())
+
+    @property
+    def digest(self) -> bytes:
+        """A hash of the values that were taken, in the order in which they were."""
+        return self._digest.digest()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def prefix(self, candidates: tuple[str, ...], name: str) -> str:
+        """Return the first of the prefixes under which `name` is there.
+
+        Raises:
+            SourceError: if it is there under none.
+        """
+        for candidate in candidates:
+            if candidate + name in self._tensors:
+                return candidate
+        raise SourceError(
+            f"{self._folder} has no tensor {name!r} (nor with the prefix "
+            f"{' or '.join(repr(prefix) for prefix in candidates if prefix)}); "
+            f"found {_some(self._tensors)}."
+        )
+
+    def take(self, name: str, *shape: int) -> npt.NDArray[np.float32]:
+        """Return a tensor as float32, and remember that it was used.
+
+        Raises:
+            SourceError: if it is missing, of another shape, or holds NaN or infinity.
+        """
+        stored = self._tensors.get(name)
+        if stored is None:
+            raise SourceError(
+                f"{self._folder} has no tensor {name!r}; found {_some(self._tensors)}."
+            )
+        if stored.shape != shape:
+            raise SourceError(
+                f"{stored.file}: {name} has shape {list(stored.shape)}; "
+                f"the model's configuration asks for {list(shape)}."
+            )
+        array = self._read(name, stored)
+        if not np.isfinite(array).all():
+            bad = array.size - int(np.isfinite(array).sum())
+            raise SourceError(
+                f"{stored.file}: {name} holds {bad} values that are NaN or infinite. "
+                "The file is damaged, or the training went wrong."
+            )
+        self._left.discard(name)
+        self._digest.update(array.data)
+        self._progress(stored.bytes)
+        return array
+
+    def ignore(self, *names: str) -> None:
+        """Take tensors that do not matter; a name that ends in a dot stands for all below it."""
+        self._left = {
+            left
+            for left in self._left
+            if not any(
+                left == name or (name.endswith(".") and left.startswith(name)) for name in names
+            )
+        }
+
+    def done(self) -> None:
+        """Refuse, by name, tensors that nobody used.
+
+        Raises:
+            UnsupportedModelError: if there are any.
+        """
+        if self._left:
+            raise UnsupportedModelError(
+                f"{self._folder} has tensors that the compiler has no use for: "
+                f"{_some(self._left)}. They may change the vectors, so it does not go on."
+            )
+
+    def _read(self, name: str, stored: StoredTensor) -> npt.NDArray[np.float32]:
+        if stored.dtype not in WIDTHS:
+            raise UnsupportedModelError(
+                f"{stored.file}: {name} is of type {stored.dtype}; "
+                f"the compiler reads {', '.join(WIDTHS)}."
+            )
+        try:
+            array = self._files[stored.file].get_tensor(name)
+        except (SafetensorError, OSError) as error:
+            raise SourceError(f"{stored.file}: {name} cannot be read: {error}.") from error
+        with np.errstate(over="ignore"):  # what overflows is found as infinite
+            converted: npt.NDArray[np.float32] = array.astype(np.float32, copy=False)
+        return converted
+
+
+def _files(folder: Path) -> list[Path]:
+    index = folder / INDEX_FILE
+    if (folder / SINGLE_FILE).exists() or not index.exists():
+        return [folder / SINGLE_FILE]
+    names = read_json(index)
+    names = names.get("weight_map") if isinstance(names, dict) else None
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise SourceError(f"{index} must hold a weight_map of tensor names to file names.")
+    if any(Path(name).name != name or name == ".." or "\0" in name for name in names.values()):
+        raise SourceError(f"{index} names files outside its own folder.")
+    return [folder / name for name in sorted(set(names.values()))]
+
+
+def _open(path: Path) -> tuple[Any, Mapping[str, StoredTensor]]:
+    """Open a file; return the library's handle and what the file holds."""
+    pickled = sorted(found.name for found in path.parent.glob("pytorch_model*.bin"))
+    if pickled and not path.exists():
+        raise SourceError(
+            f"{path} is missing. {pickled[0]} is a pickle, which the compiler does not open: save "
+            "the model again with `safe_serialization=True`."
+        )
+    require_file(path)
+    try:
+        # Not mapped: pages that were read once would stay in memory beside the copy.
+        file: Any = safe_open(path, framework="np", backend="pread")
+        _check_names(path)
+    except SafetensorError as error:
+        meaning = next((why for text, why in MEANINGS.items() if text in str(error)), "")
+        raise SourceError(
+            f"{path} is cut short, damaged or no safetensors file: {error}.{meaning}"
+        ) from error
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error}.") from error
+    return file, {name: _stored(path, file.get_slice(name)) for name in file.keys()}  # noqa: SIM118
+
+
+def _check_names(path: Path) -> None:
+    """Check what the library does not: of a name that stands twice in a header it takes the last.
+
+    Raises:
+        SourceError: if there is such a name.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        json.loads(file.read(length), object_pairs_hook=lambda pairs: _unique(path, pairs))
+
+
+def _unique(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+        raise SourceError(f"{path} is damaged: its header has {_some(twice)} more than once.")
+    return found
+
+
+def _stored(path: Path, tensor: Any) -> StoredTensor:
+    return StoredTensor(path, str(tensor.get_dtype()), tuple(tensor.get_shape()))
+
+
+def _some(names: Iterable[str]) -> str:
+    found = sorted(names)
+    rest = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    return (", ".join(found[:5]) or "none") + rest

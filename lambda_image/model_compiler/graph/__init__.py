@@ -1,0 +1,1 @@
+"""Builds ONNX graphs: builder, quantization, attention and the supported architectures."""

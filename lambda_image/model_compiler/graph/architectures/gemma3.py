@@ -1,0 +1,355 @@
+"""Gemma 3 as a text encoder (Vera et al., 2025, https://arxiv.org/abs/2509.20354): EmbeddingGemma.
+
+Weights have the names that transformers' Gemma3TextModel gives them. What it computes is written
+down in `transformers/models/gemma3/modeling_gemma3.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.weights import Weights
+from model_compiler.graph.banded_attention import BLOCK, split_into_blocks
+from model_compiler.graph.builder import MICROSOFT, GraphBuilder
+from model_compiler.graph.quantization import (
+    Precision,
+    Rows,
+    embedding,
+    multiply,
+    quantize,
+    restore,
+    zero_points,
+)
+
+__all__ = ["Gemma3Config", "parse"]
+
+Floats = npt.NDArray[np.float32]
+
+SLIDING = "sliding_attention"
+FULL = "full_attention"
+#: What transformers' Gemma3TextConfig takes where a configuration does not say.
+DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
+DEFAULT_SLIDING_PATTERN = 6
+#: Limits far above any model's. What a damaged file says beyond them would fill the memory before
+#: the weights could show that it is wrong.
+MOST_LAYERS = 1000
+MOST_POSITIONS = 1 << 20
+
+#: Settings of language modelling, which an encoder does not do.
+UNUSED = frozenset({"final_logit_softcapping"})
+
+
+@dataclass(frozen=True, slots=True)
+class Gemma3Config:
+    """What `config.json` says of a Gemma 3 encoder."""
+
+    vocabulary_size: int
+    hidden_size: int
+    intermediate_size: int
+    heads: int
+    head_size: int
+    #: Queries are divided by the root of this.
+    query_scalar: float
+    norm_epsilon: float
+    max_positions: int
+    #: How far a token attends to each side in a sliding layer.
+    reach: int
+    #: For each layer, whether it attends through the window.
+    sliding: tuple[bool, ...]
+    sliding_rope_base: float
+    full_rope_base: float
+
+    @property
+    def name(self) -> str:
+        """The family's `model_type`."""
+        return "gemma3_text"
+
+    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+        """Add the encoder; see `architectures.Architecture.build`."""
+        return _Encoder(self, builder, weights, precision).build()
+
+
+def parse(config: ConfigFile) -> Gemma3Config:
+    """Turn a `config.json` of model_type `gemma3_text` into its configuration.
+
+    Raises:
+        UnsupportedModelError: if it asks for something that this graph does not do.
+        SourceError: if a value is missing or wrong.
+    """
+    bases = _rope_bases(config)
+    heads = config.integer("num_attention_heads")
+    parsed = Gemma3Config(
+        vocabulary_size=config.integer("vocab_size"),
+        hidden_size=config.integer("hidden_size"),
+        intermediate_size=config.integer("intermediate_size"),
+        heads=heads,
+        head_size=config.integer("head_dim", most=MOST_POSITIONS),
+        query_scalar=config.number("query_pre_attn_scalar"),
+        norm_epsilon=config.number("rms_norm_eps"),
+        max_positions=config.integer("max_position_embeddings", most=MOST_POSITIONS),
+        # The stored number is the width of the whole window: transformers attends where
+        # |i - j| < sliding_window // 2 + 1 if attention goes both ways.
+        reach=config.integer("sliding_window") // 2,
+        sliding=_sliding_layers(config, config.integer("num_hidden_layers", most=MOST_LAYERS)),
+        sliding_rope_base=bases[SLIDING],
+        full_rope_base=bases[FULL],
+    )
+    if parsed.head_size % 2:
+        raise SourceError(
+            f"{config.path}: head_dim must be even, so that halves can be rotated; "
+            f"found {parsed.head_size}."
+        )
+    if not config.boolean("use_bidirectional_attention", False):
+        raise UnsupportedModelError(
+            f"{config.path}: use_bidirectional_attention is not true, so this is a model that "
+            "writes text; the compiler can express those that attend both ways."
+        )
+    if config.string("hidden_activation") != "gelu_pytorch_tanh":
+        raise UnsupportedModelError(
+            f"{config.path}: hidden_activation is {config.string('hidden_activation')!r}; "
+            "the compiler can express 'gelu_pytorch_tanh'."
+        )
+    config.require("num_key_value_heads", 1)
+    config.require("attention_bias", False, None)
+    config.require("is_encoder_decoder", False, None)
+    config.require("attn_logit_softcapping", None)
+    config.ignore(HARMLESS | UNUSED)
+    config.done()
+    return parsed
+
+
+def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
+    """Return for each layer whether it slides: listed, or all but every n-th in older files."""
+    types = config.optional("layer_types")
+    pattern = DEFAULT_SLIDING_PATTERN
+    for key in ("sliding_window_pattern", "_sliding_window_pattern"):
+        if config.has(key):
+            pattern = config.integer(key)
+        config.ignore(frozenset({key}))
+    if types is None:
+        return tuple(bool((layer + 1) % pattern) for layer in range(layers))
+    if not isinstance(types, list) or len(types) != layers:
+        config.refuse("layer_types", f"a list of num_hidden_layers = {layers} names", types)
+    for found in types:
+        if found not in (SLIDING, FULL):
+            raise UnsupportedModelError(
+                f"{config.path}: layer_types has {found!r}; "
+                f"the compiler can express {SLIDING!r} and {FULL!r}."
+            )
+    return tuple(found == SLIDING for found in types)
+
+
+def _rope_bases(config: ConfigFile) -> dict[str, float]:
+    """Return the bases of the rotary embedding, from either generation of configuration files."""
+    newer = config.optional("rope_parameters")
+    if newer is None:
+        config.require("rope_scaling", None)
+        return {
+            SLIDING: config.number("rope_local_base_freq", DEFAULT_ROPE_BASES[SLIDING]),
+            FULL: config.number("rope_theta", DEFAULT_ROPE_BASES[FULL]),
+        }
+    # transformers prefers the newer key, and leaves what stands beside it unread.
+    config.ignore(frozenset({"rope_local_base_freq", "rope_theta"}))
+    config.require("rope_scaling", None)
+    if not isinstance(newer, dict) or not set(newer) <= {SLIDING, FULL}:
+        config.refuse("rope_parameters", f"an object of {SLIDING} and {FULL}", newer)
+    return {kind: _rope_base(config, kind, newer.get(kind) or {}) for kind in (SLIDING, FULL)}
+
+
+def _rope_base(config: ConfigFile, kind: str, parameters: Mapping[str, Any]) -> float:
+    where = f"rope_parameters.{kind}"
+    unknown = sorted(set(parameters) - {"rope_type", "rope_theta"})
+    if unknown or parameters.get("rope_type", "default") != "default":
+        found = ", ".join(f"{key} = {parameters[key]!r}" for key in unknown or ["rope_type"])
+        raise UnsupportedModelError(
+            f"{config.path}: {where} has {found}; the compiler can express rope_type 'default' "
+            "with a rope_theta and nothing else."
+        )
+    base = parameters.get("rope_theta", DEFAULT_ROPE_BASES[kind])
+    if type(base) not in {int, float} or not 0 < base < float("inf"):
+        config.refuse(f"{where}.rope_theta", "a positive number", base)
+    return float(base)
+
+
+class _Encoder:
+    """One encoder in the making.
+
+    Values of tokens are float32 [batch, tokens, width]. Heads lie beside each other in `width`; as
+    all query heads share one key and value head, [batch, tokens * heads, head_size] are the same
+    bytes, and attention is one product for all heads.
+    """
+
+    def __init__(
+        self, config: Gemma3Config, builder: GraphBuilder, weights: Weights, precision: Precision
+    ) -> None:
+        self._config = config
+        self._builder = builder
+        self._weights = weights
+        self._precision = precision
+        # A checkpoint of the language model has the encoder one level down.
+        self._prefix = weights.prefix(("", "model."), "embed_tokens.weight")
+
+    def build(self) -> str:
+        config, node = self._config, self._builder.node
+        self._blocks = blocks = split_into_blocks(
+            self._builder, reach=config.reach, heads=config.heads, head_size=config.head_size
+        )
+        self._full_bias = node("Unsqueeze", [blocks.key_bias, self._int64(1)])
+        self._zeros = zero_points(self._builder, blocks.ids, self._precision)
+        self._rope = {
+            sliding: self._rope_tables(sliding=sliding) for sliding in sorted(set(config.sliding))
+        }
+        heads_width = config.heads * config.head_size
+        self._heads_beside = self._shape(blocks.batch, blocks.padded, self._int64(heads_width))
+        self._heads_below = self._int64(0, -1, config.head_size)
+        self._tokens_wide = self._shape(blocks.batch, self._int64(-1, heads_width))
+        residual = embedding(
+            self._builder,
+            blocks.ids,
+            self._take("embed_tokens.weight", config.vocabulary_size, config.hidden_size),
+            name="tokens",
+            precision=self._precision,
+            scale=config.hidden_size**0.5,
+        )
+        hidden = self._normalized(residual, "layers.0.input_layernorm.weight", config.hidden_size)
+        for layer, sliding in enumerate(config.sliding):
+            name = f"layers.{layer}."
+            attended = self._attention(f"{name}self_attn.", hidden, sliding=sliding)
+            residual, hidden = self._add(
+                residual,
+                attended,
+                f"{name}post_attention_layernorm.weight",
+                f"{name}pre_feedforward_layernorm.weight",
+            )
+            last = layer + 1 == len(config.sliding)
+            residual, hidden = self._add(
+                residual,
+                self._feed_forward(f"{name}mlp.", hidden),
+                f"{name}post_feedforward_layernorm.weight",
+                "norm.weight" if last else f"layers.{layer + 1}.input_layernorm.weight",
+            )
+        self._weights.ignore(*(("lm_head.",) if self._prefix else ()))
+        self._weights.done()
+        # Off with the padding that the blocks needed.
+        return node("Slice", [hidden, self._int64(0), blocks.tokens, self._int64(1)])
+
+    def _attention(self, name: str, hidden: str, *, sliding: bool) -> str:
+        config, node, blocks = self._config, self._builder.node, self._blocks
+        size = config.head_size
+        rows = self._quantized(hidden, config.hidden_size)
+        query, key, value = (
+            restore(
+                self._builder,
+                self._product(rows, f"{name}{part}_proj.weight", width, config.hidden_size),
+                rows,
+            )
+            for part, width in (("q", config.heads * size), ("k", size), ("v", size))
+        )
+        # The scores' divisor goes into the queries' gain.
+        query = self._normalized(
+            node("Reshape", [query, self._heads_below]),
+            f"{name}q_norm.weight",
+            size,
+            factor=config.query_scalar**-0.5,
+        )
+        query = self._rotated(
+            node("Reshape", [query, self._heads_beside]), sliding=sliding, heads=config.heads
+        )
+        key = self._rotated(
+            self._normalized(key, f"{name}k_norm.weight", size), sliding=sliding, heads=1
+        )
+        if sliding:
+            query = node("Reshape", [query, blocks.queries_shape])
+            key, value = (node("Gather", [part, blocks.keys], axis=1) for part in (key, value))
+        else:
+            query = node("Reshape", [query, self._heads_below])
+        scores = node("FusedMatMul", [query, key], domain=MICROSOFT, transB=1)
+        scores = node("Add", [scores, blocks.bias if sliding else self._full_bias])
+        mixed = node("MatMul", [node("Softmax", [scores], axis=-1), value])
+        mixed = node("Reshape", [mixed, self._tokens_wide])
+        rows = self._quantized(mixed, config.heads * size)
+        product = self._product(
+            rows, f"{name}o_proj.weight", config.hidden_size, config.heads * size
+        )
+        return restore(self._builder, product, rows)
+
+    def _feed_forward(self, name: str, hidden: str) -> str:
+        config, node = self._config, self._builder.node
+        wide, narrow = config.intermediate_size, config.hidden_size
+        rows = self._quantized(hidden, narrow)
+        gate = restore(
+            self._builder, self._product(rows, f"{name}gate_proj.weight", wide, narrow), rows
+        )
+        # Without its step, which passes through the codes of what comes next and is restored below.
+        up = self._product(rows, f"{name}up_proj.weight", wide, narrow)
+        gated = node("Mul", [node("FastGelu", [gate], domain=MICROSOFT), up])
+        gated_rows = self._quantized(gated, wide)
+        down = self._product(gated_rows, f"{name}down_proj.weight", narrow, wide)
+        return restore(self._builder, down, gated_rows, rows)
+
+    def _add(self, residual: str, value: str, post_norm: str, next_norm: str) -> tuple[str, str]:
+        """Add a layer's output, normalised, to the residual; return that and its normalisation.
+
+        SkipSimplifiedLayerNormalization would be one node less, and takes twice the time.
+        """
+        size = self._config.hidden_size
+        value = self._normalized(value, post_norm, size)
+        residual = self._builder.node("Add", [residual, value])
+        return residual, self._normalized(residual, next_norm, size)
+
+    def _normalized(self, value: str, name: str, size: int, *, factor: float = 1.0) -> str:
+        """Divide rows by their root mean square; Gemma keeps gains as differences from one."""
+        gain = (1 + self._take(name, size)) * np.float32(factor)
+        return self._builder.node(
+            "SimplifiedLayerNormalization",
+            [value, self._builder.weight(name, gain)],
+            axis=-1,
+            epsilon=self._config.norm_epsilon,
+            stash_type=1,
+        )
+
+    def _rotated(self, value: str, *, sliding: bool, heads: int) -> str:
+        return self._builder.node(
+            "RotaryEmbedding",
+            [value, self._blocks.positions, *self._rope[sliding]],
+            domain=MICROSOFT,
+            num_heads=heads,
+            rotary_embedding_dim=self._config.head_size,
+        )
+
+    def _rope_tables(self, *, sliding: bool) -> tuple[str, str]:
+        """Add cosines and sines, float32 [positions, head_size / 2], in transformers' precision."""
+        config = self._config
+        base = config.sliding_rope_base if sliding else config.full_rope_base
+        exponents = np.arange(0, config.head_size, 2, dtype=np.float64) / config.head_size
+        frequencies = (1.0 / base**exponents).astype(np.float32)
+        # Whole blocks, because padding has positions too.
+        positions = np.arange(-(-config.max_positions // BLOCK) * BLOCK, dtype=np.float32)
+        angles = np.outer(positions, frequencies)
+        kind = "sliding" if sliding else "full"
+        return (
+            self._builder.weight(f"rope.{kind}.cosines", np.cos(angles)),
+            self._builder.weight(f"rope.{kind}.sines", np.sin(angles)),
+        )
+
+    def _quantized(self, value: str, width: int) -> Rows:
+        return quantize(
+            self._builder, value, width=width, precision=self._precision, zeros=self._zeros
+        )
+
+    def _product(self, rows: Rows, name: str, outputs: int, inputs: int) -> str:
+        return multiply(self._builder, rows, self._take(name, outputs, inputs), name=name)
+
+    def _take(self, name: str, *shape: int) -> Floats:
+        return self._weights.take(self._prefix + name, *shape)
+
+    def _int64(self, *values: int) -> str:
+        return self._builder.constant(values, np.int64)
+
+    def _shape(self, *parts: str) -> str:
+        return self._builder.node("Concat", parts, axis=0)

@@ -1,0 +1,188 @@
+"""Builds the ONNX graph: nodes, constants, and weights that stream into one external file.
+
+Weights go to the file as they come, so that a model of gigabytes is never in memory whole. Names
+and offsets depend on nothing but the order of the calls: the same calls give the same bytes.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+from onnx import GraphProto, ModelProto, TensorProto, helper
+
+__all__ = ["MICROSOFT", "GraphBuilder"]
+
+#: The domain of ONNX Runtime's own operators (its ContribOperators.md).
+MICROSOFT = "com.microsoft"
+
+#: The opset of the standard operators: the first whose QuantizeLinear takes a row as a block. Not a
+#: later one: ONNX Runtime goes through an operator's kernels from the oldest on, twice for each
+#: node, and describes in words why each older one does not fit.
+OPSET = 21
+IR_VERSION = 10
+
+#: Below this many bytes a tensor stands in the graph file itself: each external one costs a cold
+#: start some 40 µs of looking up paths and mapping, a copy of so little costs 2.
+INLINE_BYTES = 16_384
+#: Weights start on a page, so that ONNX Runtime can map them instead of reading them.
+ALIGNMENT = 4096
+
+
+class GraphBuilder:
+    """One graph in the making.
+
+    Args:
+        name: the graph's name.
+        weights: where large weights are written, from its current position on.
+        weights_file: that file's name, relative to the folder that the graph will stand in.
+        rows: where tables go of which a run reads a few rows; with the other weights unless given.
+        rows_file: that file's name.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        weights: BinaryIO,
+        weights_file: str,
+        rows: BinaryIO | None = None,
+        rows_file: str | None = None,
+    ) -> None:
+        self._graph = GraphProto(name=name)
+        self._weights = (weights, weights_file)
+        self._rows = (rows or weights, rows_file or weights_file)
+        self._counts: dict[str, int] = {}
+        self._weight_names: set[str] = set()
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._digests: dict[str, bytes] = {}
+
+    @property
+    def external_digests(self) -> dict[str, bytes]:
+        """The SHA-256 of each weight that stands in the weights file, by the weight's name."""
+        return dict(self._digests)
+
+    def input(self, name: str, *, dtype: npt.DTypeLike, shape: Sequence[str | int]) -> str:
+        """Declare an input of the graph; strings in `shape` are free dimensions."""
+        self._graph.input.append(_value_info(name, dtype, shape))
+        return name
+
+    def output(self, name: str, *, dtype: npt.DTypeLike, shape: Sequence[str | int]) -> None:
+        """Declare the value `name` to be an output of the graph."""
+        self._graph.output.append(_value_info(name, dtype, shape))
+
+    def weight(self, name: str, array: npt.NDArray[Any], *, by_row: bool = False) -> str:
+        """Add a weight under a name of its own and return that name.
+
+        Args:
+            name: its name.
+            array: its values.
+            by_row: whether a run reads a few of its rows. Such tables have a file of their own, so
+                that the rest can be read ahead when a session starts.
+        """
+        if name in self._weight_names:
+            raise ValueError(f"the graph already has a weight named {name}")
+        self._weight_names.add(name)
+        file, file_name = self._rows if by_row else self._weights
+        tensor = self._tensor(name, np.asarray(array, order="C"), file, file_name)
+        self._graph.initializer.append(tensor)
+        return name
+
+    def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike) -> str:
+        """Add a small constant, once for each value and type, and return its name."""
+        array = np.asarray(value, dtype)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = self.weight(f"constant_{len(self._constants)}", array)
+        return self._constants[key]
+
+    def node(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        *,
+        domain: str = "",
+        output: str | None = None,
+        **attributes: Any,
+    ) -> str:
+        """Add a node with one output and return that output's name.
+
+        Args:
+            operator: the operator's name, `MatMul`.
+            inputs: names of values; an empty string leaves an optional input out.
+            domain: the operator's domain, `MICROSOFT` for ONNX Runtime's own.
+            output: the name of the output, where the caller needs to choose it.
+            **attributes: the operator's attributes.
+        """
+        name = self._node_name(operator)
+        node = helper.make_node(
+            operator, inputs, [output or name], name=name, domain=domain, **attributes
+        )
+        self._graph.node.append(node)
+        return output or name
+
+    def node_with_outputs(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        wanted: Sequence[bool],
+        *,
+        domain: str = "",
+        **attributes: Any,
+    ) -> list[str]:
+        """Add a node with several outputs and return the names of those that are wanted.
+
+        Args:
+            operator: as in `node`.
+            inputs: as in `node`.
+            wanted: for each output in turn, whether it is used.
+            domain: as in `node`.
+            **attributes: as in `node`.
+        """
+        name = self._node_name(operator)
+        outputs = [f"{name}.{index}" if want else "" for index, want in enumerate(wanted)]
+        node = helper.make_node(operator, inputs, outputs, name=name, domain=domain, **attributes)
+        self._graph.node.append(node)
+        return [output for output in outputs if output]
+
+    def model(self) -> ModelProto:
+        """Return the finished model."""
+        return helper.make_model(
+            self._graph,
+            producer_name="embedding-kit",
+            ir_version=IR_VERSION,
+            opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)],
+        )
+
+    def _node_name(self, operator: str) -> str:
+        self._counts[operator] = self._counts.get(operator, 0) + 1
+        return f"{operator}_{self._counts[operator]}"
+
+    def _tensor(
+        self, name: str, array: npt.NDArray[Any], file: BinaryIO, file_name: str
+    ) -> TensorProto:
+        tensor = TensorProto(
+            name=name, data_type=helper.np_dtype_to_tensor_dtype(array.dtype), dims=array.shape
+        )
+        if array.nbytes < INLINE_BYTES:
+            tensor.raw_data = array.tobytes()
+            return tensor
+        file.write(b"\0" * (-file.tell() % ALIGNMENT))
+        location = {
+            "location": file_name,
+            "offset": str(file.tell()),
+            "length": str(array.nbytes),
+        }
+        file.write(array.data)
+        self._digests[name] = hashlib.sha256(array.data).digest()
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in location.items():
+            tensor.external_data.add(key=key, value=value)
+        return tensor
+
+
+def _value_info(name: str, dtype: npt.DTypeLike, shape: Sequence[str | int]) -> Any:
+    return helper.make_tensor_value_info(
+        name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape)
+    )

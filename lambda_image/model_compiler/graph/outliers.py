@@ -1,0 +1,76 @@
+"""Keeps the few channels that are far larger than the others out of int8.
+
+A row has one step for all its channels. In trained transformers some tokens carry almost all of
+their length in one or two channels, always the same ones (Kovaleva et al., 2021, arXiv:2105.06990;
+Dettmers et al., 2022, arXiv:2208.07339): with a step made for those, everything else in the row
+would be rounded to nothing. So these channels are multiplied in float32, beside the rest.
+
+Which channels they are is read from the weights, with no text run: a channel that a normalisation
+amplifies, a neuron whose outgoing weights are large. So the choice is the same on every machine.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.quantization import Precision, linear
+
+__all__ = ["Channels", "amplified_channels", "linear_with_outliers", "strong_inputs"]
+
+Floats = npt.NDArray[np.float32]
+Channels = npt.NDArray[np.int64]
+
+#: One channel in so many is kept apart; on MiniLM's weights more of them gain nothing.
+HIDDEN_SHARE = 48
+WIDE_SHARE = 96
+
+
+def amplified_channels(gains: Iterable[Floats]) -> Channels:
+    """Return the channels of the residual stream that normalisations amplify most, in order.
+
+    Args:
+        gains: the gain [width] of each of the model's normalisations. A channel that one of them
+            amplifies is large in the others' inputs too, since all read and write one stream.
+    """
+    strength = np.max([np.abs(gain) / np.median(np.abs(gain)) for gain in gains], axis=0)
+    return _strongest(strength, max(1, len(strength) // HIDDEN_SHARE))
+
+
+def strong_inputs(weight: Floats) -> Channels:
+    """Return the inputs of a weight [out, in] whose columns are longest, in order."""
+    lengths = np.sqrt((weight.astype(np.float64) ** 2).sum(axis=0))
+    return _strongest(lengths, max(1, weight.shape[1] // WIDE_SHARE))
+
+
+def linear_with_outliers(
+    builder: GraphBuilder,
+    value: str,
+    weight: Floats,
+    channels: Channels | None,
+    *,
+    name: str,
+    precision: Precision,
+    zeros: str | None = None,
+) -> str:
+    """Do what `linear` does, with some input channels in float32 whatever the precision is."""
+    if precision is Precision.FP32 or channels is None:
+        return linear(builder, value, weight, name=name, precision=precision, zeros=zeros)
+    rest, kept = weight.copy(), np.ones(weight.shape[1], np.float32)
+    rest[:, channels] = 0
+    kept[channels] = 0
+    exact = builder.node(
+        "MatMul",
+        [
+            builder.node("Gather", [value, builder.constant(channels, np.int64)], axis=-1),
+            builder.weight(f"{name}.outliers", weight[:, channels].T),
+        ],
+    )
+    others = builder.node("Mul", [value, builder.constant(kept, np.float32)])
+    product = linear(builder, others, rest, name=name, precision=precision, zeros=zeros)
+    return builder.node("Add", [product, exact])
+
+
+def _strongest(strength: npt.NDArray[np.floating], count: int) -> Channels:
+    return np.sort(np.argsort(-strength, kind="stable")[:count]).astype(np.int64)

@@ -1,0 +1,84 @@
+"""The base of both kinds of model: compiled from weights, or imported from a ready ONNX export."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from model_compiler.tokenizer.file import TokenizerFile
+
+__all__ = ["GRAPH_FILE", "INPUTS", "OUTPUT", "Graph", "Model", "Prompts"]
+
+GRAPH_FILE = "model.onnx"
+#: The inputs that the embedder feeds, int64 [batch, tokens].
+INPUTS = ("input_ids", "attention_mask")
+OUTPUT = "sentence_embedding"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The prompts of a model by name, and the name of the default prompt."""
+
+    texts: dict[str, str]
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A graph that was written to an artifact's folder."""
+
+    #: A hash of the computation; see `identity.graph_digest`.
+    digest: bytes
+    #: A hash of the model's own weights, before quantization.
+    source_digest: bytes
+    #: `fp32`, `int8`, or the name of the export.
+    precision: str
+    inputs: Sequence[str]
+    output: str
+    #: `none`, or `extended` if ONNX Runtime optimizes the graph when it loads it.
+    optimization: str
+    #: Approximate multiply-adds of weights per token.
+    multiply_adds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model(ABC):
+    """A model as its folder describes it."""
+
+    #: The architecture, such as `bert`; `onnx` for an export.
+    family: str
+    #: Number of components of the embedding.
+    dimension: int
+    #: Number of rows of the embedding table.
+    vocabulary_size: int
+    #: The token limit, including special tokens.
+    max_tokens: int
+    prompts: Prompts
+    tokenizer: TokenizerFile
+    #: Whether the model's own vectors have length 1.
+    normalized: bool
+
+    @property
+    @abstractmethod
+    def reference(self) -> "Model | None":
+        """The same model in full precision, which may be this one; None if there is none."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The model in an error message."""
+
+    @property
+    @abstractmethod
+    def remedy(self) -> str:
+        """A sentence for a user whose model missed a threshold."""
+
+    @abstractmethod
+    def write(self, folder: Path, *, progress: bool = False) -> Graph:
+        """Write the graph and its weights to a folder.
+
+        Raises:
+            SourceError: If a file is missing, damaged, or contradicts the configuration.
+            UnsupportedModelError: If the graph cannot express the model.
+            OSError: If the disk is full.
+        """

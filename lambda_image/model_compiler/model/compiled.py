@@ -1,0 +1,98 @@
+"""A model compiled from its weights: encoder, pooling, dense layers and normalization."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto
+from tqdm import tqdm
+
+from model_compiler.artifact.identity import graph_digest
+from model_compiler.files.weights import Weights
+from model_compiler.graph.architectures import Architecture
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.quantization import Precision
+from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, Model
+from model_compiler.model.modules import Head
+
+__all__ = ["ROWS_FILE", "WEIGHTS_FILE", "CompiledModel"]
+
+WEIGHTS_FILE = "model.onnx.data"
+#: The embedding table; each token of a request reads one row of it.
+ROWS_FILE = "model.onnx.rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledModel(Model):
+    """A model whose graph the compiler builds from its weights."""
+
+    encoder_folder: Path
+    architecture: Architecture
+    head: Head
+    precision: Precision
+
+    @property
+    def reference(self) -> "CompiledModel":
+        """The same model in fp32."""
+        if self.precision is Precision.FP32:
+            return self
+        return replace(self, precision=Precision.FP32)
+
+    @property
+    def label(self) -> str:
+        """The model in an error message."""
+        return f"the model compiled to {self.precision}"
+
+    @property
+    def remedy(self) -> str:
+        """A sentence for a user whose model missed a threshold."""
+        other = "" if self.precision is Precision.FP32 else "use --precision fp32, or "
+        return f"{other}add --unmeasured to accept these vectors.".capitalize()
+
+    def write(self, folder: Path, *, progress: bool = False) -> Graph:
+        """Write `model.onnx`, `model.onnx.data` and `model.onnx.rows`; see `Model.write`."""
+        with (
+            (folder / WEIGHTS_FILE).open("wb") as file,
+            (folder / ROWS_FILE).open("wb") as rows,
+            tqdm(desc=self.precision, unit="B", unit_scale=True, disable=not progress) as bar,
+        ):
+            encoder = Weights(self.encoder_folder, progress=bar.update)
+            dense = [Weights(module.folder, progress=bar.update) for module in self.head.dense]
+            bar.reset(sum(weights.total_bytes for weights in (encoder, *dense)))
+            builder = GraphBuilder(
+                name=self.family,
+                weights=file,
+                weights_file=WEIGHTS_FILE,
+                rows=rows,
+                rows_file=ROWS_FILE,
+            )
+            for name in INPUTS:
+                builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
+            hidden = self.architecture.build(builder, encoder, self.precision)
+            self.head.add(builder, hidden, dense, self.precision, output=OUTPUT)
+            bar.update(bar.total - bar.n)  # tensors that the graph does not use
+        proto = builder.model()
+        (folder / GRAPH_FILE).write_bytes(proto.SerializeToString(deterministic=True))
+        return Graph(
+            digest=graph_digest(proto, weights=builder.external_digests),
+            source_digest=b"".join(weights.digest for weights in (encoder, *dense)),
+            precision=self.precision,
+            inputs=INPUTS,
+            output=OUTPUT,
+            optimization="none",
+            multiply_adds=_multiply_adds(proto),
+        )
+
+
+def _multiply_adds(model: ModelProto) -> int:
+    sizes = {
+        tensor.name: tensor.dims[0] * tensor.dims[1]
+        for tensor in model.graph.initializer
+        if len(tensor.dims) == 2
+    }
+    return sum(
+        sizes.get(name, 0)
+        for node in model.graph.node
+        if "MatMul" in node.op_type
+        for name in node.input[:2]
+    )

@@ -1,0 +1,239 @@
+"""Reads a folder with a ready ONNX export of an embedding model, without its weights.
+
+Such a folder has `model.onnx`, or `onnx/model.onnx` and its quantized siblings, as the ecosystem's
+exporters write them, the model's `config.json` and `tokenizer.json`. Where the graph ends in the
+last hidden state, the folder's own pooling and Dense modules say what follows.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, TensorProto, ValueInfoProto
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import ConfigFile, require_file
+from model_compiler.graph import architectures
+from model_compiler.graph.onnx_edit import foreign_operators
+from model_compiler.graph.quantization import Precision
+from model_compiler.model.export_names import Choice, choose
+from model_compiler.model.folder import (
+    encoder_folder_of,
+    is_normalized,
+    is_pooled,
+    read_head,
+    read_max_tokens,
+    read_prompts,
+)
+from model_compiler.model.onnx_import import ImportedModel
+from model_compiler.tokenizer.file import read_tokenizer
+
+__all__ = ["find_export", "read_export", "why_not_compiled"]
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
+#: Names of outputs that are embeddings, last hidden states, or BERT's own pooling.
+SENTENCES = ("sentence_embedding", "dense_vecs")
+HIDDEN = ("last_hidden_state", "token_embeddings")
+POOLER = "pooler_output"
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+
+#: Families that count positions from one past the id of the padding token, as transformers'
+#: `create_position_ids_from_input_ids` does. So they have that many positions fewer.
+COUNTED_FROM_PADDING = frozenset(
+    {
+        "camembert",
+        "data2vec-text",
+        "ibert",
+        "longformer",
+        "mpnet",
+        "roberta",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
+    }
+)
+
+
+def find_export(folder: Path, precision: Precision | None) -> Choice | None:
+    """Return the export that is taken; none where the folder has weights to compile, or no export.
+
+    Raises:
+        SourceError: if no export has the precision that was asked for.
+    """
+    files = [
+        path.relative_to(folder).as_posix()
+        for path in (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))
+        if path.is_file()
+    ]
+    encoders = [folder, *folder.glob("0_*")]
+    has_weights = any(any(encoder.glob("*.safetensors*")) for encoder in encoders)
+    if not files or (has_weights and why_not_compiled(folder) is None):
+        return None
+    return choose(files, precision)
+
+
+def why_not_compiled(folder: Path) -> str | None:
+    """Say why the compiler cannot express a folder's encoder; None where it can.
+
+    A configuration that is missing or damaged is no reason: the error about it is more useful.
+    """
+    try:
+        architectures.parse(ConfigFile(_encoder_folder(folder) / "config.json"))
+    except UnsupportedModelError as error:
+        # The manifest must not depend on where the folder is.
+        return str(error).replace(f"{folder}{os.sep}", "")
+    except SourceError:
+        return None
+    return None
+
+
+def read_export(folder: Path, choice: Choice) -> ImportedModel:
+    """Read the chosen export, with the full-precision one that it can be compared with.
+
+    Raises:
+        SourceError: If a file is missing or wrong.
+        UnsupportedModelError: If the graph has inputs or outputs that the embedder cannot serve.
+    """
+    model = _read(folder, folder / choice.name)
+    reference = _read(folder, folder / choice.reference) if choice.reference else None
+    if reference is None or reference.quantized:
+        return model
+    return replace(model, full_precision=reference)
+
+
+def _read(folder: Path, path: Path) -> ImportedModel:
+    """Read the folder around the export at `path`."""
+    graph = _load(path)
+    _check_inputs(path, graph)
+    has_modules = (folder / "modules.json").exists()
+    pooled = has_modules and is_pooled(folder)
+    output = _output(path, graph, pooled=pooled)
+    encoder = _encoder_folder(folder)
+    config = ConfigFile(encoder / "config.json")
+    rows = config.integer("vocab_size")
+    tokenizer = read_tokenizer(encoder / "tokenizer.json", vocabulary_size=rows)
+    width = _width(output, config)
+    head = None
+    if output.name not in SENTENCES:
+        if not has_modules:
+            raise SourceError(
+                f"{path} has the output {output.name} but not {SENTENCES[0]}, and {folder} has no "
+                "modules.json that defines how its tokens are pooled."
+            )
+        head = read_head(folder, hidden_size=width)
+    normalized = has_modules and is_normalized(folder)
+    first = _first_position(config)
+    return ImportedModel(
+        family="onnx",
+        dimension=head.dimension if head else width,
+        vocabulary_size=rows,
+        max_tokens=read_max_tokens(
+            encoder, tokenizer, max_positions=_positions(config, first), pooled=pooled
+        ),
+        prompts=read_prompts(folder, normalized=normalized),
+        tokenizer=tokenizer,
+        normalized=normalized,
+        path=path,
+        graph=graph,
+        output=output.name,
+        width=width,
+        head=head,
+        first_position=first,
+    )
+
+
+def _encoder_folder(folder: Path) -> Path:
+    return encoder_folder_of(folder) if (folder / "modules.json").exists() else folder
+
+
+def _load(path: Path) -> ModelProto:
+    require_file(path)
+    try:
+        graph = onnx.load(path, load_external_data=False)
+    except DecodeError as error:
+        raise SourceError(f"{path} is cut short or no ONNX file: {error}.") from error
+    if not graph.graph.node:
+        raise SourceError(f"{path} is no ONNX graph: it has no nodes.")
+    foreign = foreign_operators(graph)
+    if foreign:
+        raise UnsupportedModelError(
+            f"{path} needs operators that ONNX Runtime does not have: {', '.join(foreign[:5])}."
+        )
+    return graph
+
+
+def _check_inputs(path: Path, graph: ModelProto) -> None:
+    weights = {tensor.name for tensor in graph.graph.initializer}
+    inputs = [entry for entry in graph.graph.input if entry.name not in weights]
+    names = [entry.name for entry in inputs]
+    if set(names) - set(INPUTS) or not {"input_ids", "attention_mask"} <= set(names):
+        raise UnsupportedModelError(
+            f"{path} has the inputs {', '.join(names)}; the embedder can give input_ids and "
+            "attention_mask, token_type_ids of zeros, and position_ids."
+        )
+    for entry in inputs:
+        kind = entry.type.tensor_type.elem_type
+        if kind not in {TensorProto.INT64, TensorProto.INT32}:
+            raise UnsupportedModelError(
+                f"{path}: the input {entry.name} is of type {TensorProto.DataType.Name(kind)}; "
+                "the embedder gives INT64 or INT32."
+            )
+        fixed = [dim.dim_value for dim in entry.type.tensor_type.shape.dim if dim.dim_value]
+        if fixed:
+            raise UnsupportedModelError(
+                f"{path}: the input {entry.name} has a fixed size of {fixed[0]}; the embedder "
+                "gives batches of any size and texts of any length. Export it with dynamic axes."
+            )
+
+
+def _output(path: Path, graph: ModelProto, *, pooled: bool) -> ValueInfoProto:
+    """Choose the output, and check its type and its number of dimensions."""
+    outputs: dict[str, ValueInfoProto] = {entry.name: entry for entry in graph.graph.output}
+    wanted = (*SENTENCES, POOLER) if pooled else (*SENTENCES, *HIDDEN)
+    name = next((name for name in wanted if name in outputs), None)
+    if name is None:
+        hint = (
+            f" {POOLER} is taken where sentence_bert_config.json names it as method_output_name."
+            if POOLER in outputs and not pooled
+            else ""
+        )
+        raise UnsupportedModelError(
+            f"{path} has the outputs {', '.join(outputs)}; one must be "
+            f"{', '.join(wanted[:-1])} or {wanted[-1]}.{hint}"
+        )
+    tensor = outputs[name].type.tensor_type
+    if tensor.elem_type not in FLOATS:
+        kind = TensorProto.DataType.Name(tensor.elem_type)
+        raise UnsupportedModelError(f"{path}: the output {name} is of type {kind}, not of floats.")
+    rank, needed = len(tensor.shape.dim), 3 if name in HIDDEN else 2
+    if tensor.HasField("shape") and rank != needed:
+        raise UnsupportedModelError(
+            f"{path}: the output {name} has {rank} dimensions; it must have {needed}."
+        )
+    return outputs[name]
+
+
+def _width(output: ValueInfoProto, config: ConfigFile) -> int:
+    """Return the width of the output, which the graph states, or else `hidden_size`."""
+    dimensions = output.type.tensor_type.shape.dim
+    if dimensions and dimensions[-1].dim_value:
+        return int(dimensions[-1].dim_value)
+    return config.integer("hidden_size")
+
+
+def _first_position(config: ConfigFile) -> int:
+    padding = config.optional("pad_token_id")
+    if config.optional("model_type") not in tuple(COUNTED_FROM_PADDING):
+        return 0
+    return (padding if type(padding) is int and padding >= 0 else 1) + 1
+
+
+def _positions(config: ConfigFile, first: int) -> int | None:
+    """Return how many tokens the model has positions for; None where its file does not say."""
+    for key in ("max_position_embeddings", "n_positions"):
+        if config.has(key):
+            return max(1, config.integer(key) - first)
+    return None

@@ -1,0 +1,284 @@
+"""What a sentence-transformers folder puts behind its encoder: pooling, dense, normalisation.
+
+Each is read from its own folder into a frozen value, refuses what it cannot express, and adds
+itself to the graph.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import ConfigFile
+from model_compiler.files.weights import Weights
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.quantization import Precision, linear
+
+__all__ = ["Dense", "Head", "Pooling", "normalize", "read_dense", "read_normalize", "read_pooling"]
+
+#: What a vector's length is divided by at least, as torch's `normalize` does.
+SMALLEST_LENGTH = 1e-12
+
+#: The ways to pool, each with the key that older folders have for it, in the order in which
+#: sentence-transformers concatenates them.
+LEGACY_KEYS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+
+#: The activation classes of a Dense module, and the operator for each; none for the identity.
+ACTIVATIONS = {
+    "torch.nn.modules.linear.Identity": None,
+    "torch.nn.modules.activation.GELU": "Gelu",
+    "torch.nn.modules.activation.ReLU": "Relu",
+    "torch.nn.modules.activation.Sigmoid": "Sigmoid",
+    "torch.nn.modules.activation.Tanh": "Tanh",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """How the vectors of a text's tokens become one: the modes, concatenated."""
+
+    modes: tuple[str, ...]
+
+    def size(self, hidden_size: int) -> int:
+        """Return the width of what pooling gives."""
+        return hidden_size * len(self.modes)
+
+    def add(self, builder: GraphBuilder, hidden: str) -> str:
+        """Pool float32 [batch, tokens, width] under `attention_mask` into [batch, size]."""
+        pooled = [_POOLINGS[mode](builder, hidden) for mode in self.modes]
+        return pooled[0] if len(pooled) == 1 else builder.node("Concat", pooled, axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A linear layer on the pooled vector, with its activation."""
+
+    folder: Path
+    inputs: int
+    outputs: int
+    bias: bool
+    activation: str
+
+    def add(self, builder: GraphBuilder, value: str, weights: Weights, precision: Precision) -> str:
+        """Take float32 [batch, inputs] to [batch, outputs]."""
+        name = self.folder.name
+        value = linear(
+            builder,
+            value,
+            weights.take("linear.weight", self.outputs, self.inputs),
+            name=name,
+            precision=precision,
+        )
+        if self.bias:
+            bias = builder.weight(f"{name}.bias", weights.take("linear.bias", self.outputs))
+            value = builder.node("Add", [value, bias])
+        weights.done()
+        operator = ACTIVATIONS[self.activation]
+        return builder.node(operator, [value]) if operator else value
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The modules after the encoder."""
+
+    #: None if the encoder itself returns one vector per text.
+    pooling: Pooling | None
+    dense: tuple[Dense, ...]
+    #: Number of components of the embedding.
+    dimension: int
+    #: Whether the last module is a Normalize.
+    normalized: bool
+
+    def add(
+        self,
+        builder: GraphBuilder,
+        hidden: str,
+        dense: Sequence[Weights],
+        precision: Precision,
+        *,
+        output: str,
+    ) -> None:
+        """Take the last hidden state to the graph's output, with length 1."""
+        value = self.pooling.add(builder, hidden) if self.pooling else hidden
+        for module, weights in zip(self.dense, dense, strict=True):
+            value = module.add(builder, value, weights, precision)
+        normalize(builder, value, output=output)
+        builder.output(output, dtype=np.float32, shape=["batch", self.dimension])
+
+
+def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -> str:
+    """Divide each row of float32 [batch, width] by its length."""
+    # Not ReduceL2: these operators are the same in every opset since 13, as an export may have.
+    squares = builder.node("Mul", [value, value])
+    total = builder.node("ReduceSum", [squares, builder.constant([-1], np.int64)], keepdims=1)
+    length = builder.node("Sqrt", [total])
+    length = builder.node("Max", [length, builder.constant(SMALLEST_LENGTH, np.float32)])
+    return builder.node("Div", [value, length], output=output)
+
+
+def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
+    """Read a Pooling module, of either generation of its configuration.
+
+    Raises:
+        UnsupportedModelError: if it pools in a way that the graph cannot express.
+        SourceError: if it is not whole or does not fit the encoder.
+    """
+    config = ConfigFile(folder / "config.json")
+    width_key = (
+        "embedding_dimension" if config.has("embedding_dimension") else "word_embedding_dimension"
+    )
+    width = config.integer(width_key)
+    if width != hidden_size:
+        raise SourceError(
+            f"{config.path}: {width_key} is {width}; the encoder's vectors have {hidden_size}."
+        )
+    # Leaving the prompt's tokens out of the pooling needs their number at run time.
+    config.require("include_prompt", True, None)
+    legacy = tuple(
+        mode for key, mode in LEGACY_KEYS.items() if config.has(key) and config.boolean(key)
+    )
+    config.ignore(frozenset(LEGACY_KEYS))
+    modern = config.optional("pooling_mode")
+    config.done()
+    named = [modern] if isinstance(modern, str) else modern
+    if named is not None and not (
+        isinstance(named, list) and all(isinstance(mode, str) for mode in named)
+    ):
+        config.refuse("pooling_mode", "a string or a list of strings", modern)
+    modes = tuple(named or legacy or ("mean",))
+    unknown = [mode for mode in modes if mode not in _POOLINGS]
+    if unknown:
+        raise UnsupportedModelError(
+            f"{config.path}: pooling mode {unknown[0]!r} is not one that the compiler knows; "
+            f"it knows {', '.join(_POOLINGS)}."
+        )
+    return Pooling(modes=modes)
+
+
+def read_dense(folder: Path, *, inputs: int) -> Dense:
+    """Read a Dense module.
+
+    Raises:
+        UnsupportedModelError: if its activation is not one that the graph can express.
+        SourceError: if it is not whole or does not fit what comes before it.
+    """
+    config = ConfigFile(folder / "config.json")
+    dense = Dense(
+        folder=folder,
+        inputs=config.integer("in_features"),
+        outputs=config.integer("out_features"),
+        bias=config.boolean("bias", True),
+        activation=config.string("activation_function", "torch.nn.modules.activation.Tanh"),
+    )
+    _require_sentence_embedding(config)
+    config.require("use_residual", False, None)
+    config.done()
+    if dense.activation not in ACTIVATIONS:
+        raise UnsupportedModelError(
+            f"{config.path}: activation_function {dense.activation!r} is not one that the compiler "
+            f"knows; it knows {', '.join(ACTIVATIONS)}."
+        )
+    if dense.inputs != inputs:
+        raise SourceError(
+            f"{config.path}: in_features is {dense.inputs}; what comes before it gives {inputs}."
+        )
+    return dense
+
+
+def read_normalize(folder: Path) -> None:
+    """Check a Normalize module, which older folders keep no file for.
+
+    Raises:
+        UnsupportedModelError: if it normalises anything but the pooled vector.
+    """
+    path = folder / "config.json"
+    if path.exists():
+        config = ConfigFile(path)
+        _require_sentence_embedding(config)
+        config.done()
+
+
+def _require_sentence_embedding(config: ConfigFile) -> None:
+    config.require("module_input_name", "sentence_embedding", None)
+    config.require("module_output_name", "sentence_embedding", None)
+
+
+def _mask(builder: GraphBuilder) -> str:
+    """Return the mask as float32 [batch, tokens]."""
+    return builder.node("Cast", ["attention_mask"], to=TensorProto.FLOAT)
+
+
+def _weighted_sum(builder: GraphBuilder, hidden: str, weights: str) -> str:
+    """Sum float32 [batch, tokens, width] with weights [batch, tokens] into [batch, width]."""
+    axis = builder.constant([1], np.int64)
+    rows = builder.node("MatMul", [builder.node("Unsqueeze", [weights, axis]), hidden])
+    return builder.node("Squeeze", [rows, axis])
+
+
+def _total(builder: GraphBuilder, weights: str) -> str:
+    return builder.node("ReduceSum", [weights, builder.constant([1], np.int64)], keepdims=1)
+
+
+def _mean(builder: GraphBuilder, hidden: str) -> str:
+    mask = _mask(builder)
+    return builder.node("Div", [_weighted_sum(builder, hidden, mask), _total(builder, mask)])
+
+
+def _mean_sqrt(builder: GraphBuilder, hidden: str) -> str:
+    mask = _mask(builder)
+    root = builder.node("Sqrt", [_total(builder, mask)])
+    return builder.node("Div", [_weighted_sum(builder, hidden, mask), root])
+
+
+def _weighted_mean(builder: GraphBuilder, hidden: str) -> str:
+    """Weigh each token with its place, counted from 1."""
+    mask = _mask(builder)
+    places = builder.node("CumSum", [mask, builder.constant(1, np.int64)])
+    weights = builder.node("Mul", [mask, places])
+    return builder.node("Div", [_weighted_sum(builder, hidden, weights), _total(builder, weights)])
+
+
+def _cls(builder: GraphBuilder, hidden: str) -> str:
+    return builder.node("Gather", [hidden, builder.constant(0, np.int64)], axis=1)
+
+
+def _max(builder: GraphBuilder, hidden: str) -> str:
+    axis = builder.constant([-1], np.int64)
+    there = builder.node("Cast", ["attention_mask"], to=TensorProto.BOOL)
+    kept = builder.node(
+        "Where",
+        [
+            builder.node("Unsqueeze", [there, axis]),
+            hidden,
+            builder.constant(np.finfo(np.float32).min, np.float32),
+        ],
+    )
+    return builder.node("ReduceMax", [kept, builder.constant([1], np.int64)], keepdims=0)
+
+
+def _last_token(builder: GraphBuilder, hidden: str) -> str:
+    """Take each text's last token: padding stands on the right."""
+    one = builder.constant([1], np.int64)
+    count = builder.node("ReduceSum", ["attention_mask", one], keepdims=1)
+    last = builder.node("Sub", [count, one])
+    return builder.node("GatherND", [hidden, last], batch_dims=1)
+
+
+_POOLINGS: dict[str, Callable[[GraphBuilder, str], str]] = {
+    "cls": _cls,
+    "max": _max,
+    "mean": _mean,
+    "mean_sqrt_len_tokens": _mean_sqrt,
+    "weightedmean": _weighted_mean,
+    "lasttoken": _last_token,
+}

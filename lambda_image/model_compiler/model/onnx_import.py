@@ -1,0 +1,205 @@
+"""A model imported from a ready ONNX export.
+
+The export's graph is kept. Inputs that the embedder does not feed are computed at its start. If the
+graph ends before the folder's pooling and Dense modules, these are appended, and the normalization.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, compose
+
+from embedder.artifact import MANIFEST_FILE
+from model_compiler.errors import SourceError
+from model_compiler.files.weights import Weights
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.onnx_edit import (
+    PREFIX,
+    cast_output,
+    feed_inputs,
+    is_quantized,
+    multiply_adds,
+    tensors,
+)
+from model_compiler.graph.quantization import Precision
+from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, Model
+from model_compiler.model.modules import Head, normalize
+
+__all__ = ["ImportedModel"]
+
+HEAD_FILE = "head.data"
+#: The artifact's own files, which weights must not overwrite.
+OWN_FILES = frozenset({GRAPH_FILE, HEAD_FILE, MANIFEST_FILE, "tokenizer.json", "tokenizer.bin"})
+#: The first opset in which the appended operators have their current meaning, and the exceptions.
+OLDEST_OPSET = 13
+NEWER = {"Gelu": 20, "ReduceMax": 18}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedModel(Model):
+    """An export, as its folder describes it."""
+
+    path: Path
+    graph: ModelProto
+    #: The output that is used: the embedding, or the input of the head.
+    output: str
+    #: The last dimension of that output.
+    width: int
+    #: The modules that follow an output that is not the embedding.
+    head: Head | None
+    #: The position id of a text's first token.
+    first_position: int
+    #: The full-precision export that this one is compared with.
+    full_precision: "ImportedModel | None" = None
+
+    @property
+    def reference(self) -> "ImportedModel | None":
+        """The full-precision export; None if there is none, or this is it."""
+        return self.full_precision
+
+    @property
+    def quantized(self) -> bool:
+        """Whether the graph computes with quantized weights, whatever its name says."""
+        return is_quantized(self.graph)
+
+    @property
+    def label(self) -> str:
+        """The model in an error message."""
+        return f"the export {self.path.name}"
+
+    @property
+    def remedy(self) -> str:
+        """A sentence for a user whose model missed a threshold."""
+        if self.full_precision:
+            other = f"Omit --precision to use {self.full_precision.path.name} in full precision"
+        else:
+            other = "Export the model in full precision, or with scales per row"
+        return f"{other}, or add --unmeasured to accept these vectors."
+
+    def write(self, folder: Path, *, progress: bool = False) -> Graph:  # noqa: ARG002  (one copy)
+        """Write the graph, and copy the files of its weights; see `Model.write`."""
+        files = self._weight_files()
+        digest = hashlib.sha256()
+        for path in files:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        proto = ModelProto()
+        proto.CopyFrom(self.graph)
+        digest.update(proto.SerializeToString(deterministic=True))
+        source = digest.digest()
+        names = _free_names([path.name for path in files])
+        for path in files:
+            shutil.copyfile(path, folder / names[path.name])
+        _rename_files(proto, names)
+        feed_inputs(proto, first_position=self.first_position)
+        with (folder / HEAD_FILE).open("xb") as file:
+            builder = GraphBuilder(name="head", weights=file, weights_file=HEAD_FILE)
+            added = self._added(builder, cast_output(proto, self.output))
+        if not (folder / HEAD_FILE).stat().st_size:
+            (folder / HEAD_FILE).unlink()
+        self._check_opset(added)
+        _append(proto, added)
+        serialized = proto.SerializeToString(deterministic=True)
+        (folder / GRAPH_FILE).write_bytes(serialized)
+        digest.update(serialized)
+        for value in builder.external_digests.values():
+            digest.update(value)
+        return Graph(
+            digest=digest.digest(),
+            source_digest=source,
+            precision=self.path.stem,
+            inputs=[entry.name for entry in proto.graph.input if entry.name in INPUTS],
+            output=proto.graph.output[0].name,
+            optimization="extended",
+            multiply_adds=multiply_adds(self.graph),
+        )
+
+    def _weight_files(self) -> list[Path]:
+        """Return the files next to the graph that hold its weights.
+
+        Raises:
+            SourceError: If one is missing, too short, or in another folder.
+        """
+        ends: dict[str, int] = {}
+        for tensor in tensors(self.graph):
+            entries = {entry.key: entry.value for entry in tensor.external_data}
+            if "location" in entries:
+                name = entries["location"]
+                end = _number(entries.get("offset")) + _number(entries.get("length"))
+                ends[name] = max(end, ends.get(name, 0))
+        for name, end in ends.items():
+            if Path(name).name != name or name == ".." or "\0" in name:
+                raise SourceError(f"{self.path} keeps weights outside its own folder: {name!r}.")
+            file = self.path.parent / name
+            if not file.is_file():
+                raise SourceError(
+                    f"{file} is missing, in which {self.path.name} keeps its weights."
+                )
+            if file.stat().st_size < end:
+                raise SourceError(
+                    f"{file} is cut short: it has {file.stat().st_size} bytes, and "
+                    f"{self.path.name} keeps weights in it up to byte {end}."
+                )
+        return [self.path.parent / name for name in sorted(ends)]
+
+    def _added(self, builder: GraphBuilder, value: str) -> ModelProto:
+        """Build the part after the export's output `value`, with names that cannot collide."""
+        pooled: list[str | int] = ["batch", self.width]
+        if self.head:
+            builder.input("attention_mask", dtype=np.int64, shape=["batch", "tokens"])
+            tokens: list[str | int] = ["batch", "tokens", self.width]
+            shape = tokens if self.head.pooling else pooled
+            builder.input(value, dtype=np.float32, shape=shape)
+            dense = [Weights(module.folder) for module in self.head.dense]
+            self.head.add(builder, value, dense, Precision.FP32, output=OUTPUT)
+        else:
+            builder.input(value, dtype=np.float32, shape=pooled)
+            normalize(builder, value, output="length_1")
+            builder.output("length_1", dtype=np.float32, shape=pooled)
+        return compose.add_prefix(builder.model(), PREFIX, rename_inputs=False)
+
+    def _check_opset(self, added: ModelProto) -> None:
+        found = max(entry.version for entry in self.graph.opset_import if not entry.domain)
+        needed = max(OLDEST_OPSET, *(NEWER.get(node.op_type, 0) for node in added.graph.node))
+        if found < needed:
+            raise SourceError(
+                f"{self.path} uses opset {found}; the appended operators need {needed}. "
+                "Export it again."
+            )
+
+
+def _free_names(names: Sequence[str]) -> dict[str, str]:
+    """Give each file of weights a name that no other file of the artifact has."""
+    taken = {name.casefold() for name in (*names, *OWN_FILES)}
+    free = {}
+    for name in names:
+        free[name] = name
+        while free[name].casefold() in OWN_FILES or (
+            free[name] != name and free[name].casefold() in taken
+        ):
+            free[name] = f"weights.{free[name]}"
+        taken.add(free[name].casefold())
+    return free
+
+
+def _rename_files(export: ModelProto, names: Mapping[str, str]) -> None:
+    for tensor in tensors(export):
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = names[entry.value]
+
+
+def _append(export: ModelProto, added: ModelProto) -> None:
+    """Append nodes and weights to the export, and make their output the only one."""
+    export.graph.node.extend(added.graph.node)
+    export.graph.initializer.extend(added.graph.initializer)
+    del export.graph.output[:]
+    export.graph.output.extend(added.graph.output)
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() and len(text) < 20 else 0

@@ -1,0 +1,1 @@
+"""Finds a model and brings its files to this machine."""

@@ -1,0 +1,1 @@
+"""Compiles `tokenizer.json` into the tables that the embedder maps."""

@@ -1,0 +1,279 @@
+"""What BERT's normalisation and splitting make of every character, asked of `tokenizers` itself.
+
+There are 1,114,112 code points, and most come in pages that stay as they are or vanish: those are
+asked about a page at a time.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from typing import NamedTuple
+
+from tokenizers import normalizers, pre_tokenizers
+
+from embedder.tokenizers.characters import REORDERED
+from model_compiler.tokenizer.coverage import NotCoveredError
+
+__all__ = ["character_sections"]
+
+_PAGE = 256
+_CHARACTERS = 0x110000
+_SURROGATES = range(0xD800, 0xE000)
+_REPLACEMENT = "\ufffd"
+#: How many texts the library is asked about in one call, and what stands between them.
+_TOGETHER = 4096
+_BETWEEN = "0"
+#: The one mark of the highest combining class (240): all others that move are moved past it.
+_HIGHEST = "\u0345"
+#: All that `str.split()` splits at, in every version of Python that we run on.
+_PYTHON_SPACES = [character for character in map(chr, range(0x3001)) if character.isspace()]
+
+
+class _Mark(NamedTuple):
+    """A combining mark: its place in the canonical order, and whether it is not stripped."""
+
+    place: int
+    stays: bool
+
+
+class _Changes(NamedTuple):
+    """What becomes of the characters that do not stay as they are."""
+
+    texts: dict[str, str]
+    #: First code points of the pages that vanish as a whole; their characters are not in `texts`.
+    gone: set[int]
+    #: First code points of the other pages in which something changes.
+    mixed: set[int]
+
+    def of(self, character: str) -> str:
+        """Return what becomes of any character."""
+        if ord(character) & -_PAGE in self.gone:
+            return ""
+        return self.texts.get(character, character)
+
+
+@cache
+def character_sections(
+    *,
+    clean_text: bool,
+    handle_chinese_chars: bool,
+    strip_accents: bool | None,
+    lowercase: bool,
+) -> Mapping[str, bytes]:
+    """Return the sections `char_*`, `marks` and `odd_spaces` of a WordPiece file.
+
+    The pre-tokenizer is BERT's; the arguments are those of the normalizer. Few are ever asked for,
+    and each takes most of a second.
+
+    Raises:
+        NotCoveredError: if combining marks behave in a way that the tables cannot say.
+    """
+    strips = lowercase if strip_accents is None else strip_accents
+    normal = _changes(
+        normalizers.BertNormalizer(clean_text, handle_chinese_chars, strips, lowercase)
+    )
+    words = _as_words(normal)
+    marks = _marks(normal, clean_text=clean_text) if strips else {}
+    stay = {character for character, mark in marks.items() if mark.stays}
+    if not stay.isdisjoint(words.texts):
+        raise NotCoveredError("the fast tokenizers do not cover a combining mark that is no letter")
+    words.texts.update({character: REORDERED + character for character in stay})
+    words.mixed.update(ord(character) & -_PAGE for character in stay)
+    for character, text in words.texts.items():
+        if not text.startswith(REORDERED) and not stay.isdisjoint(text):
+            words.texts[character] = REORDERED + text
+    pages, codes, texts = _paged(words)
+    return {
+        "char_pages": pages,
+        "char_codes": codes,
+        "char_text": texts,
+        "marks": array(
+            "I", [number for mark, about in marks.items() for number in (ord(mark), *about)]
+        ).tobytes(),
+        "compounds": "".join(_compounds(marks, normal) if strips else ()).encode(),
+        "odd_spaces": "".join(
+            character for character in _PYTHON_SPACES if words.of(character) != " "
+        ).encode(),
+    }
+
+
+def _pages() -> Iterator[tuple[int, str]]:
+    """Give all characters, 256 code points at a time, with the first code point."""
+    for start in range(0, _CHARACTERS, _PAGE):
+        if start not in _SURROGATES:
+            yield start, "".join(map(chr, range(start, start + _PAGE)))
+
+
+def _changes(normalizer: normalizers.Normalizer) -> _Changes:
+    """Return what the normalizer makes of each character alone.
+
+    A lone surrogate is no character, and no valid text has one: it is treated as U+FFFD.
+    """
+    changes = _Changes({}, set(), set())
+    for start, page in _pages():
+        together = normalizer.normalize_str(page)
+        if not together:
+            changes.gone.add(start)
+        elif together != page:
+            changes.mixed.add(start)
+            each = zip(page, _each(normalizer, page), strict=True)
+            changes.texts.update({old: new for old, new in each if new != old})
+    replaced = changes.of(_REPLACEMENT)
+    changes.texts.update(dict.fromkeys(map(chr, _SURROGATES), replaced))
+    return changes
+
+
+def _each(normalizer: normalizers.Normalizer, texts: Iterable[str]) -> Iterator[str]:
+    """Give what the normalizer makes of each text, thousands in one call.
+
+    Between them stands a digit: nothing becomes one that was none, and no mark moves past one.
+    """
+    remaining = iter(texts)
+    while several := list(islice(remaining, _TOGETHER)):
+        if _BETWEEN in "".join(several):
+            yield from map(normalizer.normalize_str, several)
+        else:
+            joined = normalizer.normalize_str(_BETWEEN.join(["", *several]))
+            yield from joined.split(_BETWEEN)[1:]
+
+
+def _as_words(normal: _Changes) -> _Changes:
+    """Replace spaces by U+0020 and put spaces around what is split off."""
+    kinds = _split_kinds(sorted({part for text in normal.texts.values() for part in text}))
+    words = {
+        character: "".join(kinds.get(part, part) for part in text)
+        for character, text in normal.texts.items()
+    }
+    for start, page in _pages():
+        if start in normal.mixed:
+            kept = [character for character in page if character not in normal.texts]
+            words.update(_split_kinds(kept))
+        elif start not in normal.gone:
+            words.update(_split_kinds(page))
+    return _Changes(words, normal.gone, {ord(character) & -_PAGE for character in words})
+
+
+def _split_kinds(characters: Sequence[str]) -> dict[str, str]:
+    """Return what the pre-tokenizer makes of those that are no letters.
+
+    It is a space, or the character itself between spaces.
+    """
+    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    if len(split("a" + "".join(characters) + "a")) == 1:
+        return {}
+    kinds = dict.fromkeys(characters, " ")
+    # Each stands between two letters: alone at an odd place if it is split off, in a longer piece
+    # if it is a letter, and in no piece if it is a space.
+    for _, (start, stop) in split("a" + "a".join(characters) + "a"):
+        for character in characters[start // 2 : stop // 2]:
+            if stop - start > 1:
+                del kinds[character]
+            else:
+                kinds[character] = f" {character} "
+    return kinds
+
+
+def _marks(normal: _Changes, *, clean_text: bool) -> dict[str, _Mark]:
+    """Return the marks that are there when the library sorts them.
+
+    What cleaning removes is gone before that.
+    """
+    cleaned = _changes(
+        normalizers.BertNormalizer(
+            clean_text=clean_text, handle_chinese_chars=False, strip_accents=False, lowercase=False
+        )
+    )
+    decomposer = normalizers.NFD()
+    moved = [_HIGHEST]
+    fixed = []
+    for start, page in _pages():
+        if start in cleaned.gone:
+            continue
+        left = "".join(filter(cleaned.of, page)) if start in cleaned.mixed else page
+        between = _HIGHEST.join(["", *left])
+        if decomposer.normalize_str(between) != between:
+            alone = _each(decomposer, left)
+            behind = _each(decomposer, (_HIGHEST + character for character in left))
+            moved += [
+                character
+                for character, decomposed, sorted_ in zip(left, alone, behind, strict=True)
+                if decomposed == character and sorted_ != _HIGHEST + character
+            ]
+        if start in normal.gone or start in normal.mixed:
+            fixed += [character for character in left if not normal.of(character)]
+    places = _places(moved)
+    for mark in places:
+        if normal.of(mark) not in {"", mark}:
+            raise NotCoveredError(
+                "the fast tokenizers do not cover a combining mark that becomes another one, "
+                f"U+{ord(mark):04X}"
+            )
+    return {
+        **{mark: _Mark(0, stays=False) for mark in fixed},
+        **{
+            mark: _Mark(place, stays=bool(normal.of(mark)))
+            for mark, place in sorted(places.items())
+        },
+    }
+
+
+def _compounds(marks: Mapping[str, _Mark], normal: _Changes) -> Iterator[str]:
+    """Give each character that is two stripped marks, followed by the two.
+
+    In all of Unicode these are U+0344 and three vowels of Tibetan.
+    """
+    decompose = normalizers.NFD().normalize_str
+    for character, text in normal.texts.items():
+        if not text and character in marks:
+            decomposed = decompose(character)
+            if len(decomposed) == 2 and all(mark in marks for mark in decomposed):
+                yield character + decomposed
+
+
+def _places(marks: Sequence[str]) -> dict[str, int]:
+    """Return each mark's place in the canonical order, from 1; equal classes share a place.
+
+    A mark that comes before another is moved past it exactly if its class is the larger one.
+    """
+    decompose = normalizers.NFD().normalize_str
+    classes: list[str] = []  # one mark of each class, in their order
+    for mark in marks:
+        at = sum(decompose(f"a{mark}{other}") != f"a{mark}{other}" for other in classes)
+        following = classes[at : at + 1]
+        if not following or decompose(f"a{following[0]}{mark}") != f"a{following[0]}{mark}":
+            classes.insert(at, mark)
+    return {
+        mark: 1 + sum(decompose(f"a{mark}{other}") != f"a{mark}{other}" for other in classes)
+        for mark in marks
+    }
+
+
+def _paged(words: _Changes) -> tuple[bytes, bytes, bytes]:
+    """Return page numbers, pages and pool, as `embedder.tokenizers.characters` reads them."""
+    pool = bytearray()
+    known: dict[str, int] = {}
+
+    def code_of(character: str) -> int:
+        text = words.texts.get(character)
+        if text is None:
+            return 0
+        fixed = {"": 1, " ": 2, f" {character} ": 3}.get(text)
+        if fixed is not None:
+            return fixed
+        if text not in known:
+            utf8 = text.encode("utf-8", "surrogatepass")
+            known[text] = 4 + (len(pool) << 8 | len(utf8))
+            pool.extend(utf8)
+        return known[text]
+
+    same = bytes(4 * _PAGE)
+    gone = array("I", [1] * _PAGE).tobytes()
+    numbers: dict[bytes, int] = {}
+    pages = array("H")
+    for start in range(0, _CHARACTERS, _PAGE):
+        page = gone if start in words.gone else same
+        if start in words.mixed:
+            page = array("I", map(code_of, map(chr, range(start, start + _PAGE)))).tobytes()
+        pages.append(numbers.setdefault(page, len(numbers)))
+    return pages.tobytes(), b"".join(numbers), bytes(pool)

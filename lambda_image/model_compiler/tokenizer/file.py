@@ -1,0 +1,114 @@
+"""Reads a model's `tokenizer.json` and checks that it belongs to the model."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model_compiler.errors import SourceError
+from model_compiler.files.config import read_json
+
+__all__ = ["TokenizerFile", "read_tokenizer"]
+
+#: How many rows of the embedding table may lie unused at its end. Tables are padded to round sizes.
+UNUSED_SHARE = 0.05
+UNUSED_ROWS = 1024
+#: The longest token that is read, in characters. Real ones have up to some 100 (runs of spaces);
+#: the time that it takes to look for a token in a text grows with the token's length.
+LONGEST_TOKEN = 512
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFile:
+    """A `tokenizer.json`, without what does not change the ids of a text.
+
+    `data` is its content as canonical JSON (UTF-8, sorted keys, no spaces): the truncation and the
+    padding are null, and added tokens that the model has no row for are gone.
+    """
+
+    data: bytes
+    lowercases: bool
+    #: Contents of added tokens that were dropped because the model has no row for them.
+    dropped: tuple[str, ...]
+
+
+def read_tokenizer(path: Path, *, vocabulary_size: int) -> TokenizerFile:
+    """Read the file for a model with an embedding table of `vocabulary_size` rows.
+
+    Raises:
+        SourceError: if it is missing, is no such file, or has another vocabulary than the model.
+    """
+    document = read_json(path)
+    if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
+        raise SourceError(f"{path} is no file of the tokenizers library: it has no model.")
+    added = document.get("added_tokens") or []
+    if not isinstance(added, list) or not all(map(_is_added_token, added)):
+        raise SourceError(
+            f"{path}: added_tokens must be a list of objects, each with an id of at least 0 and a "
+            f"content of at most {LONGEST_TOKEN} characters."
+        )
+    # A multimodal sibling's tokens stand in some text models' tokenizers; their ids have no row.
+    kept = [token for token in added if token["id"] < vocabulary_size]
+    dropped = tuple(str(token.get("content")) for token in added if token["id"] >= vocabulary_size)
+    document["added_tokens"] = kept
+    vocabulary = document["model"].get("vocab")
+    if isinstance(vocabulary, dict):
+        for token in dropped:
+            vocabulary.pop(token, None)
+    ids = _vocabulary_ids(path, vocabulary)
+    _check_size(path, ids | {token["id"] for token in kept}, vocabulary_size)
+    document["truncation"] = document["padding"] = None
+    data = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return TokenizerFile(
+        data=data.encode("utf-8", "surrogatepass"),
+        lowercases=_lowercases(document.get("normalizer")),
+        dropped=dropped,
+    )
+
+
+def _is_added_token(token: Any) -> bool:
+    return (
+        isinstance(token, dict)
+        and type(token.get("id")) is int
+        and token["id"] >= 0
+        and isinstance(token.get("content"), str)
+        and len(token["content"]) <= LONGEST_TOKEN
+    )
+
+
+def _vocabulary_ids(path: Path, vocabulary: Any) -> set[int]:
+    if isinstance(vocabulary, dict):  # WordPiece, BPE, WordLevel: token to id
+        if max(map(len, vocabulary), default=0) > LONGEST_TOKEN:
+            raise SourceError(
+                f"{path}: a token of model.vocab has {max(map(len, vocabulary))} characters; "
+                f"at most {LONGEST_TOKEN} are allowed."
+            )
+        if not all(type(number) is int for number in vocabulary.values()):
+            raise SourceError(f"{path}: model.vocab must map tokens to ids.")
+        ids = set(vocabulary.values())
+    elif isinstance(vocabulary, list):  # Unigram: token and score, in the order of their ids
+        ids = set(range(len(vocabulary)))
+    else:
+        raise SourceError(f"{path}: model.vocab must be an object or a list.")
+    if not ids or min(ids) < 0:
+        raise SourceError(f"{path}: model.vocab must map tokens to ids.")
+    return ids
+
+
+def _check_size(path: Path, ids: set[int], rows: int) -> None:
+    spare = max(UNUSED_ROWS, int(rows * UNUSED_SHARE))
+    if max(ids) >= rows or max(ids) + 1 < rows - spare:
+        raise SourceError(
+            f"{path} does not belong to this model: its ids go up to {max(ids)}, the model has "
+            f"rows for {rows} ids (0 to {rows - 1})."
+        )
+
+
+def _lowercases(normalizer: Any) -> bool:
+    """Say whether a normalizer, or one in its sequence, lowers the case."""
+    if not isinstance(normalizer, dict):
+        return False
+    if normalizer.get("type") == "Sequence":
+        parts = normalizer.get("normalizers")
+        return isinstance(parts, list) and any(map(_lowercases, parts))
+    return normalizer.get("type") == "Lowercase" or normalizer.get("lowercase") is True

@@ -1,0 +1,92 @@
+"""Tables of strings: the texts of tokens, look-up by text, and the added tokens."""
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from zlib import crc32
+
+import tokenizers
+
+from model_compiler.tokenizer.coverage import NotCoveredError
+
+__all__ = ["added_token_sections", "id_slots", "prefix_bits", "text_sections"]
+
+#: An id, plus 1, has 20 bits in a slot.
+_MOST_IDS = (1 << 20) - 1
+
+
+def text_sections(texts: Sequence[str]) -> dict[str, bytes]:
+    """Return the sections with the text of each token, by id; no text where there is no token."""
+    utf8 = [text.encode() for text in texts]
+    return {
+        "token_offsets": array("I", accumulate(map(len, utf8), initial=0)).tobytes(),
+        "token_text": b"".join(utf8),
+    }
+
+
+def id_slots(ids: Mapping[str, int]) -> bytes:
+    """Return a look-up of these tokens, as `embedder.tokenizers.vocabulary` reads it; half full.
+
+    Raises:
+        NotCoveredError: if an id does not fit into 20 bits.
+    """
+    if max(ids.values(), default=0) >= _MOST_IDS:
+        raise NotCoveredError("the fast tokenizers do not cover a vocabulary over 2^20")
+    size = 1 << (2 * len(ids) + 1).bit_length()
+    slots = array("I", bytes(4 * size))
+    # In the order of ids: the tables do not depend on the order of the JSON.
+    for text, token_id in sorted(ids.items(), key=lambda item: item[1]):
+        crc = crc32(text.encode())
+        slot = crc & (size - 1)
+        while slots[slot]:
+            slot = (slot + 1) & (size - 1)
+        slots[slot] = crc >> 20 << 20 | token_id + 1
+    return slots.tobytes()
+
+
+def prefix_bits(texts: Iterable[str]) -> bytes:
+    """Return a bit set of all that these texts begin with, for `embedder.tokenizers.wordpiece`.
+
+    A bit that is set for another reason costs a look-up and no more; one in sixteen is.
+    """
+    crcs = set()
+    for text in texts:
+        crc = 0
+        for character in text:
+            crc = crc32(character.encode(), crc)
+            crcs.add(crc)
+    size = 1 << (16 * len(crcs)).bit_length()
+    bits = bytearray(size >> 3)
+    for crc in crcs:
+        bits[(crc & (size - 1)) >> 3] |= 1 << (crc & 7)
+    return bytes(bits)
+
+
+def added_token_sections(
+    name: str, tokens: Mapping[int, tokenizers.AddedToken], *, space: str = " "
+) -> dict[str, bytes]:
+    """Return the sections of a list of added tokens, as `embedder.tokenizers.added_tokens` reads.
+
+    Args:
+        name: what the sections' names begin with.
+        tokens: by id.
+        space: what a space in a token is matched as.
+    """
+    listed = sorted(
+        (token.content.replace(" ", space), token_id, token.lstrip | token.rstrip << 1)
+        for token_id, token in tokens.items()
+    )
+    groups = array("I")
+    for index, (text, _, _) in enumerate(listed):
+        if groups and groups[-3] == ord(text[0]):
+            groups[-1] = index + 1
+        else:
+            groups.extend((ord(text[0]), index, index + 1))
+    utf8 = [text.encode() for text, _, _ in listed]
+    return {
+        f"{name}.text": b"".join(utf8),
+        f"{name}.ends": array("I", accumulate(map(len, utf8))).tobytes(),
+        f"{name}.ids": array("I", [token_id for _, token_id, _ in listed]).tobytes(),
+        f"{name}.strips": bytes(strips for _, _, strips in listed),
+        f"{name}.groups": groups.tobytes(),
+    }

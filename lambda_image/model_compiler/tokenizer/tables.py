@@ -1,0 +1,228 @@
+"""From `tokenizer.json` to the tokenizer that serves: fast tables where they are exact.
+
+`build` reads the JSON strictly. Where it knows every part, it writes tables, loads them with the
+embedder and compares ids with `tokenizers` on a sample; where a part is not covered or a single id
+differs, the library itself serves, and the artifact says why.
+"""
+
+import tempfile
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+import tokenizers
+
+from embedder.tokenizers import Tokenizer, load
+from embedder.tokenizers.fallback import is_tokenizer_error
+from model_compiler.errors import SourceError
+from model_compiler.tokenizer.byte_pair_tables import byte_pair_sections
+from model_compiler.tokenizer.character_tables import character_sections
+from model_compiler.tokenizer.coverage import (
+    NotCoveredError,
+    check_byte_pair_encoding,
+    check_parts,
+    check_wordpiece,
+)
+from model_compiler.tokenizer.sample import sample_texts
+from model_compiler.tokenizer.string_tables import (
+    added_token_sections,
+    id_slots,
+    prefix_bits,
+    text_sections,
+)
+from model_compiler.tokenizer.table_writer import table_file
+
+__all__ = ["TokenizerTables", "build"]
+
+Kind = Literal["wordpiece", "bpe", "tokenizers"]
+Json = Mapping[str, Any]
+
+#: How many texts are compared before tables are trusted; about half a second.
+_SAMPLE = 2500
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerTables:
+    """The tokenizer's part of an artifact; `kind`, `file` and `reason` go into the manifest."""
+
+    kind: Kind
+    #: The file's name in the artifact.
+    file: str
+    #: The file's bytes.
+    data: bytes
+    #: Why `tokenizers` serves and not the fast tokenizer; null where it does not.
+    reason: str | None
+
+
+def build(tokenizer_json: bytes, *, embedding_rows: int | None = None) -> TokenizerTables:
+    """Turn the bytes of a `tokenizer.json` into the tokenizer's part of an artifact.
+
+    The same bytes give the same bytes.
+
+    Args:
+        tokenizer_json: the file, as `tokenizers` reads it.
+        embedding_rows: how many tokens the model has embeddings for; None where that is not known.
+
+    Raises:
+        SourceError: if the bytes are no tokenizer, or it does not belong to the model.
+    """
+    library = _library(tokenizer_json)
+    _check_ids(library, embedding_rows)
+    sample = _encoded_sample(library)
+    try:
+        document = orjson.loads(tokenizer_json)
+        kind, sections = _sections(document, library)
+        data = table_file(sections)
+        _compare(kind, data, sample)
+    except NotCoveredError as reason:
+        return TokenizerTables("tokenizers", "tokenizer.json", tokenizer_json, str(reason))
+    return TokenizerTables(kind, "tokenizer.bin", data, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    kind: str
+    file: str
+
+
+def _library(tokenizer_json: bytes) -> tokenizers.Tokenizer:
+    try:
+        library = tokenizers.Tokenizer.from_buffer(tokenizer_json)
+    except BaseException as error:
+        if is_tokenizer_error(error):
+            raise SourceError(f"tokenizer.json cannot be read as a tokenizer: {error}") from error
+        raise
+    library.no_truncation()
+    library.no_padding()
+    return library
+
+
+def _check_ids(library: tokenizers.Tokenizer, rows: int | None) -> None:
+    ids = library.get_vocab(with_added_tokens=True)
+    # Beside those of the vocabulary, the ids that the post-processor puts around a text.
+    ids |= {f"post_processor {number}": number for number in library.encode("").ids}
+    last = max(ids, key=ids.__getitem__)
+    if rows is not None and ids[last] >= rows:
+        raise SourceError(
+            f"tokenizer.json does not belong to the model: the model has embeddings for {rows} "
+            f"tokens, and {last!r} has the id {ids[last]}."
+        )
+
+
+def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict[str, bytes]]:
+    check_parts(document)
+    model = type(library.model).__name__
+    if model == "WordPiece":
+        check_wordpiece(document)
+        _check_spelling(library, document)
+        return "wordpiece", {**_shared_sections(library), **_wordpiece_sections(document)}
+    if model == "BPE":
+        check_byte_pair_encoding(document)
+        _check_spelling(library, document)
+        options = document["model"]
+        return "bpe", {
+            **_shared_sections(library),
+            **byte_pair_sections(library.model, options["vocab"], options["merges"]),
+        }
+    raise NotCoveredError(f"the fast tokenizers do not cover models of type {model}")
+
+
+def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:
+    before, after = _special_tokens(library)
+    size = 1 + max(library.get_vocab(with_added_tokens=True).values())
+    added = library.get_added_tokens_decoder()
+    return {
+        "parameters": array("I", [len(before), len(after), *before, *after, size]).tobytes(),
+        **text_sections([library.id_to_token(token_id) or "" for token_id in range(size)]),
+        **added_token_sections("added", {i: t for i, t in added.items() if not t.normalized}),
+        **added_token_sections(
+            "normal", {i: t for i, t in added.items() if t.normalized}, space="▁"
+        ),
+    }
+
+
+def _wordpiece_sections(document: Json) -> dict[str, bytes]:
+    model, normalizer = document["model"], document["normalizer"]
+    vocabulary = model["vocab"]
+    # No text is longer than a u32 can say.
+    longest = min(model["max_input_chars_per_word"], (1 << 32) - 1)
+    limits = [vocabulary[model["unk_token"]], longest]
+    return {
+        "words": array("I", limits).tobytes(),
+        "token_slots": id_slots(vocabulary),
+        "prefixes": prefix_bits(vocabulary),
+        "continuation": model["continuing_subword_prefix"].encode(),
+        **character_sections(
+            clean_text=normalizer["clean_text"],
+            handle_chinese_chars=normalizer["handle_chinese_chars"],
+            strip_accents=normalizer.get("strip_accents"),
+            lowercase=normalizer["lowercase"],
+        ),
+    }
+
+
+def _check_spelling(library: tokenizers.Tokenizer, document: Json) -> None:
+    """Check that the library gave each token the id that the file gives it, and no two the same.
+
+    Raises:
+        NotCoveredError: if it did not; it numbers added tokens of its own accord.
+    """
+    added = {token["content"]: token["id"] for token in document.get("added_tokens") or []}
+    expected = {**document["model"]["vocab"], **added}
+    if library.get_vocab(with_added_tokens=True) != expected:
+        raise NotCoveredError("the fast tokenizers do not cover ids that are not the file's own")
+    if len(set(expected.values())) != len(expected):
+        raise NotCoveredError("the fast tokenizers do not cover two tokens of one id")
+
+
+def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return what the post-processor puts before and after a text, which must always be the same.
+
+    Raises:
+        NotCoveredError: if it does anything else.
+    """
+    empty = library.encode("", add_special_tokens=True).ids
+    for at in range(len(empty) + 1):
+        before, after = empty[:at], empty[at:]
+        if all(
+            library.encode(text, add_special_tokens=True).ids
+            == before + library.encode(text, add_special_tokens=False).ids + after
+            for text in ("a", "Two words.", "東京 naïve 😀")
+        ):
+            return tuple(before), tuple(after)
+    raise NotCoveredError("the fast tokenizers do not cover what the post_processor does")
+
+
+def _encoded_sample(library: tokenizers.Tokenizer) -> list[tuple[str, list[int]]]:
+    """Return a sample of texts, each with the ids that `tokenizers` gives for it.
+
+    Raises:
+        SourceError: if it fails on one of them, as it would when it serves.
+    """
+    texts = list(sample_texts(library, count=_SAMPLE, seed=0))
+    try:
+        encodings = library.encode_batch(texts, add_special_tokens=False)
+    except BaseException as error:
+        if is_tokenizer_error(error):
+            raise SourceError(f"tokenizer.json fails on ordinary texts: {error}") from error
+        raise
+    return [(text, encoding.ids) for text, encoding in zip(texts, encodings, strict=True)]
+
+
+def _compare(kind: Kind, data: bytes, sample: Sequence[tuple[str, list[int]]]) -> None:
+    """Compare the embedder over these tables with what `tokenizers` gave.
+
+    Raises:
+        NotCoveredError: if a single id differs.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "tokenizer.bin").write_bytes(data)
+        fast: Tokenizer = load(_Entry(kind, "tokenizer.bin"), Path(folder))
+        different = sum(fast.encode(text) != ids for text, ids in sample)
+    if different:
+        raise NotCoveredError(
+            f"the fast tokenizer differs from `tokenizers` on {different} of {len(sample)} texts"
+        )

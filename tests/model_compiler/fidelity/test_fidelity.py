@@ -1,0 +1,169 @@
+"""The fidelity report: the numbers that it measures, and the models that it rejects."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from embedder.artifact import Artifact, load_artifact
+from embedder.engine import Engine
+from model_compiler.compile import Options, compile_model
+from model_compiler.errors import FidelityError, SourceError
+from model_compiler.fidelity import measure as fidelity
+from model_compiler.fidelity.measure import Thresholds, measure, problems, table
+from model_compiler.graph.architectures import bert
+from model_compiler.graph.quantization import Precision
+from model_compiler.source.catalogue import Golden
+from model_compiler.source.find import find_source
+
+PERFECT = fidelity.Fidelity(
+    texts=59,
+    cosine_min=1.0,
+    cosine_mean=1.0,
+    worst_text="a",
+    batch_cosine_min=1.0,
+    documents=500,
+    neighbour_overlap=1.0,
+    golden_differences={},
+)
+
+
+class Turned:
+    """An engine whose vectors are turned away from another's by a fixed angle, or by the batch."""
+
+    def __init__(self, engine: Engine, *, cosine: float = 1.0, batch_cosine: float = 1.0) -> None:
+        self._engine = engine
+        self._cosines = (cosine, batch_cosine)
+
+    def embed(self, texts: Sequence[str], *, prompt: str | None = None) -> Any:
+        """Embed as the engine does, and turn each vector towards its own components, rolled."""
+        found = self._engine.embed(texts, prompt=prompt)
+        cosine, batch_cosine = self._cosines
+        if len(texts) > 1:
+            cosine *= batch_cosine
+        aside = np.roll(found.vectors, 1, axis=1)
+        aside -= (aside * found.vectors).sum(axis=1, keepdims=True) * found.vectors
+        aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+        turned = cosine * found.vectors + np.sqrt(1 - cosine**2) * aside
+        return found._replace(vectors=turned.astype(np.float32))
+
+
+@pytest.fixture
+def engine(tiny_folder: Path, compile_tiny: Callable[..., Artifact]) -> Engine:
+    return Engine.load(compile_tiny(tiny_folder), truncate="right")
+
+
+def test_the_texts_have_all_lengths_and_scripts() -> None:
+    """From one letter to several hundred words, in a dozen and more scripts."""
+    texts = fidelity.texts()
+    lengths = [len(text.split()) for text in texts.values()]
+    assert (min(lengths), max(lengths) > 400) == (1, True)
+    starts = {"Latin": 0x41, "Greek": 0x370, "Cyrillic": 0x400, "Hebrew": 0x590, "Arabic": 0x600}
+    starts |= {"Devanagari": 0x900, "Thai": 0xE00, "Kana": 0x3040, "Han": 0x4E00, "Hangul": 0xAC00}
+    everything = {ord(letter) for text in texts.values() for letter in text}
+    for name, start in starts.items():
+        assert any(start <= letter < start + 0x70 for letter in everything), name
+
+
+def test_an_artifact_against_itself(engine: Engine) -> None:
+    """Full precision is its own reference: cosines of 1, and the same neighbours."""
+    report = measure(engine, engine, multiply_adds=10**6)
+    assert report.cosine_min == pytest.approx(1, abs=1e-6)
+    assert report.batch_cosine_min == pytest.approx(1, abs=1e-6)
+    assert report.neighbour_overlap == 1
+    assert report.documents == 500
+    assert problems(report, Thresholds(), ()) == []
+
+
+def test_angles_are_found(engine: Engine) -> None:
+    """A known angle to full precision, and another one in batches, are what is reported."""
+    turned = Turned(engine, cosine=0.97, batch_cosine=0.9)
+    report = measure(turned, engine, multiply_adds=10**6)  # type: ignore[arg-type]
+    assert report.cosine_min == pytest.approx(0.97, abs=1e-5)
+    assert report.cosine_mean == pytest.approx(0.97, abs=1e-5)
+    assert report.batch_cosine_min < 0.9999
+    found = problems(report, Thresholds(), ())
+    assert found[0] == "the least cosine to full precision is 0.970000, at least 0.98 is allowed"
+    assert any("alone to the same text in a batch" in line for line in found)
+
+
+def test_golden_values_are_held(engine: Engine) -> None:
+    """A golden value of the catalogue passes within its tolerance, and is named beyond it."""
+    head = tuple(map(float, engine.embed(["hello world"], prompt=None).vectors[0, :5]))
+    near = Golden("hello world", None, (head[0] + 5e-4, *head[1:]), tolerance=1e-3)
+    far = Golden("hello world", None, (head[0] + 2e-3, *head[1:]), tolerance=1e-3)
+    for golden, expected in ((near, 0), (far, 1)):
+        report = measure(engine, engine, golden=[golden], multiply_adds=10**6)
+        assert len(problems(report, Thresholds(), [golden])) == expected
+    assert report.golden_differences["none"] == pytest.approx(2e-3, abs=1e-5)
+
+
+def test_what_is_not_a_number_is_a_problem() -> None:
+    """A cosine that could not be computed passes no threshold."""
+    broken = fidelity.Fidelity(**{**PERFECT.as_json(), "cosine_min": float("nan")})
+    assert len(problems(broken, Thresholds(), ())) == 1
+
+
+def test_a_large_model_gets_fewer_documents(engine: Engine) -> None:
+    """The neighbours' cost is bounded: a tenth of the documents, but never too few to rank."""
+    assert measure(engine, engine, multiply_adds=10**8).documents == 156
+    assert measure(engine, engine, multiply_adds=10**12).documents == 20
+
+
+def test_fewer_documents_may_be_asked_for(engine: Engine) -> None:
+    """Never more than the model's size allows."""
+    assert measure(engine, engine, multiply_adds=10**6, documents=40).documents == 40
+    assert measure(engine, engine, multiply_adds=10**8, documents=400).documents == 156
+
+
+def test_the_report_is_a_table() -> None:
+    """One line for each number, its name in front, in columns."""
+    lines = table(PERFECT).splitlines()
+    assert len(lines) == 4
+    assert lines[0].split()[-2:] == ["1.00000", "a"]
+    assert "500 docstrings" in lines[3]
+
+
+def test_a_bad_layer_is_rejected(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If one layer's int8 is inaccurate, nothing is written and the error suggests fp32."""
+    exact = bert.linear_with_outliers
+
+    def spoiled(*arguments: Any, **options: Any) -> str:
+        builder, value, weight, channels = arguments
+        if options["precision"] is Precision.INT8 and "layer.1." in options["name"]:
+            weight = np.round(weight)
+        return exact(builder, value, weight, channels, **options)
+
+    monkeypatch.setattr(bert, "linear_with_outliers", spoiled)
+    with pytest.raises(FidelityError) as refused:
+        compile_model(find_source(str(tiny_folder)), tmp_path / "out", Options(progress=False))
+    message = str(refused.value)
+    assert "the least cosine to full precision is " in message
+    assert message.endswith("Use --precision fp32, or add --unmeasured to accept these vectors.")
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
+
+
+def test_vectors_that_are_no_numbers_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    """Weights that are finite and overflow on the way give an error, and nothing is written."""
+    tensors = load_file(tiny_folder / "model.safetensors")
+    for name in ("attention.self.query", "attention.self.key"):
+        tensors[f"encoder.layer.0.{name}.weight"] *= 1e30
+    save_file(tensors, tiny_folder / "model.safetensors")
+    options = Options(precision=Precision.FP32, progress=False)
+    with pytest.raises(SourceError, match="cannot run the model compiled to fp32"):
+        compile_model(find_source(str(tiny_folder)), tmp_path / "out", options)
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
+
+
+def test_the_report_is_measured_by_the_embedder(minilm_artifact: Artifact, tmp_path: Path) -> None:
+    """The manifest's numbers are those of the artifact as it is served."""
+    engine = Engine.load(load_artifact(minilm_artifact.folder), truncate="right")
+    assert fidelity.batch_invariance(engine) == pytest.approx(
+        minilm_artifact.manifest.fidelity["batch_cosine_min"], abs=1e-6
+    )
+    assert fidelity.golden_entries(engine)[0]["text"] == minilm_artifact.manifest.golden[0].text

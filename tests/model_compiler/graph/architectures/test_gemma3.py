@@ -1,0 +1,220 @@
+"""A small EmbeddingGemma against transformers, in full precision and in int8."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from embedder.artifact import Artifact
+from embedder.session import Session
+from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
+from model_compiler.files.config import ConfigFile
+from model_compiler.graph.architectures import gemma3
+from model_compiler.graph.quantization import Precision
+from tests.model_compiler.conftest import padded
+from tests.model_compiler.goldens.gemma3_model import LENGTHS, SHAPE, sequences, write_gemma3
+
+GOLDENS = Path(__file__).resolve().parents[2] / "goldens"
+IDS = sequences()
+
+Compile = Callable[..., Artifact]
+Edit = Callable[[Path, Callable[[Any], Any]], None]
+Floats = npt.NDArray[np.float32]
+
+
+@pytest.fixture(scope="module")
+def kept_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model's folder; not to be written to."""
+    return write_gemma3(tmp_path_factory.mktemp("gemma3") / "model")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The model's folder, for the test to change."""
+    return write_gemma3(tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[int, Floats]:
+    """The vector of each length's ids, from transformers."""
+    with np.load(GOLDENS / "gemma3.npz") as stored:
+        return {length: stored[str(length)] for length in LENGTHS}
+
+
+def embed(artifact: Artifact, batch: Sequence[npt.NDArray[np.int64]]) -> Floats:
+    """Run sequences of ids together, padded to the longest."""
+    return Session(artifact).run(*padded([list(map(int, ids)) for ids in batch]))
+
+
+def cosines(left: Floats, right: Floats) -> npt.NDArray[Any]:
+    """Return the cosine of each pair of rows, all of length 1."""
+    return (left * right).sum(axis=1)
+
+
+def test_each_length_is_transformers_own(
+    kept_folder: Path, golden: dict[int, Floats], compile_tiny: Compile
+) -> None:
+    """Below, at and above the window, uncut and cut into blocks, odd and even."""
+    artifact = compile_tiny(kept_folder)
+    vectors = np.concatenate([embed(artifact, [IDS[length]]) for length in LENGTHS])
+    np.testing.assert_allclose(vectors, np.stack([golden[length] for length in LENGTHS]), atol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [(33, 1, 10), (144, 7, 2), (201, 320, 9, 143)])
+def test_padding_changes_nothing(
+    kept_folder: Path, golden: dict[int, Floats], compile_tiny: Compile, lengths: tuple[int, ...]
+) -> None:
+    """Texts of many lengths in one batch, whether or not its longest is cut into blocks."""
+    vectors = embed(compile_tiny(kept_folder), [IDS[length] for length in lengths])
+    np.testing.assert_allclose(vectors, np.stack([golden[length] for length in lengths]), atol=1e-5)
+
+
+def test_int8_is_close(kept_folder: Path, golden: dict[int, Floats], compile_tiny: Compile) -> None:
+    """With rows of 48 there is little to average errors out over; real rows have 768."""
+    artifact = compile_tiny(kept_folder, Precision.INT8)
+    vectors = np.concatenate([embed(artifact, [IDS[length]]) for length in LENGTHS])
+    found = cosines(vectors, np.stack([golden[length] for length in LENGTHS]))
+    assert found.mean() > 0.998
+    assert found.min() > 0.995
+
+
+def test_a_text_is_the_same_in_any_company(kept_folder: Path, compile_tiny: Compile) -> None:
+    """To the last bit, where all are padded alike."""
+    artifact = compile_tiny(kept_folder, Precision.INT8)
+    source = np.random.RandomState(5)
+    batch = [source.randint(10, SHAPE.vocabulary, 40) for _ in range(9)]
+    alone = np.concatenate([embed(artifact, [ids]) for ids in batch])
+    np.testing.assert_array_equal(embed(artifact, batch), alone)
+
+
+@pytest.mark.parametrize("gain", [0.0, -0.999])
+def test_int8_bears_outlier_channels(folder: Path, compile_tiny: Compile, gain: float) -> None:
+    """Activations of 1e5 in a few channels, that the norms let through or hold down."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    channels = [3, 17, 40]
+    table = tensors["embed_tokens.weight"]
+    table[:, channels] = np.where(table[:, channels] > 0, 1e5, -1e5) / SHAPE.hidden**0.5
+    for name, tensor in tensors.items():
+        if name.endswith(("input_layernorm.weight", "pre_feedforward_layernorm.weight")):
+            tensor[channels] = gain
+    save_file(tensors, path)
+    batch = [IDS[length] for length in (7, 33, 10)]
+    exact = embed(compile_tiny(folder), batch)
+    assert cosines(embed(compile_tiny(folder, Precision.INT8), batch), exact).min() > 0.99
+
+
+def test_a_row_of_zeros_stays_finite(folder: Path, compile_tiny: Compile) -> None:
+    """A token whose embedding is all zeros has no scale, and needs none."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors["embed_tokens.weight"][5] = 0
+    save_file(tensors, path)
+    ids = [np.array([5, 20, 5, 21, 5])]
+    exact = embed(compile_tiny(folder), ids)
+    assert cosines(embed(compile_tiny(folder, Precision.INT8), ids), exact).min() > 0.99
+
+
+def test_both_generations_of_configurations_are_one_model(
+    folder: Path, compile_tiny: Compile
+) -> None:
+    """`rope_theta` and `rope_local_base_freq`, or `rope_parameters`: the same bytes come out."""
+    older = compile_tiny(folder)
+    newer = (GOLDENS / "gemma3_config.json").read_text("utf-8")
+    assert "rope_parameters" in json.loads(newer)
+    (folder / "config.json").write_text(newer, encoding="utf-8")
+    again = compile_tiny(folder)
+    assert Path(again.graph_path).read_bytes() == Path(older.graph_path).read_bytes()
+
+
+def test_layers_follow_the_pattern_where_none_are_listed(folder: Path, edit_json: Edit) -> None:
+    """All but every n-th slide."""
+    path = folder / "config.json"
+    edit_json(path, lambda config: {**config, "layer_types": None, "_sliding_window_pattern": 3})
+    sliding = gemma3.parse(_config(path)).sliding
+    assert sliding == (True, True, False, True, True, False)
+
+
+def test_the_window_is_read_as_transformers_reads_it(kept_folder: Path) -> None:
+    """The stored width is of both sides: 16 lets a token see 8 to its left and 8 to its right."""
+    assert gemma3.parse(_config(kept_folder / "config.json")).reach == 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_key_value_heads": 3}, "num_key_value_heads is 3; the compiler can express 1"),
+        ({"attention_bias": True}, "attention_bias is true"),
+        ({"attn_logit_softcapping": 50.0}, "attn_logit_softcapping is 50.0"),
+        ({"use_bidirectional_attention": False}, "use_bidirectional_attention is not true"),
+        ({"hidden_activation": "silu"}, "hidden_activation is 'silu'"),
+        ({"rope_scaling": {"factor": 8.0}}, "rope_scaling is"),
+        ({"layer_types": [["full_attention"]] * 6}, "layer_types has ['full_attention']"),
+        ({"layer_types": ["chunked_attention"] * 6}, "layer_types has 'chunked_attention'"),
+        (
+            {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0}}},
+            "rope_parameters.full_attention has factor = 8.0",
+        ),
+        ({"layer_scale": 0.5}, "settings that the compiler does not know: layer_scale = 0.5"),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused_by_name(
+    folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
+) -> None:
+    """Never ignored."""
+    path = folder / "config.json"
+    edit_json(path, lambda config: {**config, **changes})
+    with pytest.raises(UnsupportedModelError) as refused:
+        gemma3.parse(_config(path))
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layer_types": ["full_attention"]}, "a list of num_hidden_layers = 6 names"),
+        ({"rope_theta": -1}, "rope_theta must be a positive number; found -1"),
+        ({"rope_parameters": []}, "rope_parameters must be an object"),
+        (
+            {"rope_parameters": {"full_attention": {"rope_theta": "big"}}},
+            'rope_parameters.full_attention.rope_theta must be a positive number; found "big"',
+        ),
+        ({"head_dim": 15}, "head_dim must be even"),
+        ({"sliding_window": None}, "sliding_window is missing"),
+        (
+            {"num_hidden_layers": 10**9, "layer_types": None},
+            "num_hidden_layers must be an integer of at least 1 and at most 1000; found 1000000000",
+        ),
+        ({"max_position_embeddings": 10**12}, "at least 1 and at most 1048576"),
+        ({"head_dim": 10**12}, "head_dim must be an integer of at least 1 and at most 1048576"),
+    ],
+)
+def test_wrong_values_are_named(
+    folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
+) -> None:
+    """What was wrong, what is allowed, what was found."""
+    path = folder / "config.json"
+    edit_json(path, lambda config: {**config, **changes})
+    with pytest.raises(SourceError) as refused:
+        gemma3.parse(_config(path))
+    assert message in str(refused.value)
+
+
+def test_weights_of_another_shape_are_refused(
+    folder: Path, edit_json: Edit, compile_tiny: Compile
+) -> None:
+    """The tensor, the shape it has and the one that the configuration asks for."""
+    edit_json(folder / "config.json", lambda config: {**config, "intermediate_size": 65})
+    with pytest.raises(CompilerError, match=r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]"):
+        compile_tiny(folder)
+
+
+def _config(path: Path) -> ConfigFile:
+    config = ConfigFile(path)
+    config.string("model_type")
+    return config

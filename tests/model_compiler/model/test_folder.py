@@ -1,0 +1,320 @@
+"""Reading a sentence-transformers folder: limits, prompts, modules, and what is refused."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.model.folder import read_model_folder
+from tests.model_compiler.conftest import Edit, merged
+from tests.model_compiler.goldens.tiny_models import write_model
+
+
+def limit(folder: Path, sentence: dict[str, Any] | None, tokenizer: dict[str, Any] | None) -> int:
+    """Return the limit that a folder with these two files has."""
+    for name, value in (
+        ("sentence_bert_config.json", sentence),
+        ("tokenizer_config.json", tokenizer),
+    ):
+        (folder / name).unlink(missing_ok=True)
+        if value is not None:
+            (folder / name).write_text(json.dumps(value))
+    return read_model_folder(folder).max_tokens
+
+
+def test_where_the_limit_comes_from(tiny_folder: Path) -> None:
+    """The sentence file's limit, else the tokenizer's, never more than the positions (40)."""
+    assert limit(tiny_folder, {"max_seq_length": 12}, {"model_max_length": 20}) == 12
+    assert limit(tiny_folder, {"max_seq_length": None}, {"model_max_length": 20}) == 20
+    assert limit(tiny_folder, {}, {"model_max_length": 20}) == 20
+    assert limit(tiny_folder, None, {"model_max_length": 1e30}) == 40
+    assert limit(tiny_folder, None, {}) == 40
+    assert limit(tiny_folder, {"max_seq_length": 100}, None) == 40
+    assert limit(tiny_folder, None, None) == 40
+    with pytest.raises(SourceError, match=r'max_seq_length must be an integer .* found "256"'):
+        limit(tiny_folder, {"max_seq_length": "256"}, None)
+
+
+def test_truncation_of_the_tokenizer_plays_no_part(tiny_folder: Path, edit_json: Edit) -> None:
+    """What whoever saved tokenizer.json last left in it is neither the limit nor kept."""
+    before = read_model_folder(tiny_folder)
+    truncation = {"max_length": 3, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
+    edit_json(tiny_folder / "tokenizer.json", lambda value: merged(value, truncation=truncation))
+    after = read_model_folder(tiny_folder)
+    assert after.max_tokens == 16
+    assert after.tokenizer.data == before.tokenizer.data
+
+
+@pytest.mark.parametrize(
+    ("prompts", "stated", "default"),
+    [
+        ({}, None, None),
+        ({"query": "q: "}, None, None),
+        ({"query": "q: ", "passage": "p: "}, None, "passage"),
+        ({"document": "d: ", "passage": "p: "}, None, "document"),
+        ({"query": "q: ", "document": "d: "}, "query", "query"),
+    ],
+)
+def test_the_default_prompt(
+    tiny_folder: Path,
+    edit_json: Edit,
+    prompts: dict[str, str],
+    stated: str | None,
+    default: str | None,
+) -> None:
+    """The files' own default, else the prompt for documents, else none."""
+    edit_json(
+        tiny_folder / "config_sentence_transformers.json",
+        lambda value: merged(value, prompts=prompts, default_prompt_name=stated),
+    )
+    found = read_model_folder(tiny_folder).prompts
+    assert (found.texts, found.default) == (prompts, default)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("config_sentence_transformers.json", {"prompts": {"query": 3}}, "prompts must be an obj"),
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": "title"},
+            r"default_prompt_name must be one of \[\]; found \"title\"",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": ["a"], "prompts": {"a": "b"}},
+            r"default_prompt_name must be one of \['a'\]; found \[\"a\"\]",
+        ),
+        ("1_Pooling/config.json", {"pooling_mode": 5}, "must be a string or a list of .* found 5"),
+        ("1_Pooling/config.json", {"pooling_mode": [["cls"]]}, "a string or a list of strings"),
+        ("config.json", {"vocab_size": 70}, r"tokenizer.json does not belong .* up to 76.* 70 ids"),
+        ("config.json", {"vocab_size": 5000}, r"does not belong .* up to 76, .* rows for 5000"),
+        ("1_Pooling/config.json", {"word_embedding_dimension": 64}, "is 64; .* vectors have 32"),
+    ],
+)
+def test_files_that_disagree(
+    tiny_folder: Path, edit_json: Edit, file: str, change: dict[str, object], message: str
+) -> None:
+    """A value that does not fit the others is named with both."""
+    edit_json(tiny_folder / file, lambda value: merged(value, **change))
+    with pytest.raises(SourceError, match=message):
+        read_model_folder(tiny_folder)
+
+
+@pytest.mark.parametrize("stated", [0, -1, True, "512", [1], 0.5])
+def test_a_limit_that_is_none(tiny_folder: Path, stated: object) -> None:
+    """A limit of the tokenizer that is no number of tokens is refused, not passed over."""
+    with pytest.raises(SourceError, match="model_max_length must be a number of at least 1, or nu"):
+        limit(tiny_folder, None, {"model_max_length": stated})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": NaN}', '{"a": Infinity}', '{"a": ' + "9" * 5000 + "}", '{"a": "\\ud800"}', "[" * 9999],
+    ids=["nan", "infinity", "5,000 digits", "half a pair", "deep"],
+)
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "modules.json"])
+def test_what_python_reads_and_json_is_not(tiny_folder: Path, file: str, text: str) -> None:
+    """Numbers and strings beyond JSON are refused with the file's name, in every file."""
+    (tiny_folder / "sentence_bert_config.json").unlink()
+    (tiny_folder / file).write_text(text)
+    with pytest.raises(SourceError, match=f"{file} is not JSON"):
+        read_model_folder(tiny_folder)
+
+
+def test_a_number_beyond_doubles_is_no_limit(tiny_folder: Path) -> None:
+    """1e400 is JSON and greater than any limit, like the 1e30 that transformers writes."""
+    (tiny_folder / "sentence_bert_config.json").unlink()
+    (tiny_folder / "tokenizer_config.json").write_text('{"model_max_length": 1e400}')
+    assert read_model_folder(tiny_folder).max_tokens == 40
+
+
+def test_a_device_is_no_file(tiny_folder: Path) -> None:
+    """A configuration that leads to a device, which never ends, is refused at once."""
+    (tiny_folder / "config.json").unlink()
+    (tiny_folder / "config.json").symlink_to("/dev/zero")
+    with pytest.raises(SourceError, match=r"config\.json is not a regular file"):
+        read_model_folder(tiny_folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda value: value | {"added_tokens": 5}, "added_tokens must be a list of objects"),
+        (
+            lambda value: value | {"added_tokens": [{"id": 5, "content": "x" * 20_000}]},
+            "a content of at most 512 characters",
+        ),
+        (
+            lambda value: value | {"model": {"vocab": {"x" * 20_000: 1}}},
+            "a token of model.vocab has 20000 characters; at most 512",
+        ),
+        (lambda value: value | {"model": {"vocab": {"a": [1]}}}, "must map tokens to ids"),
+    ],
+    ids=["no list", "a long added token", "a long token", "no ids"],
+)
+def test_tokens_that_are_none(
+    tiny_folder: Path, edit_json: Edit, change: Any, message: str
+) -> None:
+    """Tokens of a wrong form, and ones whose search would take minutes, are refused."""
+    edit_json(tiny_folder / "tokenizer.json", change)
+    with pytest.raises(SourceError, match=message):
+        read_model_folder(tiny_folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case is true and"),
+        ("sentence_bert_config.json", {"query_length": 32}, "query_length is 32; .* null"),
+        ("sentence_bert_config.json", {"sparkle": 1}, "does not know: sparkle = 1"),
+        ("1_Pooling/config.json", {"include_prompt": False}, "include_prompt is false"),
+        ("1_Pooling/config.json", {"pooling_mode": "median"}, "mode 'median' .* knows cls, max"),
+        ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "SparseEncoder"),
+    ],
+)
+def test_settings_that_cannot_be_expressed(
+    tiny_folder: Path, edit_json: Edit, file: str, change: dict[str, object], message: str
+) -> None:
+    """A setting of any module that would change the vectors is refused by name."""
+    edit_json(
+        tiny_folder / "tokenizer.json",
+        lambda value: merged(value, normalizer=merged(value["normalizer"], lowercase=False)),
+    )
+    edit_json(tiny_folder / file, lambda value: merged(value, **change))
+    with pytest.raises(UnsupportedModelError, match=message):
+        read_model_folder(tiny_folder)
+
+
+def test_lower_case_that_the_tokenizer_does_anyway(tiny_folder: Path, edit_json: Edit) -> None:
+    """do_lower_case is fine where tokenizer.json lowers the case itself."""
+    edit_json(
+        tiny_folder / "sentence_bert_config.json", lambda value: merged(value, do_lower_case=True)
+    )
+    assert read_model_folder(tiny_folder).tokenizer.lowercases
+
+
+def kinds(*names: str) -> list[dict[str, str]]:
+    paths = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
+    return [
+        {"type": f"sentence_transformers.models.{name}", "path": paths.get(name, "9_Other")}
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize(
+    ("modules", "message"),
+    [
+        (kinds("Transformer"), "lists Transformer; the compiler can express a Transformer, then"),
+        (kinds("Transformer", "Pooling", "CNN"), "lists Transformer, Pooling, CNN"),
+        (kinds("Transformer", "Pooling", "Normalize", "Normalize"), "before its last module"),
+        ([{"type": "mymodule.Transformer", "path": ""}], "runs no code of a model"),
+        (
+            [{**kinds("Transformer")[0], "kwargs": ["task"]}, *kinds("Pooling")],
+            r"the arguments \['task'\] at run time",
+        ),
+    ],
+)
+def test_modules_that_cannot_be_expressed(
+    tiny_folder: Path, modules: list[dict[str, Any]], message: str
+) -> None:
+    """Another list of modules than encoder, pooling, dense, normalisation is refused."""
+    (tiny_folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(UnsupportedModelError, match=message):
+        read_model_folder(tiny_folder)
+
+
+def test_vectors_whose_lengths_matter(tiny_folder: Path, edit_json: Edit) -> None:
+    """Without a Normalize, a model of cosines is served normalised; one of dot products is not."""
+    (tiny_folder / "modules.json").write_text(json.dumps(kinds("Transformer", "Pooling")))
+    assert not read_model_folder(tiny_folder).head.normalized
+    edit_json(
+        tiny_folder / "config_sentence_transformers.json",
+        lambda value: merged(value, similarity_fn_name="dot"),
+    )
+    with pytest.raises(UnsupportedModelError, match=r'similarity_fn_name is "dot", .* "cosine"'):
+        read_model_folder(tiny_folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            {"activation_function": "torch.nn.modules.activation.Mish"},
+            UnsupportedModelError,
+            "Mish' is not one that",
+        ),
+        ({"in_features": 48}, SourceError, "in_features is 48; .* gives 32"),
+        ({"use_residual": True}, UnsupportedModelError, "use_residual is true"),
+    ],
+)
+def test_a_dense_module_that_does_not_fit(
+    tmp_path: Path, edit_json: Edit, change: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """An unknown activation, a wrong width and a residual are refused by name."""
+    folder = write_model(tmp_path / "model", dense=[(16, True, "activation.Tanh")])
+    edit_json(folder / "2_Dense" / "config.json", lambda value: merged(value, **change))
+    with pytest.raises(error, match=message):
+        read_model_folder(folder)
+
+
+@pytest.mark.parametrize(
+    "file", ["config.json", "tokenizer.json", "1_Pooling/config.json", "modules.json"]
+)
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[3]", b'"\xff"', b"[" * 100_000])
+def test_files_that_are_missing_or_no_json(
+    tiny_folder: Path, file: str, content: bytes | None
+) -> None:
+    """Each missing, empty or broken file is named in the error."""
+    (tiny_folder / file).unlink()
+    if content is not None:
+        (tiny_folder / file).write_bytes(content)
+    with pytest.raises(SourceError, match=Path(file).name.replace(".", r"\.")):
+        read_model_folder(tiny_folder)
+
+
+def test_a_module_outside_the_folder(tiny_folder: Path, edit_json: Edit) -> None:
+    """A path that leads out of the model's folder is not followed."""
+    shutil.copytree(tiny_folder / "1_Pooling", tiny_folder.parent / "1_Pooling")
+    edit_json(
+        tiny_folder / "modules.json",
+        lambda value: [value[0], merged(value[1], path="../1_Pooling"), *value[2:]],
+    )
+    with pytest.raises(SourceError, match=r"'../1_Pooling' is outside the model's folder"):
+        read_model_folder(tiny_folder)
+    edit_json(
+        tiny_folder / "modules.json",
+        lambda value: [value[0], merged(value[1], path="1_Pooling\0"), *value[2:]],
+    )
+    with pytest.raises(SourceError, match=r"'1_Pooling\\x00' is outside the model's folder"):
+        read_model_folder(tiny_folder)
+
+
+def test_tokens_that_the_model_has_no_row_for(tiny_folder: Path, edit_json: Edit) -> None:
+    """An added token past the table, a multimodal sibling's, is dropped from both lists."""
+    image = {
+        "id": 77,
+        "content": "<image>",
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+    }
+    before = read_model_folder(tiny_folder).tokenizer
+
+    def add(value: dict[str, Any]) -> dict[str, Any]:
+        vocabulary = merged(value["model"]["vocab"], **{"<image>": 77})
+        return merged(
+            value,
+            added_tokens=[*value["added_tokens"], image],
+            model=merged(value["model"], vocab=vocabulary),
+        )
+
+    edit_json(tiny_folder / "tokenizer.json", add)
+    after = read_model_folder(tiny_folder).tokenizer
+    assert after.dropped == ("<image>",)
+    assert after.data == before.data

@@ -1,0 +1,34 @@
+"""Finding a model: which files of a folder are read to tell what it is."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from model_compiler.files.hashes import file_sha256
+from model_compiler.source import find
+from model_compiler.source.catalogue import CATALOGUE
+from model_compiler.source.find import find_source
+
+
+def test_a_folders_files_are_hashed_once(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is hashed once, however many models of the catalogue the folder is compared with."""
+    hashed: Counter[str] = Counter()
+
+    def counted(path: Path) -> str:
+        hashed[path.name] += 1
+        return file_sha256(path)
+
+    monkeypatch.setattr(find, "file_sha256", counted)
+    assert sum("model.safetensors" in entry.sha256 for entry in CATALOGUE) > 1
+    assert find_source(str(tiny_folder)).entry is None
+    assert max(hashed.values()) == 1
+
+
+def test_weights_that_never_end(tiny_folder: Path) -> None:
+    """A link to a device is no file of any model, and is not read to find that out."""
+    (tiny_folder / "model.safetensors").unlink()
+    (tiny_folder / "model.safetensors").symlink_to("/dev/zero")
+    assert find_source(str(tiny_folder)).entry is None

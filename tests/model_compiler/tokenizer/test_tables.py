@@ -1,0 +1,297 @@
+"""From `tokenizer.json` to tables: what is covered is exact, what is not is declined by name."""
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+
+from benchmarks.gemma_tokenizer import gemma_tokenizer
+from embedder.tokenizers import load
+from model_compiler.errors import SourceError
+from model_compiler.tokenizer import tables as tokenizer_tables
+from model_compiler.tokenizer.character_tables import character_sections
+from model_compiler.tokenizer.coverage import NotCoveredError, check_byte_pair_encoding
+from model_compiler.tokenizer.tables import build
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(scope="module")
+def wordpiece() -> dict[str, Any]:
+    """A small vocabulary with BERT's parts."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(chr, range(33, 127)), "the", "cat"]
+    words += [f"##{chr(code)}" for code in range(97, 123)]
+    library = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece({word: n for n, word in enumerate(words)}, unk_token="[UNK]")
+    )
+    library.normalizer = tokenizers.normalizers.BertNormalizer()
+    library.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    library.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    library.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    document: dict[str, Any] = json.loads(library.to_str())
+    return document
+
+
+@pytest.fixture(scope="module")
+def gemma() -> dict[str, Any]:
+    """A small vocabulary with Gemma's parts."""
+    document: dict[str, Any] = json.loads(gemma_tokenizer(tokens=1500, files=3))
+    return document
+
+
+def changed(document: dict[str, Any], change: Change) -> bytes:
+    """Return the document after a change, as bytes."""
+    document = copy.deepcopy(document)
+    change(document)
+    return json.dumps(document).encode()
+
+
+def set_option(*path: str | int, to: object) -> Change:
+    """Return a change of one value, at this path of keys."""
+
+    def change(document: dict[str, Any]) -> None:
+        place: Any = document
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = to
+
+    return change
+
+
+def test_bert_gets_wordpiece_tables(wordpiece: dict[str, Any], tmp_path: Path) -> None:
+    """The tables are written under their own name, and no reason is given."""
+    tables = build(json.dumps(wordpiece).encode(), embedding_rows=200)
+    assert (tables.kind, tables.file, tables.reason) == ("wordpiece", "tokenizer.bin", None)
+    (tmp_path / tables.file).write_bytes(tables.data)
+    fast = load(tables, tmp_path)
+    assert [fast.token(token_id) for token_id in fast.encode("The cats.")] == [
+        "the",
+        "cat",
+        "##s",
+        ".",
+    ]
+
+
+def test_gemma_gets_byte_pair_tables(gemma: dict[str, Any]) -> None:
+    """Its kind is named in the manifest."""
+    tables = build(json.dumps(gemma).encode())
+    assert (tables.kind, tables.file, tables.reason) == ("bpe", "tokenizer.bin", None)
+
+
+def test_the_same_tokenizer_gives_the_same_bytes(
+    wordpiece: dict[str, Any], gemma: dict[str, Any]
+) -> None:
+    """Also where the JSON lists the vocabulary in another order."""
+    for document in (wordpiece, gemma):
+        first = build(json.dumps(document).encode()).data
+        shuffled = set_option(
+            "model", "vocab", to=dict(reversed(document["model"]["vocab"].items()))
+        )
+        assert build(changed(document, shuffled)).data == first
+
+
+NOT_COVERED_BY_WORDPIECE = {
+    "normalizer": (
+        set_option("normalizer", to={"type": "Lowercase"}),
+        "normalizer Lowercase",
+    ),
+    "no normalizer": (set_option("normalizer", to=None), "normalizer None"),
+    "pre-tokenizer": (
+        set_option("pre_tokenizer", to={"type": "Whitespace"}),
+        "pre_tokenizer Whitespace",
+    ),
+    "post-processor": (
+        set_option(
+            "post_processor",
+            to={
+                "type": "RobertaProcessing",
+                "sep": ["[SEP]", 3],
+                "cls": ["[CLS]", 2],
+                "trim_offsets": True,
+                "add_prefix_space": True,
+            },
+        ),
+        "post_processor RobertaProcessing",
+    ),
+    "single word": (
+        set_option("added_tokens", 4, "single_word", to=True),
+        "added token with single_word",
+    ),
+    "normalised token": (
+        set_option("added_tokens", 4, "normalized", to=True),
+        "added token with normalized",
+    ),
+    "stripped white space that is a token": (
+        lambda document: (
+            document["added_tokens"][3].update(rstrip=True),
+            document["added_tokens"].append(
+                dict(document["added_tokens"][4], content="\n", id=len(document["model"]["vocab"]))
+            ),
+        ),
+        "rstrip beside one that begins with white space",
+    ),
+    "unknown option": (set_option("model", "max_words", to=1), "unknown max_words"),
+    "ids of its own": (
+        lambda document: document["added_tokens"].append(
+            dict(document["added_tokens"][4], content="[NEW]", id=150)
+        ),
+        "ids that are not the file's own",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    NOT_COVERED_BY_WORDPIECE.values(),
+    ids=NOT_COVERED_BY_WORDPIECE,
+)
+def test_what_wordpiece_does_not_cover_is_declined_by_name(
+    wordpiece: dict[str, Any], change: Change, reason: str
+) -> None:
+    """The library serves, from the file as it was, and the artifact can say why."""
+    data = changed(wordpiece, change)
+    tables = build(data)
+    assert (tables.kind, tables.file, tables.data) == ("tokenizers", "tokenizer.json", data)
+    assert tables.reason is not None
+    assert reason in tables.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            set_option("normalizer", to={"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
+            "cannot be read as a tokenizer",
+        ),
+        (
+            set_option("model", "unk_token", to="<unk>"),
+            r"fails on ordinary texts: WordPiece error: Missing \[UNK\] token",
+        ),
+        (
+            set_option(
+                "pre_tokenizer",
+                to={
+                    "type": "Split",
+                    "pattern": {"Regex": "(a|aa)+$"},
+                    "behavior": "Isolated",
+                    "invert": False,
+                },
+            ),
+            "fails on ordinary texts: .*retry-limit-in-match over",
+        ),
+        (
+            set_option("post_processor", "special_tokens", "[CLS]", "ids", to=[4000]),
+            "'post_processor 4000' has the id 4000",
+        ),
+    ],
+    ids=["charsmap", "unknown token", "regular expression", "post-processor"],
+)
+def test_a_tokenizer_that_fails_is_refused(
+    wordpiece: dict[str, Any], change: Change, message: str
+) -> None:
+    """What would fail on a text at run time, the library's panics included, fails at compile."""
+    with pytest.raises(SourceError, match=message):
+        build(changed(wordpiece, change), embedding_rows=2000)
+
+
+NOT_COVERED_BY_BPE = {
+    "normalizer": (set_option("normalizer", to={"type": "NFC"}), "normalizer NFC"),
+    "another replacement": (set_option("normalizer", "content", to="_"), "normalizer Replace"),
+    "pre-tokenizer": (
+        set_option("pre_tokenizer", "pattern", to={"String": "▁"}),
+        "pre_tokenizer Split",
+    ),
+    "dropout": (set_option("model", "dropout", to=0.1), "dropout 0.1"),
+    "prefix": (
+        set_option("model", "continuing_subword_prefix", to="##"),
+        "continuing_subword_prefix ##",
+    ),
+    "suffix": (set_option("model", "end_of_word_suffix", to="</w>"), "end_of_word_suffix </w>"),
+    "no bytes": (set_option("model", "byte_fallback", to=False), "byte_fallback False"),
+    "whole words first": (set_option("model", "ignore_merges", to=True), "ignore_merges True"),
+    "a byte too few": (
+        lambda document: document["model"]["vocab"].__setitem__(
+            "<0xFG>", document["model"]["vocab"].pop("<0xFF>")
+        ),
+        "byte_fallback without a token for each byte",
+    ),
+    "merged bytes": (
+        lambda document: (
+            document["model"]["vocab"].update({"<0xE2>a": 1500}),
+            document["model"]["merges"].append(["<0xE2>", "a"]),
+            document["added_tokens"].pop(),
+        ),
+        "merges of bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), NOT_COVERED_BY_BPE.values(), ids=NOT_COVERED_BY_BPE)
+def test_what_bpe_does_not_cover_is_declined_by_name(
+    gemma: dict[str, Any], change: Change, reason: str
+) -> None:
+    """The library serves, from the file as it was, and the artifact can say why."""
+    data = changed(gemma, change)
+    if "suffix" in reason or "prefix" in reason:
+        # The library itself refuses these merges, which were made without; ask the reader alone.
+        document = json.loads(data)
+        with pytest.raises(NotCoveredError, match=reason):
+            check_byte_pair_encoding(document)
+        return
+    tables = build(data)
+    assert (tables.kind, tables.file, tables.data) == ("tokenizers", "tokenizer.json", data)
+    assert tables.reason is not None
+    assert reason in tables.reason
+
+
+def test_another_model_is_declined_by_name() -> None:
+    """Unigram, which multilingual models have, is the library's."""
+    library = tokenizers.Tokenizer(
+        tokenizers.models.Unigram([("<unk>", 0.0), ("a", -1.0)], unk_id=0, byte_fallback=False)
+    )
+    tables = build(library.to_str().encode())
+    assert tables.kind == "tokenizers"
+    assert tables.reason == "the fast tokenizers do not cover models of type Unigram"
+
+
+def test_merges_as_strings_are_read(gemma: dict[str, Any]) -> None:
+    """Older files write a merge as one string."""
+    as_strings = [" ".join(merge) for merge in gemma["model"]["merges"]]
+    older = build(changed(gemma, set_option("model", "merges", to=as_strings)))
+    assert older.data == build(json.dumps(gemma).encode()).data
+
+
+def test_a_difference_to_the_library_makes_the_library_serve(
+    wordpiece: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables that a bug made wrong are not written: the oracle is asked first."""
+
+    def wrong(**options: Any) -> Mapping[str, bytes]:
+        return character_sections(**options | {"lowercase": False})
+
+    monkeypatch.setattr(tokenizer_tables, "character_sections", wrong)
+    tables = build(json.dumps(wordpiece).encode())
+    assert tables.kind == "tokenizers"
+    assert tables.reason is not None
+    assert "differs from `tokenizers` on" in tables.reason
+
+
+def test_ids_past_the_embeddings_are_refused(gemma: dict[str, Any]) -> None:
+    """A token that the model has no embedding for would crash it at a user's text."""
+    data = json.dumps(gemma).encode()
+    with pytest.raises(SourceError, match=r"embeddings for 1500 tokens, and '<image_soft_token>'"):
+        build(data, embedding_rows=1500)
+    assert build(data, embedding_rows=1501).kind == "bpe"
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"model": {"type": "BPE"}}'])
+def test_what_is_no_tokenizer_is_refused(data: bytes) -> None:
+    """The library's own message is in the error."""
+    with pytest.raises(SourceError, match=r"tokenizer\.json cannot be read as a tokenizer"):
+        build(data)
