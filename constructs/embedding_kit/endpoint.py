@@ -67,6 +67,7 @@ class EmbeddingEndpoint(Construct):
         settings: The function's settings.
         cold_start: What is done about cold starts.
         alarm_settings: The alarms' thresholds, for releases and for `EndpointAlarms`.
+        release: How a new version gets the traffic.
     """
 
     def __init__(
@@ -108,10 +109,11 @@ class EmbeddingEndpoint(Construct):
         self.settings = function or FunctionSettings()
         self.alarm_settings = alarms or AlarmSettings()
         self.cold_start = cold_start or OnDemand()
+        self.release = release or AllAtOnce()
         check_together(
             function=self.settings,
             cold_start=self.cold_start,
-            release=release or AllAtOnce(),
+            release=self.release,
             experiment=experiment,
         )
         check_alarms(self.alarm_settings, self.settings)
@@ -156,7 +158,8 @@ class EmbeddingEndpoint(Construct):
             "Check",
             alias=self.alias,
             model=model,
-            release=release or AllAtOnce(),
+            release=self.release,
+            cold_start=self.cold_start,
             experiment=experiment,
         )
         self.deployment_group: codedeploy.LambdaDeploymentGroup | None = None
@@ -166,7 +169,7 @@ class EmbeddingEndpoint(Construct):
                 self,
                 "Release",
                 alias=self.alias,
-                release=release or AllAtOnce(),
+                release=self.release,
                 metrics=self.metrics,
                 alarms=self.alarm_settings,
                 timeout=self.settings.timeout,

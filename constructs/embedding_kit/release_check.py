@@ -17,7 +17,15 @@ from constructs import Construct
 
 from embedding_kit.function import function_role
 from embedding_kit.image import image_code
-from embedding_kit.settings import Experiment, Model, Release, WeightedExperiment
+from embedding_kit.settings import (
+    AllAtOnce,
+    ColdStart,
+    Experiment,
+    Model,
+    Provisioned,
+    Release,
+    WeightedExperiment,
+)
 
 __all__ = ["ReleaseCheck"]
 
@@ -49,6 +57,7 @@ class ReleaseCheck(Construct):
         alias: lambda_.Alias,
         model: Model,
         release: Release,
+        cold_start: ColdStart,
         experiment: Experiment | None,
     ) -> None:
         """Check every version before the alias moves to it.
@@ -59,6 +68,7 @@ class ReleaseCheck(Construct):
             alias: The alias that moves.
             model: What the image serves; the check runs from the same image.
             release: Whether vectors may change, and whether the serving version is asked.
+            cold_start: With provisioned concurrency, Lambda itself uses weights for a moment.
             experiment: With weights, another version that must be of the same vector space.
         """
         super().__init__(scope, id)
@@ -78,6 +88,9 @@ class ReleaseCheck(Construct):
                 "Version": alias.version.version,
                 "Alias": alias.alias_name,
                 "OtherVersion": other,
+                "ShiftsTraffic": str(
+                    not isinstance(release, AllAtOnce) or isinstance(cold_start, Provisioned)
+                ).lower(),
                 "AllowVectorSpaceChange": str(release.allow_vector_space_change).lower(),
                 "BreakGlass": str(release.break_glass).lower(),
                 "RecordedAs": record.logical_id,
@@ -96,7 +109,8 @@ class ReleaseCheck(Construct):
         # seconds before the check runs, sooner than IAM spreads it.
         role.add_to_policy(
             iam.PolicyStatement(
-                actions=["lambda:InvokeFunction"], resources=[f"{embedder.function_arn}:*"]
+                actions=["lambda:GetFunctionConfiguration", "lambda:InvokeFunction"],
+                resources=[f"{embedder.function_arn}:*"],
             )
         )
         role.add_to_policy(
@@ -114,7 +128,8 @@ class ReleaseCheck(Construct):
         _acknowledge(
             role,
             f"AwsSolutions-IAM5[Resource::<{name}.Arn>:*]",
-            "The check calls the new version and those that it compares it with, by number.",
+            "The check reads and calls the new version and those that it compares it with, by "
+            "number.",
         )
         function = lambda_.DockerImageFunction(
             self,

@@ -26,7 +26,15 @@ from botocore.session import get_session
 from embedder.artifact import Manifest, load_artifact
 from embedder.settings import Settings
 
-__all__ = ["Answer", "Call", "ReleaseRefusedError", "check_spaces", "check_version", "handler"]
+__all__ = [
+    "Answer",
+    "Call",
+    "ReleaseRefusedError",
+    "check_roles",
+    "check_spaces",
+    "check_version",
+    "handler",
+]
 
 #: Environments that are started at once, so that the first requests do not wait for one start.
 WARM_STARTS = 3
@@ -121,6 +129,28 @@ def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
         )
 
 
+def check_roles(new: str, other: str) -> None:
+    """Compare the execution roles of two versions that are to share an alias.
+
+    Lambda refuses weights on an alias of two versions with different roles:
+    https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html
+
+    Args:
+        new: The ARN of the new version's role.
+        other: The ARN of the role of the version beside it.
+
+    Raises:
+        ReleaseRefusedError: The roles differ.
+    """
+    if new != other:
+        raise ReleaseRefusedError(
+            f"the execution role changes from {other} to {new}, and two versions that share an "
+            'alias must have the same role; allowed: release.kind = "all-at-once" for this deploy '
+            '(with cold_start.kind = "none" if it is "provisioned"), no experiment by weights, or '
+            "the same role"
+        )
+
+
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
     """Check the version that a custom resource names, on Create and Update.
 
@@ -173,6 +203,10 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
             "its own, without a change of model or function, and to deploy this version after it; "
             "scripts/clear-weights, if a failed release left the weights"
         )
+    beside = other or (served if wanted["ShiftsTraffic"] == "true" else None)
+    if beside:
+        roles = (_role(client, function, number) for number in (version, beside))
+        check_roles(*roles)
     space = check_version(_caller(client, function, version), manifest)
     serving = None
     if served and version != served and wanted["AllowVectorSpaceChange"] != "true":
@@ -210,6 +244,10 @@ def _alias(client: Any, function: str, name: str) -> Mapping[str, Any] | None:
             return None
         raise
     return alias
+
+
+def _role(client: Any, function: str, version: str) -> str:
+    return str(client.get_function_configuration(FunctionName=function, Qualifier=version)["Role"])
 
 
 def _caller(client: Any, function: str, version: str) -> Call:

@@ -162,6 +162,7 @@ class _Aws:
         self.outputs: dict[str, str] = {}
         self.alias: dict[str, Any] | None = {"FunctionVersion": "5"}
         self.versions: dict[str, str | int] = {}
+        self.roles: dict[str, str] = {}
         self.called: list[str] = []
 
     def create_client(self, name: str, config: Any = None) -> "_Aws":
@@ -178,6 +179,10 @@ class _Aws:
         if self.alias is None:
             raise _error("ResourceNotFoundException", 404)
         return self.alias
+
+    def get_function_configuration(self, *, FunctionName: str, Qualifier: str) -> dict[str, str]:  # noqa: N803
+        assert FunctionName == "embedder"
+        return {"Role": self.roles.get(Qualifier, "arn:aws:iam::111122223333:role/embedder")}
 
     def invoke(self, *, FunctionName: str, Qualifier: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803
         assert FunctionName == "embedder"
@@ -226,6 +231,7 @@ def event(kind: str = "Update", **properties: str) -> dict[str, Any]:
             "Version": "6",
             "Alias": "live",
             "OtherVersion": "",
+            "ShiftsTraffic": "true",
             "AllowVectorSpaceChange": "false",
             "BreakGlass": "false",
             "RecordedAs": "VectorSpace",
@@ -313,6 +319,25 @@ def test_break_glass_does_not_ask_the_serving_version_and_still_compares(aws, sp
     aws.versions["6"] = 502
     with pytest.raises(ReleaseRefusedError, match="the new version answers"):
         handler(asked, None)
+
+
+def test_versions_that_share_an_alias_must_have_one_role(aws, space):
+    """Lambda would refuse the weights; all at once, without weights, the role may change."""
+    own = aws.roles["6"] = "arn:aws:iam::111122223333:role/own"
+    with pytest.raises(ReleaseRefusedError) as refused:
+        handler(event(), None)
+    assert str(refused.value) == (
+        f"the execution role changes from arn:aws:iam::111122223333:role/embedder to {own}, and "
+        "two versions that share an alias must have the same role; allowed: release.kind = "
+        '"all-at-once" for this deploy (with cold_start.kind = "none" if it is "provisioned"), no '
+        "experiment by weights, or the same role"
+    )
+    assert aws.called == []
+    assert handler(event(ShiftsTraffic="false"), None) == passed(space)
+    with pytest.raises(ReleaseRefusedError, match="the execution role changes"):
+        handler(event(ShiftsTraffic="false", OtherVersion="12"), None)
+    aws.alias = None
+    assert handler(event("Create"), None) == passed(space)
 
 
 @pytest.mark.parametrize("status", ["UPDATE_ROLLBACK_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"])

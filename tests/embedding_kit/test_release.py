@@ -12,6 +12,7 @@ from embedding_kit import (
     EmbeddingEndpoint,
     FunctionSettings,
     Linear,
+    Provisioned,
     SnapStart,
     WeightedExperiment,
 )
@@ -123,6 +124,31 @@ def test_only_weights_bind_two_versions_to_one_space(endpoint_template, experime
     """An alias of its own has a URL of its own, and may serve another space."""
     endpoint_template(experiment=experiment).has_resource_properties(
         "Custom::ReleaseCheck", {"OtherVersion": other}
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "shifts"),
+    [({}, "false"), ({"release": Canary()}, "true"), ({"cold_start": Provisioned()}, "true")],
+    ids=["all at once", "canary", "provisioned"],
+)
+def test_the_check_knows_whether_two_versions_share_the_alias(endpoint_template, settings, shifts):
+    """They must have one execution role, which the check may read."""
+    template = endpoint_template(**settings)
+    template.has_resource_properties("Custom::ReleaseCheck", {"ShiftsTraffic": shifts})
+    template.has_resource_properties(
+        "AWS::IAM::Policy",
+        {
+            "PolicyDocument": {
+                "Statement": Match.array_with(
+                    [
+                        Match.object_like(
+                            {"Action": ["lambda:GetFunctionConfiguration", "lambda:InvokeFunction"]}
+                        )
+                    ]
+                )
+            }
+        },
     )
 
 

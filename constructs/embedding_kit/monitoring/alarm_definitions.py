@@ -13,6 +13,7 @@ from embedding_kit.settings import (
     ColdStart,
     FunctionSettings,
     Provisioned,
+    Release,
     SnapStart,
 )
 
@@ -65,6 +66,7 @@ def alarm_definitions(
     alarms: AlarmSettings,
     function: FunctionSettings,
     cold_start: ColdStart,
+    release: Release,
 ) -> Iterator[AlarmDefinition]:
     """List the alarms of an endpoint."""
     yield from _duration(metrics, alarms, function)
@@ -73,6 +75,7 @@ def alarm_definitions(
     yield from _capacity(metrics, alarms, function)
     if isinstance(cold_start, Provisioned):
         yield from _provisioned(metrics, alarms, cold_start)
+        yield _other_version_traffic(metrics, release)
     yield from _missing(metrics, alarms)
 
 
@@ -249,6 +252,45 @@ def _provisioned(
         periods=15,
         condition=f"Utilization of the provisioned concurrency above {100 * utilization:.3g}%",
         advice="The maximum is reached, or autoscaling lags behind the traffic",
+    )
+
+
+def _other_version_traffic(metrics: EndpointMetrics, release: Release) -> AlarmDefinition:
+    """Return the alarm for weights that a failed release left on the alias.
+
+    A version that cannot start under provisioned concurrency can leave them, and AWS then refuses
+    every change of the provisioned concurrency. During a release they are normal, so the alarm
+    covers more time than a release takes.
+    """
+    # CloudWatch evaluates up to a day of shorter periods, and up to a week of hours:
+    # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
+    covered = release.shift + timedelta(minutes=30)
+    minutes = 5 if covered <= timedelta(days=1) else 60
+    periods = -(-covered // timedelta(minutes=minutes))
+    period = Duration.minutes(minutes)
+    sources = {
+        "invocations": metrics.of_alias("Invocations", "Sum"),
+        # Lambda alone counts a crash: the embedder wrote no metric of it.
+        "errors": metrics.of_alias("Errors", "Sum"),
+        "deployed": metrics.of_embedders_version("Requests", "Sum"),
+    }
+    return AlarmDefinition(
+        name="OtherVersionTraffic",
+        metric=cloudwatch.MathExpression(
+            # Without an invocation the division gives no data, and the alarm keeps its state.
+            expression="100 * (invocations - FILL(errors, 0) - FILL(deployed, 0)) / invocations",
+            using_metrics={name: metric.with_(period=period) for name, metric in sources.items()},
+            period=period,
+            label="Requests that another version answered, percent",
+        ),
+        # The two sources count a request in slightly different minutes.
+        threshold=5,
+        missing=cloudwatch.TreatMissingData.IGNORE,
+        datapoints=periods,
+        periods=periods,
+        period_minutes=minutes,
+        condition="More than 5% of the requests answered by another version than the deployed one",
+        advice="A failed release may have left its weights on the alias",
     )
 
 

@@ -58,6 +58,7 @@ class EndpointAlarms(Construct):
                     endpoint.alarm_settings,
                     endpoint.settings,
                     endpoint.cold_start,
+                    endpoint.release,
                 )
             ],
             disabled,

@@ -46,6 +46,11 @@ class AllAtOnce(_AnyRelease):
         default="all-at-once", description="All traffic moves at once."
     )
 
+    @property
+    def shift(self) -> timedelta:
+        """The time between the first and the last shift of traffic."""
+        return timedelta(0)
+
 
 class _Stepwise(_AnyRelease):
     percent: Annotated[int, Field(ge=1, le=99)] = Field(
@@ -70,6 +75,11 @@ class Canary(_Stepwise):
 
     kind: Literal["canary"] = Field(default="canary", description="A part first, then the rest.")
 
+    @property
+    def shift(self) -> timedelta:
+        """The time between the first and the last shift of traffic."""
+        return self.interval
+
 
 class Linear(_Stepwise):
     """An equal part of the traffic moves at every interval."""
@@ -78,18 +88,25 @@ class Linear(_Stepwise):
 
     @model_validator(mode="after")
     def _ends_in_time(self) -> Self:
-        # The first part moves at once, so there is one interval less than there are parts.
-        intervals = -(-100 // self.percent) - 1
-        total = intervals * self.interval
-        if total > _SHIFT_LIMIT:
-            longest = _SHIFT_LIMIT // intervals // timedelta(minutes=1) * timedelta(minutes=1)
+        if self.shift > _SHIFT_LIMIT:
+            longest = _SHIFT_LIMIT // self._intervals // timedelta(minutes=1) * timedelta(minutes=1)
             raise refuse(
                 "CodeDeploy allows 48 hours between the first and the last shift of traffic",
                 found=f"percent = {self.percent}, interval = {written(self.interval)}: "
-                f"{intervals} intervals, {written(total)} in all",
+                f"{self._intervals} intervals, {written(self.shift)} in all",
                 allowed=f"an interval up to {written(longest)}, or a larger percent",
             )
         return self
+
+    @property
+    def shift(self) -> timedelta:
+        """The time between the first and the last shift of traffic."""
+        return self._intervals * self.interval
+
+    @property
+    def _intervals(self) -> int:
+        # The first part moves at once, so there is one interval less than there are parts.
+        return -(-100 // self.percent) - 1
 
 
 Release = Annotated[AllAtOnce | Canary | Linear, Field(discriminator="kind")]

@@ -11,9 +11,12 @@ from aws_cdk.assertions import Match, Template
 from embedding_kit import (
     AlarmSettings,
     AlarmTopic,
+    AllAtOnce,
+    Canary,
     EmbeddingEndpoint,
     EndpointAlarms,
     FunctionSettings,
+    Linear,
     OnDemand,
     Provisioned,
     SnapStart,
@@ -29,8 +32,14 @@ def alarmed(synthesize, model):
     """Return the template of an endpoint with alarms; each is synthesized once."""
     made: dict[str, Template] = {}
 
-    def make(*, cold_start=OnDemand(), alarms=QUIET, function=FunctionSettings()) -> Template:  # noqa: B008
-        key = repr((cold_start, alarms, function))
+    def make(
+        *,
+        cold_start=OnDemand(),  # noqa: B008
+        alarms=QUIET,
+        function=FunctionSettings(),  # noqa: B008
+        release=AllAtOnce(),  # noqa: B008
+    ) -> Template:
+        key = repr((cold_start, alarms, function, release))
 
         def build(stack):
             endpoint = EmbeddingEndpoint(
@@ -40,6 +49,7 @@ def alarmed(synthesize, model):
                 function=function,
                 cold_start=cold_start,
                 alarms=alarms,
+                release=release,
                 name="test",
             )
             notices = AlarmTopic(stack, "Notices", emails=["ops@example.com"])
@@ -81,6 +91,7 @@ OF_A_RELEASE = {"EndpointReleaseCrashes", "EndpointReleaseFailures", "EndpointRe
         (
             {"cold_start": Provisioned()},
             {
+                "OtherVersionTraffic",
                 "ProvisionedInitDurationMax",
                 "ProvisionedConcurrencySpillover",
                 "ProvisionedConcurrencyUtilization",
@@ -391,3 +402,32 @@ def test_actions_can_differ_between_paging_and_other_alarms(synthesize, model):
     alarms = _alarms(template)
     assert alarms["Memory"]["AlarmActions"] == [other]
     assert "AlarmActions" not in alarms["Errors"]
+
+
+@pytest.mark.parametrize(
+    ("release", "period", "periods"),
+    [
+        (AllAtOnce(), 300, 6),
+        (Canary.model_validate({"interval": "10m"}), 300, 8),
+        (Linear.model_validate({"percent": 10, "interval": "2h"}), 300, 222),
+        (Canary.model_validate({"interval": "2d"}), 3600, 49),
+    ],
+    ids=["all at once", "canary", "linear", "the longest"],
+)
+def test_stuck_weights_are_noticed_after_the_longest_release(alarmed, release, period, periods):
+    """During a release two versions answer; CloudWatch evaluates at most a day of short periods."""
+    alarm = _alarms(alarmed(cold_start=Provisioned(), release=release))["OtherVersionTraffic"]
+    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == periods
+    assert alarm["Threshold"] == 5
+    assert alarm["TreatMissingData"] == "ignore"
+    sources = {
+        metric["Id"]: metric["MetricStat"] for metric in alarm["Metrics"] if "MetricStat" in metric
+    }
+    assert {source["Period"] for source in sources.values()} == {period}
+    assert set(sources) == {"invocations", "errors", "deployed"}
+    version = sources["deployed"]["Metric"]["Dimensions"][1]
+    assert version["Name"] == "Version"
+    assert "Version" in version["Value"]["Fn::GetAtt"]
+    assert period * periods <= (86400 if period < 3600 else 604800)
+    longest = release.shift.total_seconds()
+    assert longest + 1800 <= period * periods
