@@ -33,15 +33,15 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from embedder.apis.operation import Model
 from embedder.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
-from embedder.dialects.operation import Model
 from embedder.engine import Engine
+from embedder.fast_tokenizers import Span
 from embedder.function_url import request_from_event, response_to_event
 from embedder.large_pages import back_heap_with_large_pages
 from embedder.service import Service
 from embedder.settings import Settings
 from embedder.telemetry import RequestRecord, Telemetry
-from embedder.tokenizers import Span
 
 SOURCE_ROOT = Path(__file__).parents[1] / "lambda_image"
 DIMENSION = 768
@@ -52,7 +52,7 @@ _ENGINE = "import numpy, onnxruntime, orjson, embedder.engine, embedder.search, 
 _SERVICE = (
     "import embedder.function_url\n"
     "from embedder.service import Service\n"
-    "from embedder.dialects.operation import Model\n"
+    "from embedder.apis.operation import Model\n"
     "from embedder.telemetry import Telemetry\n"
     "from embedder.settings import Settings\n"
     "from embedder.embedding_request import Limits\n"
@@ -174,7 +174,7 @@ def median_time(service: Service, given: dict[str, Any], times: int) -> float:
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
 
         def answer() -> None:
-            response_to_event(service.answer(request_from_event(given)))
+            response_to_event(service.handle(request_from_event(given)))
 
         return median(answer, times)
 
@@ -183,7 +183,7 @@ def telemetry_time(service: Service) -> float:
     """Return the median CPU time of telling of a request, in milliseconds."""
     telemetry = Telemetry(Settings(artifact=Path()))
     record = RequestRecord("8f507cfc-xmpl-4697-b07a-ac58fc914c95")
-    record.dialect, record.operation, record.status = "openai", "create_embeddings", 200
+    record.api, record.operation, record.status = "openai", "create_embeddings", 200
     record.embeddings = service.model.engine.embed(["word " * 31])
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         return median(lambda: telemetry.write(record), 2000)

@@ -1,7 +1,7 @@
 """Sends a hundred thousand mixed requests through the real runtime, and watches its memory.
 
 `python -m benchmarks.soak ARTIFACT [--requests N]` runs the handler in AWS's Runtime Interface
-Emulator with awslambdaric, as in a Lambda container, and sends it requests of all dialects: short
+Emulator with awslambdaric, as in a Lambda container, and sends it requests of all APIs: short
 and long, single and in batches, repeated and new, good and bad. It fails if any answer has not the
 status that its request must have, or if the memory of the function's process is not flat: in the
 last tenth of the run it may be 2% over the second tenth. The first tenth fills what is kept: first

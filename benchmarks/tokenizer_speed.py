@@ -22,8 +22,8 @@ from typing import NamedTuple
 import tokenizers
 
 from benchmarks.gemma_tokenizer import gemma_tokenizer
-from embedder.tokenizers import Tokenizer, load
-from embedder.tokenizers.memo import WordMemo
+from embedder.fast_tokenizers import Tokenizer, load
+from embedder.fast_tokenizers.memo import WordMemo
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer.tables import build
 
@@ -47,7 +47,7 @@ def memory():
     return [int(lines[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile")]
 
 before, started = memory(), time.process_time()
-from embedder.tokenizers import load
+from embedder.fast_tokenizers import load
 tokenizer = load(SimpleNamespace(kind=sys.argv[1], file=sys.argv[3]), Path(sys.argv[2]))
 loaded, after = time.process_time(), memory()
 tokenizer.encode(sys.argv[4])

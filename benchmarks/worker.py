@@ -49,7 +49,7 @@ def _kit(folder: str) -> Embed:
 
     def embed(_: Texts, ids: Ids) -> Any:
         bodies = [sequence[before : len(sequence) - after] for sequence in ids]
-        return engine.answer(EmbedRequest(Inputs(token_ids=bodies)))
+        return engine.embed_request(EmbedRequest(Inputs(token_ids=bodies)))
 
     return embed
 

@@ -21,7 +21,7 @@ from pictures.flow import draw
 __all__ = ["GENERATED", "errors_tree", "paths_table", "settings_table", "with_block"]
 
 ROOT = Path(__file__).resolve().parents[1]
-_DIALECTS = {
+_APIS = {
     "native": "the kit's own",
     "openai": "OpenAI's",
     "tei": "text-embeddings-inference's",
@@ -49,11 +49,11 @@ def settings_table() -> str:
 
 def paths_table() -> str:
     """A row for each path of the service, from the table that it routes by."""
-    rows = ["| request | dialect | what it does |", "|---|---|---|"]
+    rows = ["| request | API | description |", "|---|---|---|"]
     for path, methods in ROUTES.items():
         for method, operation in methods.items():
-            dialect = _DIALECTS[operation.dialect.name]
-            rows.append(f"| `{method} {path}` | {dialect} | {operation.summary} |")
+            api = _APIS[operation.api.name]
+            rows.append(f"| `{method} {path}` | {api} | {operation.summary} |")
     return "\n".join(rows)
 
 

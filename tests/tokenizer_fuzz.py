@@ -18,7 +18,7 @@ import tokenizers
 from tqdm import tqdm
 
 from benchmarks.gemma_tokenizer import gemma_tokenizer
-from embedder.tokenizers import Tokenizer, load
+from embedder.fast_tokenizers import Tokenizer, load
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.tables import build

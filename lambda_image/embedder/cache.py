@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from embedder.digest import digest
 
-if TYPE_CHECKING:  # see quick_start
+if TYPE_CHECKING:  # see startup
     import numpy as np
     import numpy.typing as npt
 

@@ -13,7 +13,7 @@ __all__ = ["EmbedRequest", "Embeddings", "Inputs", "Limits", "Timings"]
 
 
 class Limits(NamedTuple):
-    """What may be asked of the model that is served; the dialects' types are built from it."""
+    """What may be asked of the model that is served; the APIs' types are built from it."""
 
     #: Allowed dimensions, largest first.
     dimensions: tuple[int, ...]
@@ -38,7 +38,7 @@ class Limits(NamedTuple):
 class Inputs:
     """What is to be embedded: texts, or lists of token ids, one of the two.
 
-    `is_list` tells whether the caller sent a list, where a dialect answers the two differently.
+    `is_list` tells whether the caller sent a list, where an API answers the two differently.
     """
 
     __slots__ = ("is_list", "texts", "token_ids")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from embedder.embedding_request import EmbedRequest, Limits
 from embedder.errors import EmptyInputError, InputTooLongError, InvalidFieldError
-from embedder.tokenizers import Tokenizer
+from embedder.fast_tokenizers import Tokenizer
 
 __all__ = ["CHARACTERS_PER_TOKEN", "Encoder"]
 

@@ -17,12 +17,12 @@ from embedder.errors import (
     InferenceError,
     OutOfTimeError,
 )
+from embedder.fast_tokenizers import Tokenizer, load
 from embedder.pace import Pace
 from embedder.planning import plan
 from embedder.session import Session
-from embedder.tokenizers import Tokenizer, load
 
-if TYPE_CHECKING:  # see quick_start
+if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
 __all__ = ["Engine", "Runs", "truncate_vectors"]
@@ -118,7 +118,7 @@ class Engine:
             dimension: one of the manifest's dimensions; None takes the full one.
             truncate: `refuse`, `right` or `left`; None takes the engine's own.
         """
-        return self.answer(
+        return self.embed_request(
             EmbedRequest(
                 inputs=Inputs(texts=texts),
                 prompt=prompt,
@@ -127,7 +127,7 @@ class Engine:
             )
         )
 
-    def answer(self, request: EmbedRequest) -> Embeddings:
+    def embed_request(self, request: EmbedRequest) -> Embeddings:
         """Embed what a request asks for.
 
         Returns:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from embedder.errors import MalformedBodyError, NotAnEventError
-from embedder.http import MAX_REQUEST_BYTES, Request, Response
 from embedder.json_body import quotable
+from embedder.messages import MAX_REQUEST_BYTES, Request, Response
 
 __all__ = ["is_event", "request_from_event", "response_to_event"]
 

@@ -9,27 +9,27 @@ import os
 import time
 from typing import Any
 
-from embedder import quick_start as _quick_start  # noqa: F401 - first, for its effect
+from embedder import startup as _startup  # noqa: F401 - first, for its effect
 from embedder.errors import ClientError
 from embedder.function_url import is_event, request_from_event, response_to_event
 from embedder.service import Service, build_service
 from embedder.settings import Settings
 
-__all__ = ["answer_event", "handler"]
+__all__ = ["handle_event", "handler"]
 
 #: Kept from Lambda's timeout, to render the answer and send it.
 _RESERVE_SECONDS = 0.25
 
 
-def answer_event(service: Service, event: Any, context: Any) -> dict[str, Any]:
+def handle_event(service: Service, event: Any, context: Any) -> dict[str, Any]:
     """Turn one invocation into one answer, whatever it was."""
     request_id = str(getattr(context, "aws_request_id", "") or "")
     try:
         request = request_from_event(event, request_id=request_id, deadline=_deadline(context))
     except ClientError as error:
         path = event["rawPath"] if is_event(event) else ""
-        return response_to_event(service.refuse(error, request_id, path=path))
-    return response_to_event(service.answer(request))
+        return response_to_event(service.error_response(error, request_id, path=path))
+    return response_to_event(service.handle(request))
 
 
 def _deadline(context: Any) -> float | None:
@@ -59,4 +59,4 @@ gc.enable()
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
     """Answer a Function URL's event."""
-    return answer_event(_service, event, context)
+    return handle_event(_service, event, context)

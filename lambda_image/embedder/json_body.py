@@ -7,7 +7,7 @@ import orjson
 
 from embedder.errors import MalformedBodyError
 
-__all__ = ["found", "parse_object", "quotable"]
+__all__ = ["described", "parse_object", "quotable"]
 
 #: What may be quoted in an error: a name, too short and too plain to be anybody's text.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,39}\Z")
@@ -29,7 +29,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise _not_json(body, error) from None
     if not isinstance(value, dict):
-        raise MalformedBodyError(f"The body must be a JSON object; found {found(value)}.")
+        raise MalformedBodyError(f"The body must be a JSON object; found {described(value)}.")
     # orjson keeps the last of two equal keys without a word, so the keys in the text are counted.
     # There are never more keys than quotes before colons: mostly, counting those is enough.
     if len(_PERHAPS_KEYS.findall(body)) != len(value):
@@ -72,7 +72,7 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedBodyError:
     )
 
 
-def found(value: object) -> str:
+def described(value: object) -> str:
     """Say what was found, without telling anybody's text: of a string, how long it is."""
     match value:
         case None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from embedder.errors import InvalidFieldError
-from embedder.json_body import found, quotable
+from embedder.json_body import described, quotable
 
 __all__ = [
     "Boolean",
@@ -52,10 +52,10 @@ class JsonType:
         """
         raise NotImplementedError
 
-    def refuse(self, value: object, name: str) -> InvalidFieldError:
+    def error(self, value: object, name: str) -> InvalidFieldError:
         """Make the error for a value that is not allowed."""
         return InvalidFieldError(
-            f'"{name}" must be {self.allowed}; found {found(value)}.', field=name
+            f'"{name}" must be {self.allowed}; found {described(value)}.', field=name
         )
 
 
@@ -76,7 +76,7 @@ class Boolean(JsonType):
         """See `JsonType`."""
         if value is True or value is False:
             return value
-        raise self.refuse(value, name)
+        raise self.error(value, name)
 
 
 class Integer(JsonType):
@@ -100,7 +100,7 @@ class Integer(JsonType):
         """See `JsonType`."""
         if type(value) is int and self.minimum <= value <= self.maximum:
             return value
-        raise self.refuse(value, name)
+        raise self.error(value, name)
 
 
 class Choice(JsonType):
@@ -150,11 +150,11 @@ class Choice(JsonType):
                 for candidate in self.values:
                     if str(candidate).lower() == folded:
                         return candidate
-        raise self.refuse(value, name)
+        raise self.error(value, name)
 
-    def refuse(self, value: object, name: str) -> InvalidFieldError:
+    def error(self, value: object, name: str) -> InvalidFieldError:
         """See `JsonType`; what stands where a name is wanted is told, if it could be a name."""
-        told = quotable(value) if isinstance(value, str) else found(value)
+        told = quotable(value) if isinstance(value, str) else described(value)
         return InvalidFieldError(f'"{name}" must be {self.allowed}; found {told}.', field=name)
 
 
@@ -178,7 +178,7 @@ class String(JsonType):
         """See `JsonType`."""
         if isinstance(value, str) and len(value) <= self.max_characters:
             return value
-        raise self.refuse(value, name)
+        raise self.error(value, name)
 
 
 class OneOf(JsonType):
@@ -204,7 +204,7 @@ class OneOf(JsonType):
                 return kind.check(value, name)
             except InvalidFieldError:
                 continue
-        raise self.refuse(value, name)
+        raise self.error(value, name)
 
 
 class Nothing(JsonType):
@@ -226,7 +226,7 @@ class Nothing(JsonType):
     def check(self, value: object, name: str) -> None:
         """See `JsonType`."""
         if value is not None:
-            raise self.refuse(value, name)
+            raise self.error(value, name)
 
 
 class Field(NamedTuple):
@@ -283,7 +283,7 @@ class Object(JsonType):
             EmptyInputError: if a text is empty.
         """
         if not isinstance(value, dict):
-            raise self.refuse(value, name)
+            raise self.error(value, name)
         checked: dict[str, Any] = {}
         known = 0
         for entry in self.fields:

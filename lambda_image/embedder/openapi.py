@@ -10,15 +10,15 @@ from typing import Any
 import orjson
 
 from embedder import __version__
+from embedder.apis.native import Native
+from embedder.apis.operation import JSON, Api, Call, Model, Operation
 from embedder.artifact import Manifest
-from embedder.dialects.native import Native
-from embedder.dialects.operation import JSON, Call, Dialect, Model, Operation
-from embedder.http import Response
+from embedder.messages import Response
 
 __all__ = ["Document"]
 
 _DESCRIPTION = (
-    "Text embeddings from one model, in several dialects. Every answer names its vector space in "
+    "Text embeddings from one model, through several APIs. Every answer names its vector space in "
     "the header x-vector-space: vectors of two spaces must not be mixed. A request and an answer "
     "have 6 MB at the most; GET /info tells the largest batches."
 )
@@ -33,7 +33,7 @@ class Document(Operation):
         path: Where the document is served.
     """
 
-    dialect: type[Dialect] = Native
+    api: type[Api] = Native
     name = "openapi"
     summary = "Return this OpenAPI document."
 
@@ -44,7 +44,7 @@ class Document(Operation):
         self._operations = {**operations, path: {"GET": self}}
         self._body: bytes | None = None
 
-    def answer(self, _call: Call, /) -> Response:
+    def respond(self, _call: Call, /) -> Response:
         """See `Operation`."""
         if self._body is None:
             self._body = orjson.dumps(_document(self._operations, self.model.engine.manifest))
@@ -65,8 +65,8 @@ class Document(Operation):
 
 
 def _document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) -> dict[str, Any]:
-    dialects = {
-        choice.dialect
+    apis = {
+        choice.api
         for methods in routes.values()
         for operation in methods.values()
         for choice in operation.choices
@@ -88,8 +88,8 @@ def _document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest)
         },
         "components": {
             "schemas": {
-                f"{dialect.__name__}Error": dialect.error_schema
-                for dialect in sorted(dialects, key=lambda dialect: dialect.__name__)
+                f"{api.__name__}Error": api.error_schema
+                for api in sorted(apis, key=lambda api: api.__name__)
             },
             "securitySchemes": {
                 "sigv4": {
@@ -112,7 +112,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "tags": [operation.dialect.name],
+        "tags": [operation.api.name],
         "responses": {},
     }
     results = [choice.result for choice in choices if choice.result is not None]
@@ -127,8 +127,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
         }
     errors: dict[int, list[dict[str, Any]]] = {}
     for choice in choices:
-        reference = {"$ref": f"#/components/schemas/{choice.dialect.__name__}Error"}
-        for status in (*choice.dialect.error_statuses, *choice.more_statuses):
+        reference = {"$ref": f"#/components/schemas/{choice.api.__name__}Error"}
+        for status in (*choice.api.error_statuses, *choice.more_statuses):
             errors.setdefault(status, []).append(reference)
     for status, schemas in sorted(errors.items()):
         described["responses"][str(status)] = {

@@ -7,7 +7,7 @@ import re
 import zlib
 
 from embedder.errors import BodyTooLargeError, MalformedBodyError
-from embedder.http import Response
+from embedder.messages import Response
 
 __all__ = ["accepts_gzip", "base64_bytes", "inflate", "packed"]
 

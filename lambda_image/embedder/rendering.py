@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embedder.errors import BatchTooLargeError
-from embedder.http import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
+from embedder.messages import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
 
-if TYPE_CHECKING:  # see quick_start
+if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
 __all__ = [

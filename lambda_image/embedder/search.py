@@ -16,7 +16,7 @@ import orjson
 from embedder.errors import IndexFolderError
 from embedder.json_fields import JsonFields
 
-if TYPE_CHECKING:  # see quick_start
+if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
 __all__ = ["FORMAT_VERSION", "Match", "SearchIndex", "load_index"]

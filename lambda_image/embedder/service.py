@@ -1,4 +1,4 @@
-"""Routes a request to its dialect, through the engine, to a response.
+"""Routes a request to its API, through the engine, to a response.
 
 `ROUTES` is the one table of what is served where.
 """
@@ -7,8 +7,7 @@ from os import urandom
 from types import TracebackType
 from typing import Any
 
-from embedder.artifact import load_artifact
-from embedder.dialects import (
+from embedder.apis import (
     embedding_server,
     native,
     openai,
@@ -19,7 +18,8 @@ from embedder.dialects import (
     tei_other_models,
     tei_tokenize,
 )
-from embedder.dialects.operation import Dialect, Model, Operation
+from embedder.apis.operation import Api, Model, Operation
+from embedder.artifact import load_artifact
 from embedder.engine import Engine
 from embedder.errors import (
     AnswerableError,
@@ -29,8 +29,8 @@ from embedder.errors import (
     UnknownPathError,
     WrongMethodError,
 )
-from embedder.http import MAX_REQUEST_BYTES, Request, Response
 from embedder.json_body import quotable
+from embedder.messages import MAX_REQUEST_BYTES, Request, Response
 from embedder.openapi import Document
 from embedder.search import load_index
 from embedder.settings import Settings
@@ -86,21 +86,21 @@ class Service:
             _DOCUMENT_PATH: {"GET": document},
         }
 
-    def answer(self, request: Request) -> Response:
+    def handle(self, request: Request) -> Response:
         """Answer a request; whatever happens, there is an answer and a record of it."""
         record = RequestRecord(request.id or new_request_id())
         record.request_bytes = len(request.body)
-        response = self._answer(request, record)
+        response = self._respond(request, record)
         if request.method == "HEAD":
             response = response._replace(body=b"")
         return self._finish(response, record)
 
-    def refuse(self, error: ClientError, request_id: str, *, path: str = "") -> Response:
-        """Answer what could not be read as a request, in the dialect of its path if it has one."""
+    def error_response(self, error: ClientError, request_id: str, *, path: str = "") -> Response:
+        """Answer what could not be read as a request, in the API of its path if it has one."""
         record = RequestRecord(request_id or new_request_id())
-        dialect = dialect_of(path.rstrip("/") or "/")
-        record.dialect, record.error = dialect.name, error.code
-        return self._finish(dialect.error(error, record.id), record)
+        api = api_of(path.rstrip("/") or "/")
+        record.api, record.error = api.name, error.code
+        return self._finish(api.error(error, record.id), record)
 
     def _finish(self, response: Response, record: RequestRecord) -> Response:
         response = Response(
@@ -114,24 +114,24 @@ class Service:
             self.telemetry.write(record)
         return response
 
-    def _answer(self, request: Request, record: RequestRecord) -> Response:
+    def _respond(self, request: Request, record: RequestRecord) -> Response:
         path = request.path.rstrip("/") or "/"
-        dialect = dialect_of(path)
-        record.dialect = dialect.name
+        api = api_of(path)
+        record.api = api.name
         try:
             operation = self._route(request, path).chosen(request)
-            dialect = operation.dialect
-            record.dialect, record.operation = dialect.name, operation.name
-            return operation.handle(request, record)
+            api = operation.api
+            record.api, record.operation = api.name, operation.name
+            return operation.serve(request, record)
         except AnswerableError as error:
             record.error, record.field = error.code, error.field
             if isinstance(error, ServerError):
                 record.fault = fault(error.__cause__ or error)
-            return dialect.error(error, record.id)
+            return api.error(error, record.id)
         except Exception as error:  # The caller gets an answer, the log the place.
             record.error = ServerError.code
             record.fault = fault(error)
-            return dialect.error(ServerError(), record.id)
+            return api.error(ServerError(), record.id)
 
     def _route(self, request: Request, path: str) -> Operation:
         if len(request.body) > MAX_REQUEST_BYTES:
@@ -175,11 +175,11 @@ def served() -> str:
     return ", ".join(f"{method} {path}" for path, methods in ROUTES.items() for method in methods)
 
 
-def dialect_of(path: str) -> type[Dialect]:
-    """Return the dialect in which to tell that a path, or a method on it, is not served."""
+def api_of(path: str) -> type[Api]:
+    """Return the API in which to tell that a path, or a method on it, is not served."""
     methods = ROUTES.get(path)
     if methods:
-        return next(iter(methods.values())).dialect
+        return next(iter(methods.values())).api
     return openai.OpenAI if path.startswith("/v1/") else native.Native
 
 

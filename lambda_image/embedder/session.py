@@ -12,7 +12,7 @@ from embedder.artifact import Artifact
 from embedder.errors import ArtifactError
 from embedder.large_pages import back_heap_with_large_pages
 
-if TYPE_CHECKING:  # see quick_start
+if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
 __all__ = ["Session"]

@@ -41,7 +41,7 @@ class RequestRecord:
     """
 
     __slots__ = (
-        "dialect",
+        "api",
         "embeddings",
         "error",
         "fault",
@@ -58,7 +58,7 @@ class RequestRecord:
         self.id = request_id
         #: `time.perf_counter()` at its beginning.
         self.started = time.perf_counter()
-        self.dialect = "none"
+        self.api = "none"
         self.operation = "none"
         self.status = 0
         self.request_bytes = 0
@@ -97,7 +97,7 @@ class Telemetry:
             "message": "request",
             "requestId": record.id,
             "environment": self._environment,
-            "dialect": record.dialect,
+            "dialect": record.api,
             "operation": record.operation,
             "status": record.status,
             "durationMs": _milliseconds(time.perf_counter() - record.started),
@@ -146,7 +146,7 @@ class Telemetry:
                 "CloudWatchMetrics": [
                     {
                         "Namespace": self._namespace,
-                        "Dimensions": [["FunctionName"], ["FunctionName", "Dialect", "Status"]],
+                        "Dimensions": [["FunctionName"], ["FunctionName", "Api", "Status"]],
                         "Metrics": [_DEFINITIONS[name] for name in values],
                     },
                     {
@@ -158,10 +158,10 @@ class Telemetry:
             },
             "FunctionName": self._function,
             "Version": self._version,
-            "Dialect": record.dialect,
+            "Api": record.api,
             "Status": str(record.status),
             "requestId": record.id,
-            # Some dialects answer a fault of the server with a status below 500.
+            # Some APIs answer a fault of the server with a status below 500.
             "ServerErrors": int(record.fault is not None),
             **values,
         }

@@ -8,7 +8,7 @@ from typing import Any
 from tqdm import tqdm
 
 from embedder.artifact import MANIFEST_FILE
-from embedder.tokenizers import Tokenizer, load
+from embedder.fast_tokenizers import Tokenizer, load
 from model_compiler.artifact.manifest import Choices, manifest_bytes, manifest_content
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import SourceError

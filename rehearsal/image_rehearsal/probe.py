@@ -20,8 +20,8 @@ def main() -> None:
 
 def _tokens() -> None:
     from embedder.artifact import load_artifact  # noqa: PLC0415 - known to be there only now
+    from embedder.fast_tokenizers import load  # noqa: PLC0415
     from embedder.settings import Settings  # noqa: PLC0415
-    from embedder.tokenizers import load  # noqa: PLC0415
 
     artifact = load_artifact(Path(Settings.from_env(os.environ).artifact))
     tokenizer = load(artifact.manifest.tokenizer, artifact.folder)

@@ -4,8 +4,8 @@ from itertools import islice
 
 from benchmarks.soak import FILLING, FILLING_WORDS, cases
 from embedder.artifact import Artifact
-from embedder.tokenizers import load
-from embedder.tokenizers.memo import WordMemo
+from embedder.fast_tokenizers import load
+from embedder.fast_tokenizers.memo import WordMemo
 
 REMEMBERED = 16_384
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from embedder.http import Request, Response
+from embedder.messages import Request, Response
 from embedder.service import Service
 
 __all__ = ["get", "post", "read"]
@@ -13,12 +13,12 @@ __all__ = ["get", "post", "read"]
 def post(service: Service, path: str, body: Any) -> Response:
     """Send a body: bytes as they are, everything else as JSON."""
     raw = body if isinstance(body, bytes) else orjson.dumps(body)
-    return service.answer(Request("POST", path, body=raw, id="request-1"))
+    return service.handle(Request("POST", path, body=raw, id="request-1"))
 
 
 def get(service: Service, path: str) -> Response:
     """Ask for a path."""
-    return service.answer(Request("GET", path, id="request-1"))
+    return service.handle(Request("GET", path, id="request-1"))
 
 
 def read(response: Response, status: int = 200) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from embedder.dialects.operation import Model
+from embedder.apis.operation import Model
 from embedder.engine import Engine
 from embedder.search import SearchIndex
 from embedder.service import Service

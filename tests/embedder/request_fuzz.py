@@ -17,7 +17,7 @@ from typing import Any
 import atheris
 
 with atheris.instrument_imports(include=["embedder"]):
-    from embedder.dialects.operation import Model
+    from embedder.apis.operation import Model
     from embedder.engine import Engine
     from embedder.errors import ClientError
     from embedder.function_url import request_from_event, response_to_event
@@ -97,8 +97,8 @@ def answer(event: Any) -> dict[str, Any]:
     try:
         request = request_from_event(event)
     except ClientError as error:
-        return response_to_event(SERVICE.refuse(error, ""))
-    return response_to_event(SERVICE.answer(request))
+        return response_to_event(SERVICE.error_response(error, ""))
+    return response_to_event(SERVICE.handle(request))
 
 
 def check(told: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedder.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
-from embedder.tokenizers import Span
+from embedder.fast_tokenizers import Span
 
 CLS, SEP, FIRST_WORD = 1, 2, 3
 VOCABULARY_SIZE = 1000

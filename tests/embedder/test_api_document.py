@@ -9,14 +9,14 @@ import orjson
 import pytest
 
 from embedder import errors
+from embedder.apis.native import Native
+from embedder.apis.openai import OpenAI
+from embedder.apis.operation import Model
+from embedder.apis.tei import Tei
 from embedder.artifact import Artifact
-from embedder.dialects.native import Native
-from embedder.dialects.openai import OpenAI
-from embedder.dialects.operation import Model
-from embedder.dialects.tei import Tei
 from embedder.engine import Engine
 from embedder.errors import AnswerableError
-from embedder.http import Request
+from embedder.messages import Request
 from embedder.search import SearchIndex
 from embedder.service import ROUTES, Service
 
@@ -81,7 +81,7 @@ def test_an_example_answers_what_it_shows(service: Service, command: str, shown:
     """The command's request, sent to the service."""
     words = shlex.split(command)
     body = words[words.index("-d") + 1].encode() if "-d" in words else b""
-    answer = service.answer(Request("POST" if body else "GET", path_of(words), body=body))
+    answer = service.handle(Request("POST" if body else "GET", path_of(words), body=body))
     # A `…` that stands for items, not in a string, is none of JSON's.
     expected = orjson.loads(re.sub(r"(?<=[\[\s,])…(?=\s*\])", '"…"', shown))
     assert same(expected, orjson.loads(answer.body)), answer.body[:1000]

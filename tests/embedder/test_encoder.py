@@ -9,7 +9,7 @@ from embedder.embedding_request import EmbedRequest, Inputs
 from embedder.encoder import Encoder
 from embedder.engine import Engine
 from embedder.errors import EmptyInputError, InputTooLongError, InvalidFieldError
-from embedder.tokenizers import Span
+from embedder.fast_tokenizers import Span
 from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
 
 MakeEngine = Callable[..., Engine]
@@ -184,6 +184,6 @@ def test_only_special_tokens_are_nothing_to_embed(make_engine: MakeEngine) -> No
 
 
 def test_no_input_is_refused(make_engine: MakeEngine) -> None:
-    """Callers in Python may send none; dialects have refused it before."""
+    """Callers in Python may send none; the APIs have refused it before."""
     with pytest.raises(EmptyInputError, match="at least one input"):
         make_engine().embed([])

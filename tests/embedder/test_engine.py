@@ -127,10 +127,10 @@ def test_without_renormalising_it_is_another_space(make_engine: MakeEngine) -> N
     """Vectors of another length must not be mixed with the usual ones; whole ones are the same."""
     engine = make_engine()
     request = EmbedRequest(Inputs(texts=["a"]), dimension=8, normalize=False)
-    cut = engine.answer(request)
+    cut = engine.embed_request(request)
     np.testing.assert_array_equal(cut.vectors, engine.embed(["a"]).vectors[:, :8])
     assert cut.vector_space == engine.vector_space(8) + "/unnormalized"
-    whole = engine.answer(request._replace(dimension=None))
+    whole = engine.embed_request(request._replace(dimension=None))
     assert whole.vector_space == engine.vector_space()
 
 
@@ -181,7 +181,7 @@ def test_a_request_that_cannot_be_finished_is_refused_in_time(
     engine = make_engine()
     request = EmbedRequest(Inputs(texts=["a"]), deadline=time.monotonic() - 1)
     with pytest.raises(OutOfTimeError, match=r"needs more time than the 0\.0 s left"):
-        engine.answer(request)
+        engine.embed_request(request)
     assert session.shapes == []
 
 
@@ -226,7 +226,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, TimedSession]:
 def ask(engine: Engine, session: TimedSession, texts: list[str], *, seconds: float) -> Embeddings:
     """Embed texts that have so many seconds."""
     deadline = session.clock.now + seconds
-    return engine.answer(EmbedRequest(Inputs(texts=texts), deadline=deadline))
+    return engine.embed_request(EmbedRequest(Inputs(texts=texts), deadline=deadline))
 
 
 LONG = "word " * 400
@@ -334,7 +334,7 @@ def test_a_real_split_is_one_request(minilm: Engine) -> None:
 def test_real_token_ids_give_the_texts_vector(minilm: Engine) -> None:
     """Sending the tokenizer's ids is sending the text."""
     ids = [minilm.tokenizer.encode(text) for text in SENTENCES[:3]]
-    by_ids = minilm.answer(EmbedRequest(Inputs(token_ids=ids))).vectors
+    by_ids = minilm.embed_request(EmbedRequest(Inputs(token_ids=ids))).vectors
     assert np.abs(by_ids - minilm.embed(SENTENCES[:3]).vectors).max() < 2e-6
 
 
@@ -358,7 +358,7 @@ def test_the_engine_knows_no_api() -> None:
     above = (
         "json_types",
         "json_body",
-        "dialects",
+        "apis",
         "service",
         "openapi",
         "http",

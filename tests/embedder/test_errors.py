@@ -6,9 +6,9 @@ import re
 import pytest
 
 from embedder import errors
-from embedder.dialects.native import Native
-from embedder.dialects.openai import OpenAI
-from embedder.dialects.tei import Tei, TeiOpenAI
+from embedder.apis.native import Native
+from embedder.apis.openai import OpenAI
+from embedder.apis.tei import Tei, TeiOpenAI
 from embedder.errors import AnswerableError, EmbedderError, InferenceError, InputTooLongError
 
 

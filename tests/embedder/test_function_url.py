@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from embedder.errors import BodyTooLargeError, MalformedBodyError, NotAnEventError
 from embedder.function_url import request_from_event, response_to_event
-from embedder.http import MAX_REQUEST_BYTES, Response
+from embedder.messages import MAX_REQUEST_BYTES, Response
 
 #: As AWS documents it, cut to what is read and a little more.
 EVENT: dict[str, Any] = {

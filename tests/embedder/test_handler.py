@@ -99,12 +99,12 @@ def test_garbage_is_collected_once_the_start_is_over(environment: dict[str, str]
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact, service: Service) -> Any:
-    """`answer_event`, around a small service."""
+    """`handle_event`, around a small service."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
-    from embedder.handler import answer_event
+    from embedder.handler import handle_event
 
     gc.unfreeze()  # the handler froze what the tests have loaded, too
-    return lambda event, context=None: answer_event(service, event, context)
+    return lambda event, context=None: handle_event(service, event, context)
 
 
 def test_the_events_id_serves_where_there_is_no_context(answer: Any) -> None:
@@ -129,7 +129,7 @@ def test_a_body_that_is_not_base64_gets_an_answer(answer: Any) -> None:
 
 
 def test_a_bad_body_is_told_in_the_dialect_of_its_path(answer: Any) -> None:
-    """A client of OpenAI's dialect reads its own kind of error."""
+    """A client of OpenAI's API reads its own kind of error."""
     event = {**EVENT, "rawPath": "/v1/embeddings", "headers": {"content-encoding": "br"}}
     told = json.loads(answer(event)["body"])["error"]
     assert told["code"] == "malformed_body"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedder.errors import MalformedBodyError
-from embedder.json_body import found, parse_object, quotable
+from embedder.json_body import described, parse_object, quotable
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8),
@@ -110,7 +110,7 @@ def test_a_text_that_looks_like_keys_is_no_key(text: str) -> None:
 )
 def test_what_was_found_is_told_without_anybodys_text(value: object, told: str) -> None:
     """Whatever may be a text is told by its length."""
-    assert found(value) == told
+    assert described(value) == told
 
 
 def test_a_name_that_is_too_much_of_a_text_is_not_quoted() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from embedder.dialects.input_types import InputsType, TextType
+from embedder.apis.input_types import InputsType, TextType
 from embedder.errors import EmptyInputError, InvalidFieldError
 from embedder.json_types import (
     Boolean,
@@ -118,7 +118,7 @@ def test_a_refusal_says_what_is_allowed_and_what_was_found(
     ],
 )
 def test_nothing_to_embed_is_an_error_of_its_own(kind: JsonType, value: Any, message: str) -> None:
-    """Dialects tell an empty input by a status of its own."""
+    """APIs report an empty input by a status of its own."""
     with pytest.raises(EmptyInputError, match=message):
         kind.check(value, "x")
 

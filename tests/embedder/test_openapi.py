@@ -14,9 +14,9 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from embedder import __version__
-from embedder.dialects.operation import Model
+from embedder.apis.operation import Model
 from embedder.engine import Engine
-from embedder.http import MAX_REQUEST_BYTES, Request
+from embedder.messages import MAX_REQUEST_BYTES, Request
 from embedder.search import SearchIndex
 from embedder.service import ROUTES, Service
 from tests.embedder.calls import get, read
@@ -114,7 +114,7 @@ BODY_VALIDATORS = {
 def check(name: str, path: str, method: str, body: Any) -> int:
     """Send a body and check the answer against the document; return its status."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    response = SERVICES[name].answer(Request(method.upper(), path, body=raw))
+    response = SERVICES[name].handle(Request(method.upper(), path, body=raw))
     assert response.status != 500, response.body
     key = (name, path, method, response.status)
     if key not in VALIDATORS:
@@ -186,7 +186,7 @@ def answered(service: Service, path: str, body: Any, session: HashSession) -> It
 
     def ask(body: Any, deadline: float | None = None) -> int:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return service.answer(Request("POST", path, body=raw, deadline=deadline)).status
+        return service.handle(Request("POST", path, body=raw, deadline=deadline)).status
 
     long = json.loads(json.dumps(body).replace('"a"', json.dumps("w " * 40)))
     yield ask(body)
@@ -200,13 +200,13 @@ def answered(service: Service, path: str, body: Any, session: HashSession) -> It
     session.failure = None
     # What nobody foresaw.
     engine = service.model.engine
-    engine.answer = None  # type: ignore[assignment, method-assign]
+    engine.embed_request = None  # type: ignore[assignment, method-assign]
     yield ask(body)
-    del engine.answer
+    del engine.embed_request
     if path == "/similar":
         yield (
             Service(Model(engine))
-            .answer(Request("POST", path, body=json.dumps(body).encode()))
+            .handle(Request("POST", path, body=json.dumps(body).encode()))
             .status
         )
 
@@ -232,6 +232,6 @@ def test_what_the_document_allows_is_answered(path: str, data: st.DataObject) ->
     """What is refused all the same is refused for what a schema cannot say."""
     name = data.draw(st.sampled_from(sorted(SERVICES)))
     body = data.draw(ALLOWED[name, path])
-    response = SERVICES[name].answer(Request("POST", path, body=json.dumps(body).encode()))
+    response = SERVICES[name].handle(Request("POST", path, body=json.dumps(body).encode()))
     told = response.body.decode().replace('\\"', '"')
     assert response.status == 200 or any(reason in told for reason in BEYOND_A_SCHEMA), told

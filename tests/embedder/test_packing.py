@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedder.errors import BodyTooLargeError, MalformedBodyError
-from embedder.http import Response
+from embedder.messages import Response
 from embedder.packing import accepts_gzip, inflate, packed
 
 

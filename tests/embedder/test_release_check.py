@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from embedder import release_check
 from embedder.artifact import Golden
 from embedder.function_url import request_from_event, response_to_event
-from embedder.http import Request
+from embedder.messages import Request
 from embedder.release_check import (
     MAX_REASON,
     Answer,
@@ -39,7 +39,7 @@ def serving(service):
 
     def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
         encoded = json.dumps(body).encode() if body is not None else b""
-        response = service.answer(Request(method, path, body=encoded))
+        response = service.handle(Request(method, path, body=encoded))
         return Answer(status=response.status, body=json.loads(response.body))
 
     return call
@@ -198,7 +198,7 @@ class _Aws:
         if isinstance(found, str) and event["rawPath"] == "/health":
             body = json.dumps({"status": "ok", "vector_space": found})
             return {"Payload": _stream({"statusCode": 200, "body": body})}
-        response = self.service.answer(request_from_event(event))
+        response = self.service.handle(request_from_event(event))
         return {"Payload": _stream(response_to_event(response))}
 
 

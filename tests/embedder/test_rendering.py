@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from embedder.errors import BatchTooLargeError
-from embedder.http import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
+from embedder.messages import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
 from embedder.rendering import (
     DTYPES,
     ENCODINGS,
@@ -113,7 +113,7 @@ ODD = np.array(
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("dimension", [128, 768])
 def test_the_largest_batch_fits_into_an_answer(dtype: str, encoding: str, dimension: int) -> None:
-    """Even of the numbers that take the most room, in the dialect that wraps them most."""
+    """Even of the numbers that take the most room, in the API that wraps them most."""
     count = largest_batch(dimension, dtype, encoding)
     longest = np.array([-0.0000123156815], dtype=np.float32)
     if dtype != "float":

@@ -1,4 +1,4 @@
-"""Routing, and what holds for every dialect alike."""
+"""Routing, and what holds for every API alike."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 
 from embedder.artifact import Artifact
 from embedder.errors import ArtifactError, IndexFolderError
-from embedder.http import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Request
+from embedder.messages import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Request
 from embedder.service import ROUTES, Service, build_service, new_request_id
 from embedder.settings import Settings
 from tests.embedder.calls import get, post, read
@@ -64,13 +64,13 @@ def test_the_table_has_every_path() -> None:
 
 @pytest.mark.parametrize("path", POSTS)
 def test_a_good_request_is_answered(make_service: MakeService, path: str) -> None:
-    """Each dialect has its simplest request."""
+    """Each API has its simplest request."""
     read(post(make_service(index=["a", "b"]), path, GOOD_BODIES[path]))
 
 
 @pytest.mark.parametrize("path", EMBEDS)
 def test_the_answer_names_its_vector_space(make_service: MakeService, path: str) -> None:
-    """In the header, in every dialect, so that nobody mixes two without knowing."""
+    """In the header, in every API, so that nobody mixes two without knowing."""
     response = post(make_service(index=["a", "b"]), path, GOOD_BODIES[path])
     assert response.headers["x-vector-space"] == "small-model@abc123/fp32/0123456789ab/32"
 
@@ -93,7 +93,7 @@ def test_the_answer_names_its_vector_space(make_service: MakeService, path: str)
 def test_a_bad_body_never_reaches_the_model(
     make_service: MakeService, session: HashSession, path: str, body: bytes
 ) -> None:
-    """It is the client's fault in every dialect, and says so in JSON."""
+    """It is the client's fault in every API, and says so in JSON."""
     service = make_service(index=["a", "b"])
     session.shapes.clear()
     response = post(service, path, body)
@@ -124,7 +124,7 @@ def test_a_wrong_method_is_told_the_right_one(service: Service, path: str) -> No
 @pytest.mark.parametrize("method", ["get", "ÄÖ", "\ud800", "x" * 100, ""])
 def test_an_odd_method_is_a_wrong_one(service: Service, method: str) -> None:
     """Whatever a hand-made event calls it, the answer is one."""
-    response = service.answer(Request(method, "/", id="request-1"))
+    response = service.handle(Request(method, "/", id="request-1"))
     assert read(response, 405)["code"] == "wrong_method"
 
 
@@ -138,7 +138,7 @@ def test_a_get_answers_without_a_body(service: Service, path: str) -> None:
 @pytest.mark.parametrize("path", GETS)
 def test_head_is_get_without_the_body(service: Service, path: str) -> None:
     """Load balancers and uptime checks ask so."""
-    response = service.answer(Request("HEAD", path, id="request-1"))
+    response = service.handle(Request("HEAD", path, id="request-1"))
     assert (response.status, response.body) == (200, b"")
     assert response.headers == get(service, path).headers
 
@@ -197,7 +197,7 @@ def test_an_answer_that_would_not_fit_is_refused(make_service: MakeService) -> N
 
 def test_a_request_without_an_id_gets_one(service: Service) -> None:
     """It looks like Lambda's own, and no two are alike."""
-    response = service.answer(Request("GET", "/health"))
+    response = service.handle(Request("GET", "/health"))
     assert re.fullmatch(
         r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", response.headers["x-request-id"]
     )
@@ -224,6 +224,6 @@ def test_what_cannot_be_served_fails_the_start(minilm_artifact: Artifact, tmp_pa
 def test_no_answer_has_a_header_of_cors(service: Service, method: str) -> None:
     """The Function URL adds them where they are set up; a browser refuses them twice."""
     headers = {"origin": "https://example.com", "access-control-request-method": "POST"}
-    response = service.answer(Request(method, "/", headers=headers, body=b'{"text": "a"}'))
+    response = service.handle(Request(method, "/", headers=headers, body=b'{"text": "a"}'))
     assert response.status == (200 if method == "POST" else 405)
     assert not [name for name in response.headers if name.startswith("access-control-")]

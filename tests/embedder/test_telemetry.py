@@ -81,7 +81,7 @@ def test_a_request_leaves_a_record_of_metrics(
         {"Name": "Requests", "Unit": "Count"},
         {"Name": "ServerErrors", "Unit": "Count"},
     ]
-    assert directive["Dimensions"] == [["FunctionName"], ["FunctionName", "Dialect", "Status"]]
+    assert directive["Dimensions"] == [["FunctionName"], ["FunctionName", "Api", "Status"]]
     assert {metric["Name"]: metric["Unit"] for metric in directive["Metrics"]} == {
         "Requests": "Count",
         "ColdStarts": "Count",
@@ -94,8 +94,8 @@ def test_a_request_leaves_a_record_of_metrics(
         "PaddingWaste": "Percent",
     }
     assert isinstance(record["_aws"]["Timestamp"], int)
-    dimensions = {name: record[name] for name in ("FunctionName", "Dialect", "Status")}
-    assert dimensions == {"FunctionName": "embedder-staging", "Dialect": "tei", "Status": "200"}
+    dimensions = {name: record[name] for name in ("FunctionName", "Api", "Status")}
+    assert dimensions == {"FunctionName": "embedder-staging", "Api": "tei", "Status": "200"}
     assert (record["Requests"], record["Texts"], record["Tokens"]) == (1, 2, 7)
     assert record["BatchSize"] == [2]
     assert record["PaddingWaste"] == 12.5
@@ -226,7 +226,7 @@ def test_an_unexpected_fault_is_told_by_class_and_place(
     def broken(*_: object) -> None:
         raise KeyError(SECRET)
 
-    monkeypatch.setattr(told.model.engine, "answer", broken)
+    monkeypatch.setattr(told.model.engine, "embed_request", broken)
     response = post(told, "/", {"text": "a"})
     log, _ = lines(capsys)
     assert response.status == log["status"] == 500

@@ -99,7 +99,7 @@ def test_what_a_build_leaves_is_found(path, what):
     [
         "/var/task/onnxruntime/capi/_pybind_state.py",
         "/var/task/numpy/testing/__init__.py",
-        "/var/task/embedder/dialects/tei.py",
+        "/var/task/embedder/apis/tei.py",
         "/var/task/artifact/model.onnx",
         "/var/task/orjson/orjson.so",
         "/var/task/onnxruntime/capi/libonnxruntime_providers_shared.so",

@@ -12,8 +12,8 @@ import numpy as np
 from embedder.artifact import Artifact, parse_manifest
 from embedder.engine import Engine
 from embedder.errors import EmbedderError
+from embedder.fast_tokenizers import load
 from embedder.session import Session
-from embedder.tokenizers import load
 from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity.measure import (

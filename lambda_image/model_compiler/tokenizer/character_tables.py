@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tokenizers import normalizers, pre_tokenizers
 
-from embedder.tokenizers.characters import REORDERED
+from embedder.fast_tokenizers.characters import REORDERED
 from model_compiler.tokenizer.coverage import NotCoveredError
 
 __all__ = ["character_sections"]
@@ -250,7 +250,7 @@ def _places(marks: Sequence[str]) -> dict[str, int]:
 
 
 def _paged(words: _Changes) -> tuple[bytes, bytes, bytes]:
-    """Return page numbers, pages and pool, as `embedder.tokenizers.characters` reads them."""
+    """Return page numbers, pages and pool, as `embedder.fast_tokenizers.characters` reads them."""
     pool = bytearray()
     known: dict[str, int] = {}
 

@@ -25,7 +25,7 @@ def text_sections(texts: Sequence[str]) -> dict[str, bytes]:
 
 
 def id_slots(ids: Mapping[str, int]) -> bytes:
-    """Return a look-up of these tokens, as `embedder.tokenizers.vocabulary` reads it; half full.
+    """Return a half-full look-up table, as `embedder.fast_tokenizers.vocabulary` reads it.
 
     Raises:
         NotCoveredError: if an id does not fit into 20 bits.
@@ -45,7 +45,7 @@ def id_slots(ids: Mapping[str, int]) -> bytes:
 
 
 def prefix_bits(texts: Iterable[str]) -> bytes:
-    """Return a bit set of all that these texts begin with, for `embedder.tokenizers.wordpiece`.
+    """Return a bit set of the prefixes of these texts, for `embedder.fast_tokenizers.wordpiece`.
 
     A bit that is set for another reason costs a look-up and no more; one in sixteen is.
     """
@@ -65,7 +65,7 @@ def prefix_bits(texts: Iterable[str]) -> bytes:
 def added_token_sections(
     name: str, tokens: Mapping[int, tokenizers.AddedToken], *, space: str = " "
 ) -> dict[str, bytes]:
-    """Return the sections of a list of added tokens, as `embedder.tokenizers.added_tokens` reads.
+    """Return the sections of added tokens, as `embedder.fast_tokenizers.added_tokens` reads them.
 
     Args:
         name: what the sections' names begin with.

@@ -1,9 +1,9 @@
-"""Writes the file of a fast tokenizer, whose layout `embedder.tokenizers.table_file` documents."""
+"""Writes a fast tokenizer's file in the layout of `embedder.fast_tokenizers.table_file`."""
 
 from collections.abc import Mapping
 from zlib import crc32
 
-from embedder.tokenizers.table_file import BLOCK, HEADER, MAGIC, SECTION, VERSION
+from embedder.fast_tokenizers.table_file import BLOCK, HEADER, MAGIC, SECTION, VERSION
 
 __all__ = ["table_file"]
 

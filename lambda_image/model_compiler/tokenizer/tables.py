@@ -15,8 +15,8 @@ from typing import Any, Literal
 import orjson
 import tokenizers
 
-from embedder.tokenizers import Tokenizer, load
-from embedder.tokenizers.fallback import is_tokenizer_error
+from embedder.fast_tokenizers import Tokenizer, load
+from embedder.fast_tokenizers.fallback import is_tokenizer_error
 from model_compiler.errors import SourceError
 from model_compiler.tokenizer.byte_pair_tables import byte_pair_sections
 from model_compiler.tokenizer.character_tables import character_sections

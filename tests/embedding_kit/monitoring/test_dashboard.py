@@ -13,7 +13,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
-from embedder.http import Request
+from embedder.messages import Request
 from embedder.service import build_service
 from embedder.settings import Settings
 from embedding_kit import (
@@ -130,7 +130,7 @@ def emitted(minilm_artifact) -> set[Seen]:
     )
     body = json.dumps({"text": "hello world"}).encode()
     with contextlib.redirect_stdout(io.StringIO()) as written:
-        service.answer(Request("POST", "/", body=body))
+        service.handle(Request("POST", "/", body=body))
     return {
         Seen(directive["Namespace"], metric["Name"], frozenset(dimensions))
         for line in written.getvalue().splitlines()

@@ -10,7 +10,7 @@ import pytest
 import tokenizers
 
 from benchmarks.gemma_tokenizer import gemma_tokenizer
-from embedder.tokenizers import load
+from embedder.fast_tokenizers import load
 from model_compiler.errors import SourceError
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.character_tables import character_sections

@@ -1,0 +1,262 @@
+"""The kit's own API: `POST /`, `POST /similar`, `GET /health`."""
+
+from typing import Any, ClassVar
+
+from embedder.apis.input_types import InputsType, TextType
+from embedder.apis.operation import Api, Call, Model, Operation, json_response
+from embedder.apis.options import (
+    TRUNCATE_HINT,
+    choose_prompt,
+    dimension_field,
+    encoding_field,
+    output_dtype_field,
+    prompt_fields,
+    truncate_field,
+    truncation,
+)
+from embedder.apis.schemas import vector_schema
+from embedder.embedding_request import EmbedRequest, Inputs
+from embedder.errors import (
+    AnswerableError,
+    BatchTooLargeError,
+    InputTooLongError,
+    InvalidFieldError,
+    NoIndexError,
+)
+from embedder.json_types import Field, Integer, Object
+from embedder.messages import Response
+from embedder.rendering import check_batch, encode
+
+__all__ = ["Embed", "Health", "Native", "Similar"]
+
+#: Entries told by a search that does not say how many it wants.
+DEFAULT_RESULTS = 10
+MAX_RESULTS = 1000
+
+
+class Native(Api):
+    """Errors as `{"error": message, "code": …, "field": …, "request_id": …}`."""
+
+    name = "native"
+    statuses: ClassVar = {**Api.statuses, InputTooLongError: 413, BatchTooLargeError: 413}
+    error_statuses = (400, 413, 500, 503)
+    error_schema: ClassVar = {
+        "type": "object",
+        "properties": {
+            "error": {"type": "string"},
+            "code": {"type": "string"},
+            "field": {"type": ["string", "null"]},
+            "request_id": {"type": "string"},
+        },
+        "required": ["error", "code", "field", "request_id"],
+    }
+
+    @classmethod
+    def error(cls, error: AnswerableError, request_id: str) -> Response:
+        """See `Api`."""
+        return json_response(
+            {
+                "error": error.message,
+                "code": error.code,
+                "field": error.field,
+                "request_id": request_id,
+            },
+            status=cls.status(type(error)),
+            headers=error.headers,
+        )
+
+
+class Embed(Operation):
+    """`{"text": …, "size": …}` → `{"embedding": […], "size": n}`; `texts` gives `embeddings`."""
+
+    api = Native
+    name = "embed"
+    answers_vectors = True
+    summary = "Embed a text, or several."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        text = TextType(limits.max_characters)
+        self.body = Object(
+            (
+                Field("text", text, "The text to embed."),
+                Field("texts", InputsType(text, single=False), "Several texts to embed."),
+                dimension_field("size", limits),
+                *prompt_fields(limits),
+                truncate_field(limits),
+                output_dtype_field(),
+                encoding_field(),
+            ),
+            rule={
+                "oneOf": [
+                    {"required": ["text"], "properties": {"text": {"type": "string"}}},
+                    {"required": ["texts"], "properties": {"texts": {"type": "array"}}},
+                ]
+            },
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        """See `Operation`."""
+        values = call.values
+        text, texts = values["text"], values["texts"]
+        if (text is None) == (texts is None):
+            raise InvalidFieldError(
+                'The body must have either "text", a string, or "texts", a list of strings; found '
+                + ("neither." if text is None else "both."),
+                field="text",
+            )
+        field = "text" if texts is None else "texts"
+        inputs = Inputs(texts=[text], is_list=False) if texts is None else texts
+        size, dtype, encoding = values["size"], values["output_dtype"], values["encoding_format"]
+        check_batch(len(inputs), size, dtype, encoding, field=field)
+        embeddings = self.embed(
+            EmbedRequest(
+                inputs=inputs,
+                prompt=choose_prompt(values, self.model.engine.limits),
+                title=values["title"],
+                dimension=size,
+                truncate=truncation(values),
+            ),
+            call,
+            field=field,
+            truncate_hint=TRUNCATE_HINT,
+        )
+        rows = encode(embeddings.vectors, dtype, encoding)
+        return json_response(
+            {
+                **({"embedding": rows[0]} if texts is None else {"embeddings": rows}),
+                "size": size,
+                "tokens": sum(embeddings.tokens),
+                "vector_space": embeddings.vector_space,
+            },
+            headers={"x-vector-space": embeddings.vector_space},
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """See `Operation`."""
+        vector = vector_schema()
+        return {
+            "type": "object",
+            "properties": {
+                "embedding": vector,
+                "embeddings": {"type": "array", "items": vector},
+                "size": {"type": "integer"},
+                "tokens": {"type": "integer"},
+                "vector_space": {"type": "string"},
+            },
+            "required": ["size", "tokens", "vector_space"],
+            "oneOf": [{"required": ["embedding"]}, {"required": ["embeddings"]}],
+        }
+
+
+class Similar(Operation):
+    """`{"text": …, "num_results": …}` → the most similar entries of the carried index."""
+
+    api = Native
+    name = "similar"
+    more_statuses = (404,)
+    summary = "Search the index that the image carries."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        self.body = Object(
+            (
+                Field("text", TextType(limits.max_characters), "What to look for.", required=True),
+                Field(
+                    "num_results",
+                    Integer(1, MAX_RESULTS),
+                    "How many entries to tell, at the most.",
+                    default=DEFAULT_RESULTS,
+                ),
+                *prompt_fields(limits),
+                truncate_field(limits),
+            )
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        """See `Operation`."""
+        values = call.values
+        index = self.model.search_index
+        if index is None:
+            raise NoIndexError("This image carries no search index, so there is nothing to search.")
+        limits = self.model.engine.limits
+        prompt = choose_prompt(values, limits)
+        if prompt is None and "query" in limits.prompts:
+            # What is looked for is a query, whatever the default prompt is.
+            prompt = "query"
+        embeddings = self.embed(
+            EmbedRequest(
+                inputs=Inputs(texts=[values["text"]], is_list=False),
+                prompt=prompt,
+                title=values["title"],
+                dimension=index.dimension,
+                truncate=truncation(values),
+            ),
+            call,
+            field="text",
+            truncate_hint=TRUNCATE_HINT,
+        )
+        return json_response(
+            {
+                "results": [
+                    {"text": match.text, "index": match.position, "score": match.score}
+                    for match in index.search(embeddings.vectors[0], values["num_results"])
+                ],
+                "vector_space": index.vector_space,
+            },
+            headers={"x-vector-space": index.vector_space},
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """See `Operation`."""
+        entry = {
+            "type": "object",
+            "properties": {
+                "text": {"type": "string"},
+                "index": {"type": "integer"},
+                "score": {"type": "number"},
+            },
+            "required": ["text", "index", "score"],
+        }
+        return {
+            "type": "object",
+            "properties": {
+                "results": {"type": "array", "items": entry},
+                "vector_space": {"type": "string"},
+            },
+            "required": ["results", "vector_space"],
+        }
+
+
+class Health(Operation):
+    """Whether requests can be served: the model is loaded before the first one is taken."""
+
+    api = Native
+    name = "health"
+    summary = "Tell that the model is loaded, and which it is."
+
+    def respond(self, _call: Call, /) -> Response:
+        """See `Operation`."""
+        engine = self.model.engine
+        return json_response(
+            {
+                "status": "ok",
+                "model": engine.manifest.model.name,
+                "vector_space": engine.vector_space(),
+            },
+            headers={"x-vector-space": engine.vector_space()},
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """See `Operation`."""
+        names = ("status", "model", "vector_space")
+        return {
+            "type": "object",
+            "properties": {name: {"type": "string"} for name in names},
+            "required": list(names),
+        }

@@ -1,0 +1,292 @@
+"""OpenAI's API: `POST /v1/embeddings`.
+
+https://platform.openai.com/docs/api-reference/embeddings/create
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from embedder.apis.input_types import InputsType, TextType
+from embedder.apis.operation import Api, Call, Model, Operation, json_response
+from embedder.apis.options import (
+    INPUT_TYPES,
+    TRUNCATE_HINT,
+    choose_prompt,
+    dimension_field,
+    encoding_field,
+    output_dtype_field,
+    prompt_fields,
+    truncate_field,
+    truncation,
+)
+from embedder.apis.schemas import USAGE, vector_schema
+from embedder.embedding_request import Embeddings, EmbedRequest, Inputs, Limits
+from embedder.errors import AnswerableError, InvalidFieldError
+from embedder.json_body import quotable
+from embedder.json_types import Boolean, Field, Object, String
+from embedder.messages import Response
+from embedder.rendering import check_batch, encode
+
+__all__ = ["CreateEmbeddings", "Models", "OpenAI", "alias_prompt"]
+
+#: LangChain's default: ids of tiktoken's cl100k_base, whatever the model is.
+_IDS_HINT = (
+    "Ids of another tokenizer give wrong vectors. LangChain's OpenAIEmbeddings sends those of "
+    "tiktoken unless it is made with check_embedding_ctx_length=False."
+)
+
+
+class OpenAI(Api):
+    """Errors as `{"error": {"message", "type", "param", "code"}}`."""
+
+    name = "openai"
+    error_statuses = (400, 413, 500, 503)
+    error_schema: ClassVar = {
+        "type": "object",
+        "properties": {
+            "error": {
+                "type": "object",
+                "properties": {
+                    "message": {"type": "string"},
+                    "type": {"enum": ["invalid_request_error", "server_error"]},
+                    "param": {"type": ["string", "null"]},
+                    "code": {"type": ["string", "null"]},
+                },
+                "required": ["message", "type", "param", "code"],
+            }
+        },
+        "required": ["error"],
+    }
+
+    @classmethod
+    def error(cls, error: AnswerableError, request_id: str) -> Response:
+        """See `Api`; the request's id stands in the header, where OpenAI's clients look."""
+        del request_id
+        status = cls.status(type(error))
+        return json_response(
+            {
+                "error": {
+                    "message": error.message,
+                    "type": "invalid_request_error" if status < 500 else "server_error",
+                    "param": error.field,
+                    "code": error.code,
+                }
+            },
+            status=status,
+            headers=error.headers,
+        )
+
+
+class CreateEmbeddings(Operation):
+    """`{"input": …, "model": …}` → `{"object": "list", "data": […], "model", "usage"}`."""
+
+    api: type[Api] = OpenAI
+    name = "create_embeddings"
+    answers_vectors = True
+    summary = "Embed texts or token ids, with OpenAI's API."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        text = TextType(limits.max_characters)
+        self.body = Object(
+            (
+                Field(
+                    "input",
+                    InputsType(text, vocabulary_size=limits.vocabulary_size, ids_hint=_IDS_HINT),
+                    "A text, a list of texts, token ids as POST /tokenize returns them, or a list "
+                    "of those.",
+                    required=True,
+                ),
+                Field(
+                    "add_special_tokens",
+                    Boolean(),
+                    "The token ids are this model's, and may lack the special tokens around them: "
+                    "add those. Without it, ids that lack them are refused. Texts always get them.",
+                    default=False,
+                ),
+                Field(
+                    "model",
+                    String(256),
+                    "Any name: one model is served, and the answer names it. A prompt's name after "
+                    "the last colon chooses that prompt, as in embeddinggemma-300m:query.",
+                ),
+                dimension_field("dimensions", limits),
+                encoding_field(),
+                Field("user", String(), "Taken, and not looked at."),
+                *prompt_fields(limits),
+                truncate_field(limits),
+                output_dtype_field(),
+            )
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        """See `Operation`."""
+        values = call.values
+        limits = self.model.engine.limits
+        inputs, dimension = values["input"], values["dimensions"]
+        dtype, encoding = values["output_dtype"], values["encoding_format"]
+        check_batch(len(inputs), dimension, dtype, encoding, field="input")
+        if not values["add_special_tokens"]:
+            self._check_token_ids(inputs)
+        embeddings = self.embed(
+            EmbedRequest(
+                inputs=inputs,
+                prompt=choose_prompt(values, limits, alias=self._alias_prompt(values["model"])),
+                title=values["title"],
+                dimension=dimension,
+                truncate=truncation(values),
+            ),
+            call,
+            field="input",
+            truncate_hint=TRUNCATE_HINT,
+        )
+        tokens = sum(embeddings.tokens)
+        return json_response(
+            {
+                "object": "list",
+                "data": [
+                    {"object": "embedding", "index": index, "embedding": row}
+                    for index, row in enumerate(encode(embeddings.vectors, dtype, encoding))
+                ],
+                "model": self.model.engine.manifest.model.name,
+                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+                "vector_space": embeddings.vector_space,
+            },
+            headers=self.headers(embeddings, call),
+        )
+
+    def headers(self, embeddings: Embeddings, _call: Call, /) -> dict[str, str]:
+        """Return the answer's own headers."""
+        return {"x-vector-space": embeddings.vector_space}
+
+    def _check_token_ids(self, inputs: Inputs) -> None:
+        """Refuse token ids that do not begin and end as this model's do.
+
+        Ids are numbers: nothing but the special tokens around them tells whose they are.
+        """
+        tokenizer = self.model.engine.tokenizer
+        prefix, suffix = list(tokenizer.prefix), list(tokenizer.suffix)
+        for position, ids in enumerate(inputs.token_ids or ()):
+            own = list(ids)
+            begins = own[: len(prefix)] == prefix
+            ends = own[len(own) - len(suffix) :] == suffix
+            if (prefix or suffix) and begins and ends:
+                continue
+            name = f"input[{position}]" if inputs.is_list else "input"
+            raise InvalidFieldError(
+                f'"{name}" must hold token ids of this model, as POST /tokenize returns them: '
+                f"{_listed(prefix)} at the beginning and {_listed(suffix)} at the end; found "
+                f"{_listed(own[: len(prefix) or 1])} and {_listed(own[-len(suffix) or -1 :])}. "
+                f"{_IDS_HINT} For ids of this model without special tokens, send "
+                '"add_special_tokens": true.',
+                field=name,
+            )
+
+    def _alias_prompt(self, model: str | None) -> str | None:
+        return alias_prompt(model, self.model.engine.manifest.model.name, self.model.engine.limits)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """See `Operation`."""
+        entry = {
+            "type": "object",
+            "properties": {
+                "object": {"const": "embedding"},
+                "index": {"type": "integer"},
+                "embedding": vector_schema(),
+            },
+            "required": ["object", "index", "embedding"],
+        }
+        return {
+            "type": "object",
+            "properties": {
+                "object": {"const": "list"},
+                "data": {"type": "array", "items": entry},
+                "model": {"type": "string"},
+                "usage": USAGE,
+                "vector_space": {"type": "string"},
+            },
+            "required": ["object", "data", "model", "usage", "vector_space"],
+        }
+
+
+class Models(Operation):
+    """`{"object": "list", "data": [{"id", "object": "model", "created", "owned_by"}]}`."""
+
+    api: type[Api] = OpenAI
+    name = "list_models"
+    summary = "List the one model that is served, with OpenAI's API."
+
+    def respond(self, _call: Call, /) -> Response:
+        """See `Operation`; an artifact does not say when its model was made, so `created` is 0."""
+        engine = self.model.engine
+        name = engine.manifest.model.name
+        entry = {
+            "id": name,
+            "object": "model",
+            "created": 0,
+            "owned_by": name.partition("/")[0] if "/" in name else "unknown",
+            "vector_space": engine.vector_space(),
+        }
+        return json_response(
+            {"object": "list", "data": [entry]}, headers={"x-vector-space": engine.vector_space()}
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """See `Operation`."""
+        strings = ("id", "owned_by", "vector_space")
+        entry = {
+            "type": "object",
+            "properties": {
+                **{name: {"type": "string"} for name in strings},
+                "object": {"const": "model"},
+                "created": {"type": "integer"},
+            },
+            "required": [*strings, "object", "created"],
+        }
+        return {
+            "type": "object",
+            "properties": {
+                "object": {"const": "list"},
+                "data": {"type": "array", "items": entry},
+            },
+            "required": ["object", "data"],
+        }
+
+
+def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
+    """Return the prompt's name that a model's alias carries after its last colon.
+
+    An SDK that cannot send extra fields can still send a model's name. Others use colons for their
+    own purposes (`all-minilm:latest`, `ft:model:org::id`), so a suffix that is no prompt is part of
+    the name, unless it follows the name of the model that is served.
+
+    Raises:
+        InvalidFieldError: if the suffix of the served model's name is none of its prompts.
+    """
+    name, colon, suffix = (model or "").rpartition(":")
+    if not colon:
+        return None
+    if suffix in limits.prompts:
+        return suffix
+    for prompt in INPUT_TYPES.get(suffix, ()):
+        if prompt in limits.prompts:
+            return prompt
+    if not limits.prompts or name.lower() not in {
+        served.lower(),
+        served.lower().rpartition("/")[2],
+    }:
+        return None
+    allowed = ", ".join(f'"{name}:{prompt}"' for prompt in limits.prompts)
+    raise InvalidFieldError(
+        f'"model" names the model that is served with a suffix that is none of its prompts. '
+        f"Allowed: any name without a colon, or {allowed}; found {quotable(suffix)} after the "
+        "colon.",
+        field="model",
+    )
+
+
+def _listed(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids)) or "none"

@@ -1,0 +1,96 @@
+"""TEI's `GET /info`: what is served, and all limits."""
+
+from typing import Any
+
+from embedder import __version__
+from embedder.apis.operation import Api, Call, Operation, json_response
+from embedder.apis.tei import Tei
+from embedder.messages import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
+from embedder.planning import TOKEN_BUDGET
+from embedder.rendering import DTYPES, ENCODINGS, largest_batch
+
+__all__ = ["Info"]
+
+
+class Info(Operation):
+    """What is served, and all limits: TEI's fields, and ours."""
+
+    api: type[Api] = Tei
+    name = "info"
+    summary = "Tell what is served, and its limits."
+
+    def respond(self, _call: Call, /) -> Response:
+        """See `Operation`."""
+        engine, index = self.model.engine, self.model.search_index
+        manifest, limits = engine.manifest, engine.limits
+        batches = {
+            str(dimension): {
+                dtype: {
+                    encoding: largest_batch(dimension, dtype, encoding) for encoding in ENCODINGS
+                }
+                for dtype in DTYPES
+            }
+            for dimension in limits.dimensions
+        }
+        return json_response(
+            {
+                "model_id": manifest.model.name,
+                "model_sha": manifest.model.revision,
+                "model_dtype": manifest.precision,
+                "served_model_name": manifest.model.name,
+                # Pooling is part of the compiled graph.
+                "model_type": {"embedding": {"pooling": "graph"}},
+                # Lambda gives an execution environment one request at a time.
+                "max_concurrent_requests": 1,
+                "max_input_length": limits.max_tokens,
+                "max_batch_tokens": max(TOKEN_BUDGET, limits.max_tokens),
+                "max_batch_requests": None,
+                "max_client_batch_size": largest_batch(limits.dimension, "float", "float"),
+                "auto_truncate": limits.truncate != "refuse",
+                "tokenization_workers": 1,
+                "version": __version__,
+                "sha": None,
+                "docker_label": None,
+                "vector_space": engine.vector_space(),
+                "dimensions": list(limits.dimensions),
+                "prompts": list(limits.prompts),
+                "default_prompt": limits.default_prompt,
+                "truncate": limits.truncate,
+                "max_characters": limits.max_characters,
+                "max_request_bytes": MAX_REQUEST_BYTES,
+                "max_response_bytes": MAX_RESPONSE_BYTES,
+                "max_batch_sizes": batches,
+                "index_entries": None if index is None else len(index.texts),
+            },
+            headers={"x-vector-space": engine.vector_space()},
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """See `Operation`."""
+        strings = ("model_id", "model_sha", "model_dtype", "served_model_name", "version")
+        numbers = (
+            "max_concurrent_requests",
+            "max_input_length",
+            "max_batch_tokens",
+            "max_client_batch_size",
+            "tokenization_workers",
+            "max_characters",
+            "max_request_bytes",
+            "max_response_bytes",
+        )
+        return {
+            "type": "object",
+            "properties": {
+                **{name: {"type": "string"} for name in (*strings, "vector_space", "truncate")},
+                **{name: {"type": "integer", "minimum": 1} for name in numbers},
+                "model_type": {"type": "object"},
+                "auto_truncate": {"type": "boolean"},
+                "dimensions": {"type": "array", "items": {"type": "integer"}},
+                "prompts": {"type": "array", "items": {"type": "string"}},
+                "default_prompt": {"type": ["string", "null"]},
+                "max_batch_sizes": {"type": "object"},
+                "index_entries": {"type": ["integer", "null"]},
+            },
+            "required": [*strings, *numbers, "model_type", "auto_truncate", "vector_space"],
+        }

@@ -1,0 +1,107 @@
+"""TEI's `POST /tokenize`: what the model's tokenizer makes of texts."""
+
+from typing import Any
+
+from embedder.apis.input_types import InputsType, TextType
+from embedder.apis.operation import Api, Call, Model, Operation, json_response
+from embedder.apis.options import prompt_name_field
+from embedder.apis.tei import Tei
+from embedder.errors import InputError
+from embedder.json_types import Boolean, Field, Object
+from embedder.messages import Response
+
+__all__ = ["Tokenize"]
+
+
+class Tokenize(Operation):
+    """Texts → their tokens, each with the bytes of the text that it stands for."""
+
+    api: type[Api] = Tei
+    name = "tei_tokenize"
+    summary = "Tell the tokens of texts."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        self.body = Object(
+            (
+                Field(
+                    "inputs",
+                    InputsType(TextType(limits.max_characters)),
+                    "A text, or a list of texts.",
+                    required=True,
+                ),
+                Field(
+                    "add_special_tokens",
+                    Boolean(),
+                    "Tell the special tokens around each text, too.",
+                    default=True,
+                ),
+                prompt_name_field(limits),
+            )
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        """See `Operation`."""
+        values = call.values
+        engine = self.model.engine
+        prompt = engine.encoder.prompt_text(values["prompt_name"])
+        tokenizer = engine.tokenizer
+        prefix = [self._special(token) for token in tokenizer.prefix]
+        suffix = [self._special(token) for token in tokenizer.suffix]
+        answer = []
+        inputs = values["inputs"]
+        for position, text in enumerate(inputs.texts):
+            try:
+                engine.encoder.check_characters(text, position)
+            except InputError as error:
+                # The field is the text's own, where an embedding names the list.
+                name = f"inputs[{position}]" if inputs.is_list else "inputs"
+                raise error.named(name, field=name) from None
+            tokens = self._tokens(prompt + text)
+            answer.append([*prefix, *tokens, *suffix] if values["add_special_tokens"] else tokens)
+        return json_response(answer)
+
+    def _special(self, token: int) -> dict[str, Any]:
+        text = self.model.engine.tokenizer.token(token)
+        return {"id": token, "text": text, "special": True, "start": None, "stop": None}
+
+    def _tokens(self, text: str) -> list[dict[str, Any]]:
+        offsets = _byte_offsets(text)
+        return [
+            {
+                "id": span.id,
+                "text": text[span.start : span.stop],
+                "special": False,
+                "start": offsets[span.start],
+                "stop": offsets[span.stop],
+            }
+            for span in self.model.engine.tokenizer.spans(text)
+        ]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """See `Operation`."""
+        place = {"type": ["integer", "null"], "minimum": 0}
+        token = {
+            "type": "object",
+            "properties": {
+                "id": {"type": "integer", "minimum": 0},
+                "text": {"type": "string"},
+                "special": {"type": "boolean"},
+                "start": place,
+                "stop": place,
+            },
+            "required": ["id", "text", "special", "start", "stop"],
+        }
+        return {"type": "array", "items": {"type": "array", "items": token}}
+
+
+def _byte_offsets(text: str) -> list[int] | range:
+    """Return the place in UTF-8 of each character, and of the end."""
+    if text.isascii():
+        return range(len(text) + 1)
+    offsets = [0]
+    for character in text:
+        offsets.append(offsets[-1] + len(character.encode()))
+    return offsets

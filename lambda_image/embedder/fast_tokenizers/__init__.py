@@ -1,0 +1,88 @@
+"""Texts to token ids: fast tokenizers over mapped tables, and the `tokenizers` library behind them.
+
+`load` opens the tokenizer that the compiler chose for the model. What a tokenizer gives is the
+text's own ids; the special tokens around them (`prefix`, `suffix`) and truncation belong to the
+engine.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from embedder.errors import ArtifactError
+
+__all__ = ["KINDS", "Span", "Tokenizer", "TokenizerEntry", "load"]
+
+KINDS = ("wordpiece", "bpe", "tokenizers")
+
+
+class Span(NamedTuple):
+    """A token and the characters of the text that it stands for, from `start` to `stop`."""
+
+    id: int
+    start: int
+    stop: int
+
+
+class Tokenizer(Protocol):
+    """What the engine needs of a tokenizer. Each one is safe to use from several threads."""
+
+    #: The ids before and after the text's own, `[CLS]` and `[SEP]` for BERT.
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+    #: One past the largest id that can come out.
+    vocabulary_size: int
+
+    def encode(self, text: str) -> list[int]:
+        """Return the text's own ids: no special tokens around them, no truncation."""
+
+    def spans(self, text: str) -> Sequence[Span]:
+        """Return the same ids with the characters that each stands for; slower than `encode`."""
+
+    def token(self, token_id: int) -> str:
+        """Return the token's text as the vocabulary spells it.
+
+        Raises:
+            ValueError: if no token has this id.
+        """
+
+
+class TokenizerEntry(Protocol):
+    """What `load` needs of the manifest's entry."""
+
+    @property
+    def kind(self) -> str:
+        """One of `KINDS`."""
+
+    @property
+    def file(self) -> str:
+        """The name of the tokenizer's file in the artifact's folder."""
+
+
+def load(entry: TokenizerEntry, folder: str | os.PathLike[str]) -> Tokenizer:
+    """Open the tokenizer that a manifest names.
+
+    Args:
+        entry: the manifest's `tokenizer`.
+        folder: the artifact.
+
+    Raises:
+        ArtifactError: if the kind is unknown, or the file cannot be read or was changed.
+    """
+    # Imported here: a cold start must not pay for the tokenizers that do not serve.
+    path = os.path.join(folder, entry.file)
+    if entry.kind == "wordpiece":
+        from embedder.fast_tokenizers.wordpiece import WordPiece  # noqa: PLC0415
+
+        return WordPiece(path)
+    if entry.kind == "bpe":
+        from embedder.fast_tokenizers.bpe import BytePairEncoding  # noqa: PLC0415
+
+        return BytePairEncoding(path)
+    if entry.kind == "tokenizers":
+        from embedder.fast_tokenizers.fallback import LibraryTokenizer  # noqa: PLC0415
+
+        return LibraryTokenizer(path)
+    raise ArtifactError(
+        f"The artifact's tokenizer is of kind {entry.kind!r}; this embedder knows {KINDS}."
+    )

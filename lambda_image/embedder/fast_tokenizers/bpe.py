@@ -1,0 +1,263 @@
+"""Byte pair encoding as Gemma has it, over mapped tables: the same ids as `tokenizers`.
+
+Spaces are written as `▁`, a character that is no token falls back to its UTF-8 bytes, and adjacent
+tokens are merged in the order of the merges' ranks, the leftmost first among equals (Sennrich et
+al. 2016, https://arxiv.org/abs/1508.07909). Where no merge reaches from the end of a word across
+the space after it, words are encoded one by one and remembered.
+
+Sections besides those of `vocabulary` and `added_tokens` (`added` are matched in the text as it is,
+`normal` after spaces were replaced):
+    byte_ids      u32[256]
+    char_pages    u16 per 256 code points: the number of their page
+    char_ids      u32, 256 to a page: the id + 1, or 0 for a character that is no token
+    merge_starts  u32 per id, and one more: where the merges begin that have it on the left
+    merges        u64: right id << 40 | rank << 20 | merged id; by left id, then ascending
+    whole         look-up of the tokens whose own text becomes that one token
+    glued         UTF-8: characters that some merge joins to a space after them
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import pairwise
+from zlib import crc32
+
+from embedder.fast_tokenizers import Span
+from embedder.fast_tokenizers.added_tokens import AddedTokens
+from embedder.fast_tokenizers.memo import Memo, WordMemo
+from embedder.fast_tokenizers.table_file import BLOCK_SHIFT, TableFile
+from embedder.fast_tokenizers.vocabulary import TokenIds, TokenTexts, read_parameters
+
+__all__ = ["BytePairEncoding"]
+
+_SPACE = "▁"
+#: Entries of each: about 4, 4 and 3 MB when full.
+_WORDS = 1 << 14
+_PAIRS = 1 << 15
+_CHARACTERS = 1 << 15
+#: Up to this many tokens, looking for the best merge each time is faster than keeping a heap.
+_SHORT = 40
+#: Characters; Gemma's longest has 16 but for runs of one character, which have 31.
+_LONGEST_TOKEN = 32
+_NO_MERGE = 1 << 60
+_MERGED = (1 << 20) - 1
+_VALUE = (1 << 40) - 1
+_PLACE = (1 << 32) - 1
+_U32_SHIFT = BLOCK_SHIFT - 2
+_U64_SHIFT = BLOCK_SHIFT - 3
+
+
+class BytePairEncoding:
+    """A BPE tokenizer that the compiler wrote into one file.
+
+    Raises:
+        ArtifactError: if the file cannot be read or was changed; from any method.
+    """
+
+    def __init__(self, path: str) -> None:
+        file = TableFile(path)
+        parameters = read_parameters(file)
+        self.prefix = parameters.prefix
+        self.suffix = parameters.suffix
+        self.vocabulary_size = parameters.vocabulary_size
+        self._texts = TokenTexts(file)
+        self._whole = TokenIds(file, "whole", self._texts)
+        self._added = AddedTokens(file, "added")
+        self._normal = AddedTokens(file, "normal")
+        self._first_characters = self._added.first_characters + self._normal.first_characters
+        if _SPACE in self._normal.first_characters:
+            self._first_characters += (" ",)  # which becomes one
+        self._byte_ids = file.section("byte_ids").numbers("I")
+        self._pages = file.section("char_pages").numbers("H")
+        self._id_bytes = file.section("char_ids")
+        self._ids = self._id_bytes.bytes.cast("I")
+        self._start_bytes = file.section("merge_starts")
+        self._starts = self._start_bytes.bytes.cast("I")
+        self._merge_bytes = file.section("merges")
+        self._merges = self._merge_bytes.bytes.cast("Q")
+        glued = file.section("glued").checked().tobytes().decode()
+        # Before a space, after what is not glued to it: no merge reaches across.
+        self._cuts = re.compile(f"(?<=[^ {re.escape(glued)}])(?= )") if glued else None
+        self._words = WordMemo(self._encode_word, limit=_WORDS)
+        self._pairs = Memo(self._find_merge, limit=_PAIRS)
+        self._characters = Memo(self._find_character, limit=_CHARACTERS)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the text's own ids: no special tokens around them, no truncation."""
+        for character in self._first_characters:
+            if character in text:
+                break
+        else:
+            return self._encode_plain(text)
+        ids: list[int] = []
+        for part, _, _ in self._pieces(text):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += self._encode_plain(part)
+        return ids
+
+    def spans(self, text: str) -> list[Span]:
+        """Return the same ids with the characters that each stands for; slower than `encode`."""
+        from embedder.fast_tokenizers.spans import byte_pair_spans  # noqa: PLC0415
+
+        spans: list[Span] = []
+        for part, start, stop in self._pieces(text):
+            if isinstance(part, int):
+                spans.append(Span(part, start, stop))
+                continue
+            spans += byte_pair_spans(
+                self._encode_plain(part),
+                part.replace(" ", _SPACE),
+                start=start,
+                byte_ids=self._byte_ids,
+                token=self.token,
+            )
+        return spans
+
+    def token(self, token_id: int) -> str:
+        """Return the token's text as the vocabulary spells it.
+
+        Raises:
+            ValueError: if no token has this id.
+        """
+        return self._texts[token_id]
+
+    def _pieces(self, text: str) -> Iterator[tuple[str | int, int, int]]:
+        """Take out the added tokens, first those of the text as it is, then those after."""
+        for part, start, stop in self._added.pieces(text):
+            if isinstance(part, int) or not self._normal.first_characters:
+                yield part, start, stop
+            else:
+                for piece, piece_start, piece_stop in self._normal.pieces(
+                    part.replace(" ", _SPACE)
+                ):
+                    yield piece, start + piece_start, start + piece_stop
+
+    def _encode_plain(self, text: str) -> list[int]:
+        """Encode a text without added tokens in it, word by word where that is the same."""
+        # Both are the same token; at spaces `str.split` can cut.
+        if _SPACE in text:
+            text = text.replace(_SPACE, " ")
+        ids: list[int] = []
+        words = self._words
+        if self._cuts:
+            for word in self._cuts.split(text):
+                ids += words[word]
+            return ids
+        first, *others = text.split(" ")
+        if first:
+            ids += words[first]
+        spaces = " "
+        for word in others:
+            if word:
+                ids += words[spaces + word]
+                spaces = " "
+            else:
+                spaces += " "
+        if len(spaces) > 1:
+            ids += words[spaces[1:]]
+        return ids
+
+    def _encode_word(self, word: str) -> tuple[int, ...]:
+        if len(word) <= _LONGEST_TOKEN:
+            utf8 = word.replace(" ", _SPACE).encode("utf-8", "replace")
+            whole = self._whole.find(utf8, crc32(utf8))
+            if whole >= 0:
+                return (whole,)
+        characters = self._characters
+        ids = [characters[character] for character in word]
+        if -1 in ids:
+            ids = self._with_bytes(word, ids)
+        if len(ids) > _SHORT:
+            return _merge_many(ids, self._pairs)
+        return _merge_few(ids, self._pairs)
+
+    def _with_bytes(self, word: str, ids: list[int]) -> list[int]:
+        """Replace each -1 by the ids of the character's bytes."""
+        expanded = []
+        for character, token_id in zip(word.replace(" ", _SPACE), ids, strict=True):
+            if token_id >= 0:
+                expanded.append(token_id)
+            else:
+                utf8 = character.encode("utf-8", "replace")
+                expanded += [self._byte_ids[byte] for byte in utf8]
+        return expanded
+
+    def _find_character(self, character: str) -> int:
+        code = ord(_SPACE if character == " " else character)
+        index = self._pages[code >> 8] << 8 | code & 0xFF
+        self._id_bytes.check(4 * index, 4 * index + 4)
+        return self._ids[index] - 1
+
+    def _find_merge(self, pair: int) -> int:
+        """Return rank << 20 | merged id of the pair left << 20 | right, or `_NO_MERGE`."""
+        left, right = pair >> 20, pair & _MERGED
+        pending = self._start_bytes.pending
+        if pending[left >> _U32_SHIFT] or pending[left + 1 >> _U32_SHIFT]:
+            self._start_bytes.check(4 * left, 4 * left + 8)
+        start, stop = self._starts[left], self._starts[left + 1]
+        if start == stop:
+            return _NO_MERGE
+        pending = self._merge_bytes.pending
+        first, last = start >> _U64_SHIFT, stop - 1 >> _U64_SHIFT
+        if pending[first] or pending[last] or last - first > 1:
+            self._merge_bytes.check(8 * start, 8 * stop)
+        at = bisect_left(self._merges, right << 40, start, stop)
+        if at == stop or self._merges[at] >> 40 != right:
+            return _NO_MERGE
+        return self._merges[at] & _VALUE
+
+
+def _merge_few(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
+    """Merge a short list: find the best merge, carry it out, and again."""
+    merges = [pairs[left << 20 | right] for left, right in pairwise(ids)]
+    while merges:
+        best = min(merges)
+        if best == _NO_MERGE:
+            break
+        at = merges.index(best)
+        merged = ids[at] = best & _MERGED
+        del ids[at + 1], merges[at]
+        if at:
+            merges[at - 1] = pairs[ids[at - 1] << 20 | merged]
+        if at < len(merges):
+            merges[at] = pairs[merged << 20 | ids[at + 1]]
+    return tuple(ids)
+
+
+def _merge_many(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
+    """Merge a long list in n log n steps: a heap of merges, and links over what is merged away."""
+    # Imported here: most texts have no such list, and no cold start should wait for it.
+    from heapq import heapify, heappop, heappush  # noqa: PLC0415
+
+    size = len(ids)
+    after = list(range(1, size + 1))
+    before = list(range(-1, size - 1))
+    # Rank first, then place, in one number; the merge tells what has changed since it was pushed.
+    heap = []
+    for at, pair in enumerate(pairwise(ids)):
+        merge = pairs[pair[0] << 20 | pair[1]]
+        if merge != _NO_MERGE:
+            heap.append(merge << 32 | at)
+    heapify(heap)
+    while heap:
+        entry = heappop(heap)
+        merge, at = entry >> 32, entry & _PLACE
+        right = after[at]
+        if ids[at] < 0 or right == size or pairs[ids[at] << 20 | ids[right]] != merge:
+            continue
+        merged = ids[at] = merge & _MERGED
+        ids[right] = -1
+        following = after[at] = after[right]
+        if following < size:
+            before[following] = at
+            new = pairs[merged << 20 | ids[following]]
+            if new != _NO_MERGE:
+                heappush(heap, new << 32 | at)
+        previous = before[at]
+        if previous >= 0:
+            new = pairs[ids[previous] << 20 | merged]
+            if new != _NO_MERGE:
+                heappush(heap, new << 32 | previous)
+    return tuple(token_id for token_id in ids if token_id >= 0)

@@ -1,0 +1,202 @@
+"""The API of text-embeddings-inference: embedding and comparing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embedder.service import Service
+from tests.embedder.calls import post, read
+from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer
+
+MakeService = Callable[..., Service]
+
+
+@pytest.mark.parametrize("inputs", ["a b", ["a b"], [CLS, *WordTokenizer().encode("a b"), SEP]])
+def test_embed_answers_a_bare_list_of_vectors(service: Service, inputs: Any) -> None:
+    """A list even for one text."""
+    answer = read(post(service, "/embed", {"inputs": inputs}))
+    assert answer == [read(post(service, "/", {"text": "a b"}))["embedding"]]
+
+
+def test_the_headers_are_teis(service: Service) -> None:
+    """Whole milliseconds, characters and tokens of the request."""
+    headers = post(service, "/embed", {"inputs": ["a b", "é"]}).headers
+    assert headers["x-compute-type"] == "cpu+optimized"
+    assert headers["x-compute-characters"] == "4"
+    assert headers["x-compute-tokens"] == "7"
+    times = ("compute", "total", "tokenization", "queue", "inference")
+    assert all(headers[f"x-{name}-time"].isdecimal() for name in times)
+
+
+@pytest.mark.parametrize(
+    ("options", "same_as"),
+    [
+        ({"truncate": True}, "right"),
+        ({"truncate": True, "truncation_direction": "Right"}, "right"),
+        ({"truncate": True, "truncation_direction": "Left"}, "left"),
+        ({"truncate": True, "truncation_direction": "left"}, "left"),
+    ],
+)
+def test_truncation_has_a_direction(
+    service: Service, options: dict[str, Any], same_as: str
+) -> None:
+    """In any case of its letters; right unless asked otherwise."""
+    text = " ".join(f"w{number}" for number in range(40))
+    cut = read(post(service, "/embed", {"inputs": text, **options}))
+    assert cut == [read(post(service, "/", {"text": text, "truncate": same_as}))["embedding"]]
+
+
+def test_a_text_over_the_limit_is_a_validation_error(service: Service) -> None:
+    """422, as TEI's code has it, and how to have it cut."""
+    error = read(post(service, "/embed", {"inputs": "w " * 40}), 422)
+    assert error["error_type"] == "Validation"
+    assert 'Send "truncate": true' in error["error"]
+
+
+def test_not_renormalising_is_told_in_the_space(service: Service) -> None:
+    """`normalize: false` gives the cut components as they are."""
+    body = {"inputs": "a", "dimensions": 8, "normalize": False}
+    response = post(service, "/embed", body)
+    whole = read(post(service, "/embed", {"inputs": "a"}))
+    assert read(response) == [whole[0][:8]]
+    assert response.headers["x-vector-space"].endswith("/8/unnormalized")
+
+
+def test_what_is_cut_is_renormalised_unless_asked_otherwise(service: Service) -> None:
+    """`normalize` is true by default, also with `dimensions`, and so is the vector space's name."""
+    response = post(service, "/embed", {"inputs": "a", "dimensions": 8})
+    (vector,) = read(response)
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
+    assert response.headers["x-vector-space"].endswith("/8")
+    asked = post(service, "/embed", {"inputs": "a", "dimensions": 8, "normalize": True})
+    assert read(asked) == [vector]
+
+
+@pytest.mark.parametrize("body", [{"inputs": "a b"}, {"inputs": ["a", "b"], "normalize": False}])
+def test_the_root_answers_teis_requests_as_embed_does(service: Service, body: Any) -> None:
+    """TEI serves its embed there, too: same answer, same headers, same errors."""
+    response = post(service, "/", body)
+    assert read(response) == read(post(service, "/embed", body))
+    assert response.headers["x-compute-type"] == "cpu+optimized"
+    error = read(post(service, "/", {**body, "truncate": "yes"}), 422)
+    assert error["error_type"] == "Validation"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"text": "a", "inputs": "b"}, 'unknown: "inputs"'),
+        ({"text": 'say "inputs"', "x": 1}, 'unknown: "x"'),
+        (b'{"inputs": ', "must be JSON"),
+        (b'["inputs"]', "must be a JSON object"),
+    ],
+)
+def test_the_root_is_the_kits_own_otherwise(service: Service, body: Any, message: str) -> None:
+    """The errors of everything else are in the kit's own API."""
+    error = read(post(service, "/", body), 400)
+    assert message in error["error"]
+    assert error["request_id"] == "request-1"
+
+
+def test_a_text_that_says_inputs_is_a_text(service: Service) -> None:
+    """Only a field of that name makes the request TEI's."""
+    assert read(post(service, "/", {"text": 'say "inputs"'}))["size"] == 32
+
+
+def test_prompt_names_and_dtypes_are_taken(make_service: MakeService) -> None:
+    """The prompt's name as TEI has it, the number format as an extra field."""
+    service = make_service(prompts=PROMPTS)
+    body = {"inputs": "a", "prompt_name": "query", "output_dtype": "int8"}
+    by_hand = {"text": PROMPTS["query"] + "a", "output_dtype": "int8"}
+    answer = read(post(service, "/embed", body))
+    assert answer == [read(post(service, "/", by_hand))["embedding"]]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        (b"{", 400, "Validation"),
+        ({"inputs": []}, 400, "Empty"),
+        ({"inputs": ""}, 400, "Empty"),
+        ({}, 422, "Validation"),
+        ({"inputs": 1}, 422, "Validation"),
+        ({"inputs": "a", "dimensions": 0}, 422, "Validation"),
+        ({"inputs": "a", "truncate": "yes"}, 422, "Validation"),
+        ({"inputs": "a", "truncation_direction": "up"}, 422, "Validation"),
+        ({"inputs": "a", "prompt_name": "query"}, 422, "Validation"),
+        ({"inputs": [str(number) for number in range(50_000)]}, 422, "Validation"),
+    ],
+)
+def test_errors_are_teis(service: Service, body: Any, status: int, kind: str) -> None:
+    """Statuses and kinds as its code has them."""
+    error = read(post(service, "/embed", body), status)
+    assert set(error) == {"error", "error_type"}
+    assert error["error_type"] == kind
+
+
+def test_the_compatible_route_has_openais_answer_and_teis_errors(service: Service) -> None:
+    """`{"message", "code", "type"}`, which is not what its schema says, but what its code does."""
+    response = post(service, "/embeddings", {"input": ["a"], "model": "m"})
+    assert response.headers["x-compute-tokens"] == "3"
+    assert read(response) == read(post(service, "/v1/embeddings", {"input": ["a"], "model": "m"}))
+    error = read(post(service, "/embeddings", {"input": 1}), 422)
+    assert set(error) == {"message", "code", "type"}
+    assert (error["code"], error["type"]) == (422, "Validation")
+
+
+def test_similarity_is_the_cosine_of_each(service: Service) -> None:
+    """In the order of the sentences; a sentence is as similar to itself as can be."""
+    body = {"inputs": {"source_sentence": "a", "sentences": ["b", "a", "c d"]}}
+    response = post(service, "/similarity", body)
+    vectors = np.array(read(post(service, "/embed", {"inputs": ["a", "b", "a", "c d"]})))
+    assert read(response) == pytest.approx((vectors[1:] @ vectors[0]).tolist(), abs=1e-6)
+    assert read(response)[1] == pytest.approx(1, abs=1e-6)
+    assert response.headers["x-compute-characters"] == "6"
+
+
+def test_similarity_takes_parameters(make_service: MakeService) -> None:
+    """Prompt and truncation hold for all sentences."""
+    service = make_service(prompts=PROMPTS)
+    inputs = {"source_sentence": "a", "sentences": ["b " * 40]}
+    error = read(post(service, "/similarity", {"inputs": inputs}), 422)
+    assert '"inputs[1]" has 42 tokens' in error["error"]
+    parameters = {"truncate": True, "truncation_direction": "left", "prompt_name": "query"}
+    answer = read(post(service, "/similarity", {"inputs": inputs, "parameters": parameters}))
+    vectors = np.array(read(post(service, "/embed", {"inputs": ["a", "b " * 40], **parameters})))
+    assert answer == pytest.approx([float(vectors[1] @ vectors[0])], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"inputs": {"source_sentence": "a", "sentences": []}}, "found an empty list"),
+        ({"inputs": {"source_sentence": "a"}}, '"inputs.sentences" is missing'),
+        ({"inputs": {"sentences": ["a"]}}, '"inputs.source_sentence" is missing'),
+        (
+            {"inputs": {"source_sentence": "a", "sentences": "b"}},
+            '"inputs.sentences" must be a list of strings that is not empty',
+        ),
+        ({"inputs": {"source_sentence": "", "sentences": ["a"]}}, '"inputs.source_sentence" must'),
+        ({"inputs": "a"}, '"inputs" must be an object with the fields "source_sentence"'),
+        (
+            {"inputs": {"source_sentence": "a", "sentences": ["b"]}, "parameters": {"x": 1}},
+            'A field in "parameters" is unknown: "x"',
+        ),
+    ],
+)
+def test_similarity_refuses_what_it_cannot_compare(
+    service: Service, body: Any, message: str
+) -> None:
+    """The error names the field by its path."""
+    response = post(service, "/similarity", body)
+    assert response.status in {400, 422}
+    assert message in read(response, response.status)["error"]
+
+
+def test_a_failing_model_is_a_backend_error(service: Service, session: HashSession) -> None:
+    """424, TEI's own."""
+    session.failure = RuntimeError("boom")
+    assert read(post(service, "/embed", {"inputs": "a"}), 424)["error_type"] == "Backend"
+    assert read(post(service, "/embeddings", {"input": "a"}), 424)["type"] == "Backend"

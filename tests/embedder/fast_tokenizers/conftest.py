@@ -1,0 +1,115 @@
+"""Tokenizers twice: the library's, and the fast one over tables made from the same file."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+
+from benchmarks.gemma_tokenizer import gemma_tokenizer
+from embedder.fast_tokenizers import Tokenizer, load
+from model_compiler.tokenizer.tables import build
+
+#: All of the planes that have characters, and the ends of those that have none.
+ALL_CHARACTERS = tuple(
+    chr(code)
+    for code in range(0x110000)
+    if (code < 0xD800 or 0xE000 <= code < 0x33480 or 0xE0000 <= code < 0xE0200)
+    or code & 0xFFFF in {0, 1, 0x1000, 0xFFFD, 0xFFFE, 0xFFFF}
+)
+
+
+@dataclass(frozen=True)
+class Both:
+    """One tokenizer, run by the library and by us."""
+
+    library: tokenizers.Tokenizer
+    fast: Tokenizer
+    #: Where the fast one's file lies.
+    path: Path
+
+    def ids(self, text: str) -> list[int]:
+        """Return the library's ids: what is right."""
+        return list(self.library.encode(text, add_special_tokens=False).ids)
+
+    def differing(self, texts: Iterable[str]) -> list[str]:
+        """Return the texts of which ids or spans are not the library's."""
+        return [text for text in texts if not self.agree(text)]
+
+    def agree(self, text: str) -> bool:
+        """Say whether ids and spans are the library's."""
+        expected = self.library.encode(text, add_special_tokens=False)
+        spans = [(span.id, (span.start, span.stop)) for span in self.fast.spans(text)]
+        return self.fast.encode(text) == expected.ids and spans == list(
+            zip(expected.ids, expected.offsets, strict=True)
+        )
+
+
+def both(document: dict[str, Any], folder: Path) -> Both:
+    """Compile a `tokenizer.json`; it must be one that the fast tokenizers cover."""
+    data = json.dumps(document).encode()
+    tables = build(data)
+    assert tables.reason is None, tables.reason
+    (folder / tables.file).write_bytes(tables.data)
+    library = tokenizers.Tokenizer.from_buffer(data)
+    library.no_truncation()
+    library.no_padding()
+    return Both(library, load(tables, folder), folder / tables.file)
+
+
+@pytest.fixture(scope="session")
+def minilm_document(minilm_folder: Path) -> dict[str, Any]:
+    """MiniLM's own `tokenizer.json`, as all of BERT's uncased family have it."""
+    document: dict[str, Any] = json.loads((minilm_folder / "tokenizer.json").read_bytes())
+    return document
+
+
+@pytest.fixture(scope="session")
+def minilm(minilm_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """WordPiece with MiniLM's vocabulary."""
+    return both(minilm_document, tmp_path_factory.mktemp("minilm"))
+
+
+@pytest.fixture(scope="session")
+def gemma_document() -> dict[str, Any]:
+    """Gemma's parts over a small vocabulary."""
+    document: dict[str, Any] = json.loads(gemma_tokenizer(tokens=4000, files=20))
+    return document
+
+
+@pytest.fixture(scope="session")
+def gemma(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """BPE with byte fallback."""
+    return both(gemma_document, tmp_path_factory.mktemp("gemma"))
+
+
+@pytest.fixture(scope="session")
+def trained(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """BPE as the library's own trainer makes it: merges in the order in which they were learned."""
+    library = tokenizers.Tokenizer(
+        tokenizers.models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True)
+    )
+    library.normalizer = tokenizers.normalizers.Replace(" ", "▁")
+    library.pre_tokenizer = tokenizers.pre_tokenizers.Split("▁", "merged_with_next")
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=2500,
+        special_tokens=["<pad>", "<eos>", "<bos>", "<unk>", *(f"<0x{i:02X}>" for i in range(256))],
+        show_progress=False,
+    )
+    library.train_from_iterator((json.__doc__ or "", *map(str.lower, _LICENCES)), trainer)
+    document = json.loads(library.to_str())
+    return both(
+        gemma_document | {"model": document["model"], "added_tokens": [], "post_processor": None},
+        tmp_path_factory.mktemp("trained"),
+    )
+
+
+_LICENCES = [
+    path.read_text(errors="replace")
+    for path in (Path(__file__).parents[3] / "LICENSE", Path(json.__file__), Path(__file__))
+]
+
+__all__ = ["ALL_CHARACTERS", "Both", "both"]

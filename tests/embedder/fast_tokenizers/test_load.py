@@ -1,0 +1,94 @@
+"""The door: the kind in the manifest decides which tokenizer opens the file."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import tokenizers
+
+from embedder.errors import ArtifactError
+from embedder.fast_tokenizers import KINDS, load
+from embedder.fast_tokenizers.bpe import BytePairEncoding
+from embedder.fast_tokenizers.fallback import LibraryTokenizer
+from embedder.fast_tokenizers.wordpiece import WordPiece
+
+from .conftest import Both
+
+
+class Entry(NamedTuple):
+    """The manifest's entry."""
+
+    kind: str
+    file: str
+
+
+def test_each_kind_is_loaded_by_its_own_tokenizer(minilm: Both, gemma: Both) -> None:
+    """`wordpiece` and `bpe` are ours."""
+    assert isinstance(load(Entry("wordpiece", minilm.path.name), minilm.path.parent), WordPiece)
+    assert isinstance(load(Entry("bpe", gemma.path.name), gemma.path.parent), BytePairEncoding)
+
+
+def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    """The message says what was found and what is known."""
+    with pytest.raises(ArtifactError, match=f"of kind 'unigram'.*{KINDS[0]}.*{KINDS[2]}"):
+        load(Entry("unigram", "tokenizer.bin"), tmp_path)
+
+
+def test_a_fast_tokenizer_does_not_import_the_library(gemma: Both, minilm: Both) -> None:
+    """A cold start pays for the tokenizer that serves, and for nothing else."""
+    program = (
+        "import sys; from pathlib import Path; from types import SimpleNamespace as Entry;"
+        "from embedder.fast_tokenizers import load;"
+        "load(Entry(kind=sys.argv[1], file=sys.argv[3]), Path(sys.argv[2])).encode('a b');"
+        "print(*sorted({'tokenizers', 'json', 'numpy', 'heapq', 'mmap'} & set(sys.modules)))"
+    )
+    for kind, path in (("bpe", gemma.path), ("wordpiece", minilm.path)):
+        command = [sys.executable, "-c", program, kind, str(path.parent), path.name]
+        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        assert "mmap" in found
+        assert not {"tokenizers", "json", "numpy"}.intersection(found)
+
+
+def test_the_library_turns_ids_into_text_again(minilm_folder: Path) -> None:
+    """By the file's own decoder, with or without special tokens."""
+    served = load(Entry("tokenizers", "tokenizer.json"), minilm_folder)
+    assert isinstance(served, LibraryTokenizer)
+    ids = [*served.prefix, *served.encode("Tokenizing, is it?"), *served.suffix]
+    assert served.decode(ids, skip_special_tokens=True) == "tokenizing, is it?"
+    assert served.decode(ids, skip_special_tokens=False) == "[CLS] tokenizing, is it? [SEP]"
+
+
+def test_the_library_serves_behind_the_same_door(minilm: Both, minilm_folder: Path) -> None:
+    """Its own truncation and padding are off, and special tokens are told, not added."""
+    served = load(Entry("tokenizers", "tokenizer.json"), minilm_folder)
+    assert isinstance(served, LibraryTokenizer)
+    assert (served.prefix, served.suffix) == (minilm.fast.prefix, minilm.fast.suffix)
+    assert served.vocabulary_size == minilm.fast.vocabulary_size
+    text = "A naïve text, longer than the 128 tokens it was trained on. " * 20
+    assert served.encode(text) == minilm.fast.encode(text)
+    assert served.spans(text) == minilm.fast.spans(text)
+    assert served.token(1996) == "the"
+    with pytest.raises(ValueError, match="No token has the id 99999"):
+        served.token(99999)
+
+
+def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
+    """The library's error is told as the artifact's."""
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ArtifactError, match=r"tokenizer\.json cannot be read as a tokenizer"):
+        load(Entry("tokenizers", "tokenizer.json"), tmp_path)
+
+
+def test_the_library_tells_its_special_tokens(
+    tmp_path: Path, minilm_document: dict[str, Any]
+) -> None:
+    """Also where there are none before, or none at all."""
+    library = tokenizers.Tokenizer.from_str(__import__("json").dumps(minilm_document))
+    library.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A [SEP] [SEP]", special_tokens=[("[SEP]", 102)]
+    )
+    library.save(str(tmp_path / "tokenizer.json"))
+    served = load(Entry("tokenizers", "tokenizer.json"), tmp_path)
+    assert (served.prefix, served.suffix) == ((), (102, 102))

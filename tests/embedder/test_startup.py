@@ -1,0 +1,65 @@
+"""What a quick start leaves out is missed by nobody: each program runs in a process of its own."""
+
+import subprocess
+import sys
+
+
+def run(program: str) -> str:
+    command = [sys.executable, "-W", "error", "-c", program]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not finished.stderr, finished.stderr
+    return finished.stdout
+
+
+def test_numpy_comes_without_docstrings_and_types() -> None:
+    """What is left out is what startup says; if numpy moves it, this says so."""
+    program = """
+import gc, sys
+import embedder.startup as startup
+import numpy
+print(numpy.ndarray.reshape.__doc__, gc.isenabled())
+print([name for name in startup._UNREAD if name in sys.modules])
+"""
+    assert run(program) == "None False\n[]\n"
+
+
+def test_what_was_left_out_can_be_imported_later() -> None:
+    """A library that annotates with numpy's types finds them, and not the stand-ins."""
+    program = """
+import embedder.startup
+import numpy as np
+import numpy.typing as npt
+print(npt.NDArray[np.float32], npt.ArrayLike.__module__)
+import numpy._core._add_newdocs
+print(np.ndarray.reshape.__doc__.split()[0])
+print(np.linalg.eigh(np.eye(2)).eigenvalues, np.random.default_rng(0).integers(1, 2))
+"""
+    assert run(program) == (
+        "numpy.ndarray[tuple[typing.Any, ...], numpy.dtype[numpy.float32]] typing\n"
+        "a.reshape(shape,\n[1. 1.] 1\n"
+    )
+
+
+def test_numpy_that_is_there_is_left_as_it_is() -> None:
+    """In a process that has numpy nothing of it is touched."""
+    program = """
+import sys
+import numpy
+before = set(sys.modules)
+import embedder.startup
+print(sorted(name for name in set(sys.modules) - before if name.startswith("numpy")))
+print(numpy.ndarray.reshape.__doc__ is None)
+"""
+    assert run(program) == "[]\nFalse\n"
+
+
+def test_lambdas_entry_imports_no_type_of_numpys() -> None:
+    """No module on Lambda's path brings back what startup leaves out, nor OpenSSL."""
+    program = """
+import sys
+import embedder.startup
+import embedder.service
+unwanted = ("numpy._typing", "numpy.typing", "_hashlib", "ssl")
+print([name for name in unwanted if name in sys.modules])
+"""
+    assert run(program) == "[]\n"
