@@ -73,13 +73,13 @@ def _compile_parser() -> argparse.ArgumentParser:
         help="write the artifact without comparing it with the model's full precision",
     )
     parser.add_argument(
-        "--docstrings",
+        "--documents",
         type=int,
         choices=range(1, DOCUMENTS + 1),
         default=DOCUMENTS,
         metavar="N",
-        help="compare the nearest neighbors among N docstrings of Python's standard library; fewer "
-        "are faster and say less (default and most: %(default)s)",
+        help="compare the nearest neighbors among N documents; fewer are faster and less precise "
+        "(default and maximum: %(default)s)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bars and no report")
     return parser
@@ -109,7 +109,7 @@ def _compile(options: argparse.Namespace) -> int:
             precision=precision,
             choices=Choices(dimensions=options.dimensions, default_prompt=options.default_prompt),
             thresholds=None if options.unmeasured else Thresholds(),
-            documents=options.docstrings,
+            documents=options.documents,
             progress=not options.quiet,
         ),
     )

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 STANDARD_LIBRARY = "standard-library"
 _CACHE = ROOT / ".cache" / "artifacts"
-# A deploy compares the nearest neighbors among 500 docstrings, which is most of a compile's time.
-_DOCSTRINGS = 100
+# A deploy compares the nearest neighbors among 250 documents, which is most of a compile's time.
+_DOCUMENTS = 100
 _TAIL = 20
 _SOURCES = ("lambda_image/model_compiler", "lambda_image/embedder")
 
@@ -51,7 +51,7 @@ def artifact_of(
     name = folder.resolve().name if folder.is_dir() else model.rpartition("/")[2]
     artifact = cache / f"{name}-{_fingerprint(model, folder)}"
     accepted = ["--accept-licence", accept_licence] if accept_licence else []
-    fewer = ["--docstrings", str(_DOCSTRINGS)]
+    fewer = ["--documents", str(_DOCUMENTS)]
     command = ["model_compiler", model, *accepted, *fewer]
     _make(artifact, f"compiling {model}", command, verbose=verbose)
     return artifact

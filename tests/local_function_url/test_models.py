@@ -34,7 +34,7 @@ def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
     first = artifact_of(str(folder), cache=tmp_path)
     told = capfd.readouterr().err
     assert re.fullmatch(rf"compiling {folder} \.\.\. \d+ s\n", told)
-    assert "docstrings" in first.with_name(f"{first.name}.log").read_text()
+    assert "documents" in first.with_name(f"{first.name}.log").read_text()
     assert json.loads((first / "manifest.json").read_text())["model"]["architecture"] == "bert"
     assert artifact_of(str(folder), cache=tmp_path) == first
     assert capfd.readouterr().err == ""
@@ -46,12 +46,12 @@ def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
 def test_a_folder_is_compiled_with_everything_shown(tmp_path, capfd):
     """Where that is asked for; there is no log file then."""
     first = artifact_of(str(write_model(tmp_path / "mine")), cache=tmp_path / "cache", verbose=True)
-    assert "docstrings" in capfd.readouterr().err
+    assert "documents" in capfd.readouterr().err
     assert list((tmp_path / "cache").iterdir()) == [first]
 
 
 def test_a_local_compile_compares_fewer_neighbors(tmp_path):
-    """A deploy compares the neighbors among five times as many docstrings."""
+    """A deploy compares the neighbors among 250 documents, a local compile among 100."""
     folder = artifact_of(str(write_model(tmp_path / "mine")), cache=tmp_path)
     fidelity = json.loads((folder / "manifest.json").read_text())["fidelity"]
     assert fidelity["documents"] == 100

@@ -12,7 +12,6 @@ import pytest
 
 from embedder.artifact import Artifact, load_artifact
 from model_compiler.compile import Options, compile_model
-from model_compiler.fidelity import measure as fidelity
 from model_compiler.graph.quantization import Precision
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer import tables as tokenizer_tables
@@ -23,10 +22,9 @@ Edit = Callable[[Path, Callable[[Any], Any]], None]
 
 @pytest.fixture(autouse=True, scope="session")
 def pure_functions_called_once() -> Iterator[None]:
-    """Build each tokenizer's tables, and read the standard library, once for all tests."""
+    """Build the tables of each tokenizer once for all tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokenizer_tables, "build", functools.cache(tokenizer_tables.build))
-        patch.setattr(fidelity, "standard_library", functools.cache(fidelity.standard_library))
         yield
 
 

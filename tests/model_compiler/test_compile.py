@@ -67,7 +67,7 @@ def test_the_manifest_says_what_was_measured(minilm_artifact: Artifact) -> None:
     assert manifest.model.licence == "apache-2.0"
     assert manifest.tokenizer.kind == "wordpiece"
     assert manifest.fidelity["cosine_min"] >= 0.998
-    assert manifest.fidelity["neighbour_overlap"] >= 0.95
+    assert manifest.fidelity["neighbor_overlap"] >= 0.95
     engine = Engine.load(minilm_artifact)
     for golden in manifest.golden:
         vector = engine.embed([golden.text], prompt=golden.prompt).vectors[0]

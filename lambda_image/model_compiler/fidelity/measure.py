@@ -1,9 +1,10 @@
-"""How far an artifact's vectors are from the model's own, measured before it is given to anyone.
+"""Measures how far an artifact's vectors are from the model's own.
 
-The artifact is run as it will be served, by the embedder: on a fixed set of real texts of many
-lengths and scripts (`texts.json`), alone and in batches, and on docstrings of Python's
-standard library. What it gives is compared with the same model compiled in full precision, whose
-own golden values the catalogue may have.
+The embedder runs the artifact on a fixed set of texts of many lengths and scripts (`texts.json`),
+alone and in batches, and on short documents for the comparison of nearest neighbors
+(`documents.txt`). The vectors are compared with those of the same model in full precision, which is
+itself compared with the catalogue's golden values. Both files are part of the package, so that the
+report depends on the model alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,6 @@ import orjson
 from tqdm import tqdm
 
 from embedder.engine import Engine
-from model_compiler.docstrings import standard_library
 from model_compiler.source.catalogue import Golden
 
 __all__ = [
@@ -36,14 +36,14 @@ __all__ = [
 
 Vectors = npt.NDArray[np.float32]
 
-#: The result of a search whose overlap is measured, as MTEB and most applications use it.
-NEIGHBOURS = 10
-#: How many docstrings are searched at most, and each how-many-th of them is a query.
-DOCUMENTS = 500
-QUERY_STEP = 4
-#: Multiply-adds that the docstrings may cost, in full precision: a large model gets fewer of them.
-NEIGHBOUR_BUDGET = 5e11
-#: Components of a vector that stand in the manifest.
+#: Number of results per search, as in MTEB and most applications.
+NEIGHBORS = 10
+#: Maximum number of documents; every QUERY_STEP-th document is also a query.
+DOCUMENTS = 250
+QUERY_STEP = 2
+#: Multiply-adds that the documents may cost in full precision. A large model gets fewer documents.
+NEIGHBOR_BUDGET = 5e11
+#: Components of a golden vector in the manifest.
 HEAD = 8
 #: Decimals of the numbers in the manifest.
 DIGITS = 6
@@ -57,7 +57,7 @@ class Thresholds:
     cosine_mean: float = 0.99
     #: A text's vector must not depend on what else is in the batch.
     batch_cosine_min: float = 0.99999
-    neighbour_overlap: float = 0.8
+    neighbor_overlap: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Fidelity:
     batch_cosine_min: float
     documents: int
     #: The share of a query's nearest docstrings that full precision finds too, on average.
-    neighbour_overlap: float
+    neighbor_overlap: float
     #: By prompt: how far a component in full precision is from the catalogue's golden value.
     golden_differences: Mapping[str, float]
 
@@ -87,7 +87,7 @@ class Fidelity:
             "worst_text": self.worst_text,
             "batch_cosine_min": round(self.batch_cosine_min, DIGITS),
             "documents": self.documents,
-            "neighbour_overlap": round(self.neighbour_overlap, DIGITS),
+            "neighbor_overlap": round(self.neighbor_overlap, DIGITS),
             "golden_differences": {
                 prompt: round(value, DIGITS) for prompt, value in self.golden_differences.items()
             },
@@ -110,7 +110,7 @@ def measure(
         reference: the model in full precision; the artifact itself, if that is.
         golden: the catalogue's values, to which the reference is held.
         multiply_adds: what a token costs.
-        documents: among how many docstrings the nearest neighbors are compared, at most.
+        documents: Maximum number of documents for the comparison of nearest neighbors.
         progress: whether to draw a progress bar.
     """
     named = texts()
@@ -131,7 +131,7 @@ def measure(
         worst_text=list(named)[int(cosines.argmin())],
         batch_cosine_min=float(_cosines(alone, together).min()),
         documents=len(searched),
-        neighbour_overlap=_overlap(found, wanted),
+        neighbor_overlap=_overlap(found, wanted),
         golden_differences={
             f"{entry.prompt or 'none'}": _golden_difference(reference, entry) for entry in golden
         },
@@ -145,9 +145,9 @@ def problems(fidelity: Fidelity, thresholds: Thresholds, golden: Sequence[Golden
         *_below("the mean cosine to full precision", fidelity.cosine_mean, thresholds.cosine_mean),
         *batch_problems(fidelity.batch_cosine_min, thresholds),
         *_below(
-            f"the overlap of the {NEIGHBOURS} nearest neighbours",
-            fidelity.neighbour_overlap,
-            thresholds.neighbour_overlap,
+            f"the overlap of the {NEIGHBORS} nearest neighbors",
+            fidelity.neighbor_overlap,
+            thresholds.neighbor_overlap,
         ),
     ]
     for entry in golden:
@@ -182,9 +182,9 @@ def table(fidelity: Fidelity) -> str:
         ),
         ("cosine alone to batched, least", f"{fidelity.batch_cosine_min:.7f}", ""),
         (
-            f"nearest {NEIGHBOURS} in common",
-            f"{fidelity.neighbour_overlap:.1%}",
-            f"{fidelity.documents} docstrings",
+            f"nearest {NEIGHBORS} in common",
+            f"{fidelity.neighbor_overlap:.1%}",
+            f"{fidelity.documents} documents",
         ),
         *(
             (f"golden, prompt {prompt}", f"{value:.6f}", "largest difference")
@@ -227,11 +227,13 @@ def texts() -> dict[str, str]:
 
 
 def _documents(multiply_adds: int, most: int) -> list[str]:
-    """Return docstrings from all over the library, as many as the model's size allows."""
-    every = standard_library()
+    """Return documents from the whole file, as many as the model's size allows."""
+    file = resources.files("model_compiler.fidelity").joinpath("documents.txt")
+    lines = file.read_text("utf-8").splitlines()
+    every = [line for line in lines if not line.startswith("#")]
     tokens_each = 32
-    count = min(most, int(NEIGHBOUR_BUDGET / (multiply_adds * tokens_each)), len(every))
-    count = max(count, 2 * NEIGHBOURS)
+    count = min(most, int(NEIGHBOR_BUDGET / (multiply_adds * tokens_each)), len(every))
+    count = max(count, 2 * NEIGHBORS)
     return [every[position * len(every) // count] for position in range(count)]
 
 
@@ -259,7 +261,7 @@ def _cosines(left: Vectors, right: Vectors) -> npt.NDArray[np.float64]:
 
 def _overlap(found: Vectors, wanted: Vectors) -> float:
     shares = [
-        len(_nearest(found, query) & _nearest(wanted, query)) / NEIGHBOURS
+        len(_nearest(found, query) & _nearest(wanted, query)) / NEIGHBORS
         for query in range(0, len(found), QUERY_STEP)
     ]
     return sum(shares) / len(shares)
@@ -268,7 +270,7 @@ def _overlap(found: Vectors, wanted: Vectors) -> float:
 def _nearest(vectors: Vectors, query: int) -> set[int]:
     scores = vectors @ vectors[query]
     scores[query] = -np.inf
-    return set(np.argsort(-scores, kind="stable")[:NEIGHBOURS].tolist())
+    return set(np.argsort(-scores, kind="stable")[:NEIGHBORS].tolist())
 
 
 def _golden_difference(engine: Engine, golden: Golden) -> float:

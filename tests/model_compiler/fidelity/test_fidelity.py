@@ -25,8 +25,8 @@ PERFECT = fidelity.Fidelity(
     cosine_mean=1.0,
     worst_text="a",
     batch_cosine_min=1.0,
-    documents=500,
-    neighbour_overlap=1.0,
+    documents=250,
+    neighbor_overlap=1.0,
     golden_differences={},
 )
 
@@ -68,13 +68,20 @@ def test_the_texts_have_all_lengths_and_scripts() -> None:
         assert any(start <= letter < start + 0x70 for letter in everything), name
 
 
+def test_the_documents_are_shipped() -> None:
+    """The comparison of neighbors reads the package's own texts, none of them twice."""
+    documents = fidelity._documents(multiply_adds=1, most=fidelity.DOCUMENTS)
+    assert len(set(documents)) == fidelity.DOCUMENTS
+    assert documents[0] == "Open a file for reading and return its lines as a list of strings."
+
+
 def test_an_artifact_against_itself(engine: Engine) -> None:
-    """Full precision is its own reference: cosines of 1, and the same neighbours."""
+    """Full precision is its own reference: cosines of 1, and the same neighbors."""
     report = measure(engine, engine, multiply_adds=10**6)
     assert report.cosine_min == pytest.approx(1, abs=1e-6)
     assert report.batch_cosine_min == pytest.approx(1, abs=1e-6)
-    assert report.neighbour_overlap == 1
-    assert report.documents == 500
+    assert report.neighbor_overlap == 1
+    assert report.documents == 250
     assert problems(report, Thresholds(), ()) == []
 
 
@@ -108,7 +115,7 @@ def test_what_is_not_a_number_is_a_problem() -> None:
 
 
 def test_a_large_model_gets_fewer_documents(engine: Engine) -> None:
-    """The neighbours' cost is bounded: a tenth of the documents, but never too few to rank."""
+    """The neighbors' cost is bounded: a tenth of the documents, but never too few to rank."""
     assert measure(engine, engine, multiply_adds=10**8).documents == 156
     assert measure(engine, engine, multiply_adds=10**12).documents == 20
 
@@ -116,7 +123,7 @@ def test_a_large_model_gets_fewer_documents(engine: Engine) -> None:
 def test_fewer_documents_may_be_asked_for(engine: Engine) -> None:
     """Never more than the model's size allows."""
     assert measure(engine, engine, multiply_adds=10**6, documents=40).documents == 40
-    assert measure(engine, engine, multiply_adds=10**8, documents=400).documents == 156
+    assert measure(engine, engine, multiply_adds=10**8, documents=200).documents == 156
 
 
 def test_the_report_is_a_table() -> None:
@@ -124,7 +131,7 @@ def test_the_report_is_a_table() -> None:
     lines = table(PERFECT).splitlines()
     assert len(lines) == 4
     assert lines[0].split()[-2:] == ["1.00000", "a"]
-    assert "500 docstrings" in lines[3]
+    assert "250 documents" in lines[3]
 
 
 def test_a_bad_layer_is_rejected(
