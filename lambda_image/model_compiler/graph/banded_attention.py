@@ -67,62 +67,59 @@ def split_into_blocks(builder: GraphBuilder, *, reach: int, heads: int, head_siz
             with its heads one after the other.
         head_size: width of a head.
     """
-    node = builder.node
+    op = builder.op
 
     def int64(*values: int) -> str:
         return builder.constant(values, np.int64)
 
-    shape = node("Shape", ["input_ids"])
-    batch, tokens = (node("Gather", [shape, int64(axis)]) for axis in (0, 1))
+    shape = op.Shape("input_ids")
+    batch, tokens = (op.Gather(shape, int64(axis)) for axis in (0, 1))
     # One block, and beyond the limit as many more as it takes.
-    is_long = node("Greater", [tokens, int64(2 * reach + BLOCK)])
-    further = node("Div", [node("Sub", [tokens, int64(1)]), int64(BLOCK)])
-    further = node("Mul", [node("Cast", [is_long], to=TensorProto.INT64), further])
-    blocks = node("Add", [further, int64(1)])
-    block = node("Div", [node("Add", [tokens, further]), blocks])  # rounded up
-    padded = node("Mul", [blocks, block])
-    pads = node("Concat", [int64(0, 0, 0), node("Sub", [padded, tokens])], axis=0)
-    mask = node("Pad", ["attention_mask", pads])
+    is_long = op.Greater(tokens, int64(2 * reach + BLOCK))
+    further = op.Div(op.Sub(tokens, int64(1)), int64(BLOCK))
+    further = op.Mul(op.Cast(is_long, to=TensorProto.INT64), further)
+    blocks = op.Add(further, int64(1))
+    block = op.Div(op.Add(tokens, further), blocks)  # rounded up
+    padded = op.Mul(blocks, block)
+    pads = op.Concat(int64(0, 0, 0), op.Sub(padded, tokens), axis=0)
+    mask = op.Pad("attention_mask", pads)
     places = _range(builder, padded)
-    stretch = node("Min", [padded, node("Add", [block, int64(2 * reach)])])
+    stretch = op.Min(padded, op.Add(block, int64(2 * reach)))
     # The first key of each block's stretch; at the ends of the text the stretch stays inside it.
-    start = node("Sub", [node("Mul", [_range(builder, blocks), block]), int64(reach)])
-    start = node("Max", [start, int64(0)])
-    start = node("Min", [start, node("Sub", [padded, stretch])])
-    keys = node("Add", [node("Unsqueeze", [start, int64(1)]), _range(builder, stretch)])
-    queries = node("Reshape", [places, node("Concat", [blocks, block, int64(1)], axis=0)])
-    distance = node("Abs", [node("Sub", [queries, node("Unsqueeze", [keys, int64(1)])])])
-    is_far = node("Greater", [distance, int64(reach)])
-    far = node(
-        "Mul",
-        [node("Cast", [is_far], to=TensorProto.FLOAT), builder.constant(MASKED, np.float32)],
-    )
+    start = op.Sub(op.Mul(_range(builder, blocks), block), int64(reach))
+    start = op.Max(start, int64(0))
+    start = op.Min(start, op.Sub(padded, stretch))
+    keys = op.Add(op.Unsqueeze(start, int64(1)), _range(builder, stretch))
+    queries = op.Reshape(places, op.Concat(blocks, block, int64(1), axis=0))
+    distance = op.Abs(op.Sub(queries, op.Unsqueeze(keys, int64(1))))
+    is_far = op.Greater(distance, int64(reach))
+    far = op.Mul(op.Cast(is_far, to=TensorProto.FLOAT), builder.constant(MASKED, np.float32))
     key_bias = _key_bias(builder, mask)
-    padding = node("Gather", [key_bias, keys], axis=1)
-    bias = node("Add", [far, node("Unsqueeze", [padding, int64(2)])])
-    bias = node("Expand", [node("Unsqueeze", [bias, int64(3)]), int64(1, 1, 1, heads, 1)])
+    padding = op.Gather(key_bias, keys, axis=1)
+    bias = op.Add(far, op.Unsqueeze(padding, int64(2)))
+    bias = op.Expand(op.Unsqueeze(bias, int64(3)), int64(1, 1, 1, heads, 1))
     return Blocks(
-        ids=node("Pad", ["input_ids", pads]),
+        ids=op.Pad("input_ids", pads),
         mask=mask,
-        positions=node("Expand", [places, node("Concat", [batch, padded], axis=0)]),
+        positions=op.Expand(places, op.Concat(batch, padded, axis=0)),
         batch=batch,
         tokens=tokens,
         padded=padded,
         key_bias=key_bias,
         keys=keys,
-        bias=node("Reshape", [bias, node("Concat", [int64(0, 0, -1), stretch], axis=0)]),
-        queries_shape=node("Concat", [int64(0), blocks, int64(-1, head_size)], axis=0),
+        bias=op.Reshape(bias, op.Concat(int64(0, 0, -1), stretch, axis=0)),
+        queries_shape=op.Concat(int64(0), blocks, int64(-1, head_size), axis=0),
     )
 
 
 def _key_bias(builder: GraphBuilder, mask: str) -> str:
     """Turn a mask int64 [batch, keys] into what is added to scores, float32 [batch, keys]."""
-    there = builder.node("Cast", [mask], to=TensorProto.FLOAT)
-    missing = builder.node("Sub", [builder.constant(1, np.float32), there])
-    return builder.node("Mul", [missing, builder.constant(MASKED, np.float32)])
+    there = builder.op.Cast(mask, to=TensorProto.FLOAT)
+    missing = builder.op.Sub(builder.constant(1, np.float32), there)
+    return builder.op.Mul(missing, builder.constant(MASKED, np.float32))
 
 
 def _range(builder: GraphBuilder, count: str) -> str:
     """Return 0, 1, 2 … as int64 [count] for a count int64 [1]."""
     zero, one = (builder.constant(number, np.int64) for number in (0, 1))
-    return builder.node("Range", [zero, builder.node("Squeeze", [count]), one])
+    return builder.op.Range(zero, builder.op.Squeeze(count), one)

@@ -5,14 +5,15 @@ and offsets depend on nothing but the order of the calls: the same calls give th
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 from onnx import GraphProto, ModelProto, TensorProto, helper
 
-__all__ = ["MICROSOFT", "GraphBuilder"]
+__all__ = ["GraphBuilder", "Operators"]
 
 #: The domain of ONNX Runtime's own operators (its ContribOperators.md).
 MICROSOFT = "com.microsoft"
@@ -30,8 +31,22 @@ INLINE_BYTES = 16_384
 ALIGNMENT = 4096
 
 
+class Operators:
+    """The operators of one domain as functions, which add nodes to a graph.
+
+    Each takes names of values and attributes, and returns the name of its output.
+    """
+
+    def __init__(self, builder: "GraphBuilder", *, domain: str) -> None:
+        self._builder = builder
+        self._domain = domain
+
+    def __getattr__(self, operator: str) -> Callable[..., str]:
+        return partial(self._builder.node, operator, domain=self._domain)
+
+
 class GraphBuilder:
-    """One graph in the making.
+    """Builds one graph.
 
     Args:
         name: the graph's name.
@@ -97,11 +112,20 @@ class GraphBuilder:
             self._constants[key] = self.weight(f"constant_{len(self._constants)}", array)
         return self._constants[key]
 
+    @property
+    def op(self) -> "Operators":
+        """ONNX's own operators as functions: `op.Add(x, y)`."""
+        return Operators(self, domain="")
+
+    @property
+    def microsoft(self) -> "Operators":
+        """ONNX Runtime's own operators as functions: `microsoft.FastGelu(x)`."""
+        return Operators(self, domain=MICROSOFT)
+
     def node(
         self,
         operator: str,
-        inputs: Sequence[str],
-        *,
+        *inputs: str,
         domain: str = "",
         output: str | None = None,
         **attributes: Any,
@@ -109,11 +133,11 @@ class GraphBuilder:
         """Add a node with one output and return that output's name.
 
         Args:
-            operator: the operator's name, `MatMul`.
-            inputs: names of values; an empty string leaves an optional input out.
-            domain: the operator's domain, `MICROSOFT` for ONNX Runtime's own.
-            output: the name of the output, where the caller needs to choose it.
-            **attributes: the operator's attributes.
+            operator: The operator's name, such as `MatMul`.
+            *inputs: Names of values; an empty string omits an optional input.
+            domain: The operator's domain.
+            output: The name of the output, if the caller needs to choose it.
+            **attributes: The operator's attributes.
         """
         name = self._node_name(operator)
         node = helper.make_node(
@@ -122,29 +146,14 @@ class GraphBuilder:
         self._graph.node.append(node)
         return output or name
 
-    def node_with_outputs(
-        self,
-        operator: str,
-        inputs: Sequence[str],
-        wanted: Sequence[bool],
-        *,
-        domain: str = "",
-        **attributes: Any,
-    ) -> list[str]:
-        """Add a node with several outputs and return the names of those that are wanted.
-
-        Args:
-            operator: as in `node`.
-            inputs: as in `node`.
-            wanted: for each output in turn, whether it is used.
-            domain: as in `node`.
-            **attributes: as in `node`.
-        """
-        name = self._node_name(operator)
-        outputs = [f"{name}.{index}" if want else "" for index, want in enumerate(wanted)]
-        node = helper.make_node(operator, inputs, outputs, name=name, domain=domain, **attributes)
+    def split(self, value: str, sizes: Sequence[int]) -> list[str]:
+        """Split a value along its last axis and return the names of the parts."""
+        name = self._node_name("Split")
+        outputs = [f"{name}.{index}" for index in range(len(sizes))]
+        inputs = [value, self.constant(sizes, np.int64)]
+        node = helper.make_node("Split", inputs, outputs, name=name, domain="", axis=-1)
         self._graph.node.append(node)
-        return [output for output in outputs if output]
+        return outputs
 
     def model(self) -> ModelProto:
         """Return the finished model."""

@@ -60,16 +60,13 @@ def linear_with_outliers(
     rest, kept = weight.copy(), np.ones(weight.shape[1], np.float32)
     rest[:, channels] = 0
     kept[channels] = 0
-    exact = builder.node(
-        "MatMul",
-        [
-            builder.node("Gather", [value, builder.constant(channels, np.int64)], axis=-1),
-            builder.weight(f"{name}.outliers", weight[:, channels].T),
-        ],
+    exact = builder.op.MatMul(
+        builder.op.Gather(value, builder.constant(channels, np.int64), axis=-1),
+        builder.weight(f"{name}.outliers", weight[:, channels].T),
     )
-    others = builder.node("Mul", [value, builder.constant(kept, np.float32)])
+    others = builder.op.Mul(value, builder.constant(kept, np.float32))
     product = linear(builder, others, rest, name=name, precision=precision, zeros=zeros)
-    return builder.node("Add", [product, exact])
+    return builder.op.Add(product, exact)
 
 
 def _strongest(strength: npt.NDArray[np.floating], count: int) -> Channels:

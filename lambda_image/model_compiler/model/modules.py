@@ -56,7 +56,7 @@ class Pooling:
     def add(self, builder: GraphBuilder, hidden: str) -> str:
         """Pool float32 [batch, tokens, width] under `attention_mask` into [batch, size]."""
         pooled = [_POOLINGS[mode](builder, hidden) for mode in self.modes]
-        return pooled[0] if len(pooled) == 1 else builder.node("Concat", pooled, axis=-1)
+        return pooled[0] if len(pooled) == 1 else builder.op.Concat(*pooled, axis=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class Dense:
         )
         if self.bias:
             bias = builder.weight(f"{name}.bias", weights.take("linear.bias", self.outputs))
-            value = builder.node("Add", [value, bias])
+            value = builder.op.Add(value, bias)
         weights.done()
         operator = ACTIVATIONS[self.activation]
-        return builder.node(operator, [value]) if operator else value
+        return builder.node(operator, value) if operator else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,11 @@ class Head:
 def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -> str:
     """Divide each row of float32 [batch, width] by its length."""
     # Not ReduceL2: these operators are the same in every opset since 13, as an export may have.
-    squares = builder.node("Mul", [value, value])
-    total = builder.node("ReduceSum", [squares, builder.constant([-1], np.int64)], keepdims=1)
-    length = builder.node("Sqrt", [total])
-    length = builder.node("Max", [length, builder.constant(SMALLEST_LENGTH, np.float32)])
-    return builder.node("Div", [value, length], output=output)
+    squares = builder.op.Mul(value, value)
+    total = builder.op.ReduceSum(squares, builder.constant([-1], np.int64), keepdims=1)
+    length = builder.op.Sqrt(total)
+    length = builder.op.Max(length, builder.constant(SMALLEST_LENGTH, np.float32))
+    return builder.op.Div(value, length, output=output)
 
 
 def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
@@ -215,63 +215,60 @@ def _require_sentence_embedding(config: ConfigFile) -> None:
 
 def _mask(builder: GraphBuilder) -> str:
     """Return the mask as float32 [batch, tokens]."""
-    return builder.node("Cast", ["attention_mask"], to=TensorProto.FLOAT)
+    return builder.op.Cast("attention_mask", to=TensorProto.FLOAT)
 
 
 def _weighted_sum(builder: GraphBuilder, hidden: str, weights: str) -> str:
     """Sum float32 [batch, tokens, width] with weights [batch, tokens] into [batch, width]."""
     axis = builder.constant([1], np.int64)
-    rows = builder.node("MatMul", [builder.node("Unsqueeze", [weights, axis]), hidden])
-    return builder.node("Squeeze", [rows, axis])
+    rows = builder.op.MatMul(builder.op.Unsqueeze(weights, axis), hidden)
+    return builder.op.Squeeze(rows, axis)
 
 
 def _total(builder: GraphBuilder, weights: str) -> str:
-    return builder.node("ReduceSum", [weights, builder.constant([1], np.int64)], keepdims=1)
+    return builder.op.ReduceSum(weights, builder.constant([1], np.int64), keepdims=1)
 
 
 def _mean(builder: GraphBuilder, hidden: str) -> str:
     mask = _mask(builder)
-    return builder.node("Div", [_weighted_sum(builder, hidden, mask), _total(builder, mask)])
+    return builder.op.Div(_weighted_sum(builder, hidden, mask), _total(builder, mask))
 
 
 def _mean_sqrt(builder: GraphBuilder, hidden: str) -> str:
     mask = _mask(builder)
-    root = builder.node("Sqrt", [_total(builder, mask)])
-    return builder.node("Div", [_weighted_sum(builder, hidden, mask), root])
+    root = builder.op.Sqrt(_total(builder, mask))
+    return builder.op.Div(_weighted_sum(builder, hidden, mask), root)
 
 
 def _weighted_mean(builder: GraphBuilder, hidden: str) -> str:
     """Weigh each token with its place, counted from 1."""
     mask = _mask(builder)
-    places = builder.node("CumSum", [mask, builder.constant(1, np.int64)])
-    weights = builder.node("Mul", [mask, places])
-    return builder.node("Div", [_weighted_sum(builder, hidden, weights), _total(builder, weights)])
+    places = builder.op.CumSum(mask, builder.constant(1, np.int64))
+    weights = builder.op.Mul(mask, places)
+    return builder.op.Div(_weighted_sum(builder, hidden, weights), _total(builder, weights))
 
 
 def _cls(builder: GraphBuilder, hidden: str) -> str:
-    return builder.node("Gather", [hidden, builder.constant(0, np.int64)], axis=1)
+    return builder.op.Gather(hidden, builder.constant(0, np.int64), axis=1)
 
 
 def _max(builder: GraphBuilder, hidden: str) -> str:
     axis = builder.constant([-1], np.int64)
-    there = builder.node("Cast", ["attention_mask"], to=TensorProto.BOOL)
-    kept = builder.node(
-        "Where",
-        [
-            builder.node("Unsqueeze", [there, axis]),
-            hidden,
-            builder.constant(np.finfo(np.float32).min, np.float32),
-        ],
+    there = builder.op.Cast("attention_mask", to=TensorProto.BOOL)
+    kept = builder.op.Where(
+        builder.op.Unsqueeze(there, axis),
+        hidden,
+        builder.constant(np.finfo(np.float32).min, np.float32),
     )
-    return builder.node("ReduceMax", [kept, builder.constant([1], np.int64)], keepdims=0)
+    return builder.op.ReduceMax(kept, builder.constant([1], np.int64), keepdims=0)
 
 
 def _last_token(builder: GraphBuilder, hidden: str) -> str:
     """Take each text's last token: padding stands on the right."""
     one = builder.constant([1], np.int64)
-    count = builder.node("ReduceSum", ["attention_mask", one], keepdims=1)
-    last = builder.node("Sub", [count, one])
-    return builder.node("GatherND", [hidden, last], batch_dims=1)
+    count = builder.op.ReduceSum("attention_mask", one, keepdims=1)
+    last = builder.op.Sub(count, one)
+    return builder.op.GatherND(hidden, last, batch_dims=1)
 
 
 _POOLINGS: dict[str, Callable[[GraphBuilder, str], str]] = {

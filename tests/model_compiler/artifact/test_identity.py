@@ -199,7 +199,7 @@ def test_where_a_weight_stands_does_not_matter() -> None:
             builder = GraphBuilder(name="g", weights=weights, weights_file="w")
             value = builder.input("x", dtype=np.float32, shape=["n", 8])
             table = builder.weight("table", np.arange(64, dtype=np.float32).reshape(8, 8))
-            builder.node("MatMul", [value, table], output="y")
+            builder.op.MatMul(value, table, output="y")
             builder.output("y", dtype=np.float32, shape=["n", 8])
         assert bool(weights.getvalue()) == (inline == 0)
         return graph_digest(builder.model(), weights=builder.external_digests)

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import HARMLESS, ConfigFile
 from model_compiler.files.weights import Weights
-from model_compiler.graph.builder import MICROSOFT, GraphBuilder
+from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.outliers import (
     Channels,
     amplified_channels,
@@ -130,7 +130,7 @@ class _Encoder:
         self._zeros = zero_points(self._builder, "input_ids", self._precision)
         hidden = self._embeddings()
         # 1 for a token, 0 for padding, as MultiHeadAttention takes it.
-        mask = self._builder.node("Cast", ["attention_mask"], to=TensorProto.INT32)
+        mask = self._builder.op.Cast("attention_mask", to=TensorProto.INT32)
         for layer in range(self._config.layers):
             hidden = self._layer(f"encoder.layer.{layer}.", hidden, mask)
         head = ("cls.",) if self._prefix else ()
@@ -154,17 +154,12 @@ class _Encoder:
         )
         # Every token of a single text is of type 0, so that type's vector goes into the positions.
         types = take(f"{name}token_type_embeddings.weight", config.token_types, config.hidden_size)
-        tokens = self._builder.node(
-            "Gather", [self._builder.node("Shape", ["input_ids"]), self._int64([1])]
-        )
-        there = self._builder.node(
-            "Slice",
-            [
-                self._builder.weight("positions", positions + types[0]),
-                self._int64([0]),
-                tokens,
-                self._int64([0]),
-            ],
+        tokens = self._builder.op.Gather(self._builder.op.Shape("input_ids"), self._int64([1]))
+        there = self._builder.op.Slice(
+            self._builder.weight("positions", positions + types[0]),
+            self._int64([0]),
+            tokens,
+            self._int64([0]),
         )
         return self._normalized_sum(words, there, f"{name}LayerNorm.", bias=None)
 
@@ -176,13 +171,13 @@ class _Encoder:
         weight = np.concatenate([self._take(f"{part}.weight", size, size) for part in parts])
         projected = self._linear(hidden, weight, f"{name}attention", self._amplified)
         bias = np.concatenate([self._take(f"{part}.bias", size) for part in parts])
-        query, key, value = self._builder.node_with_outputs(
-            "Split", [projected, self._int64([size] * 3)], [True] * 3, axis=-1
-        )
-        attended = self._builder.node(
-            "MultiHeadAttention",
-            [query, key, value, self._builder.weight(f"{name}attention.bias", bias), mask],
-            domain=MICROSOFT,
+        query, key, value = self._builder.split(projected, [size] * 3)
+        attended = self._builder.microsoft.MultiHeadAttention(
+            query,
+            key,
+            value,
+            self._builder.weight(f"{name}attention.bias", bias),
+            mask,
             num_heads=config.heads,
             mask_filter_value=MASKED,
         )
@@ -208,10 +203,10 @@ class _Encoder:
             bias_name, self._take(bias_name, self._config.intermediate_size)
         )
         if self._config.activation in EXACT_GELU:
-            return self._builder.node("BiasGelu", [value, bias], domain=MICROSOFT)
+            return self._builder.microsoft.BiasGelu(value, bias)
         if self._config.activation in TANH_GELU:
-            return self._builder.node("FastGelu", [value, bias], domain=MICROSOFT)
-        return self._builder.node("Relu", [self._builder.node("Add", [value, bias])])
+            return self._builder.microsoft.FastGelu(value, bias)
+        return self._builder.op.Relu(self._builder.op.Add(value, bias))
 
     def _normalized_sum(self, value: str, skip: str, name: str, *, bias: Floats | None) -> str:
         shift = "beta" if self._is_old(name) else "bias"
@@ -225,11 +220,8 @@ class _Encoder:
         ]
         if bias is not None:
             inputs.append(self._builder.weight(f"{name}dense.bias", bias))
-        return self._builder.node(
-            "SkipLayerNormalization",
-            inputs,
-            domain=MICROSOFT,
-            epsilon=self._config.norm_epsilon,
+        return self._builder.microsoft.SkipLayerNormalization(
+            *inputs, epsilon=self._config.norm_epsilon
         )
 
     def _norms(self) -> Iterator[str]:

@@ -6,6 +6,7 @@ down in `transformers/models/gemma3/modeling_gemma3.py`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,14 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import HARMLESS, ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.banded_attention import BLOCK, split_into_blocks
-from model_compiler.graph.builder import MICROSOFT, GraphBuilder
+from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import (
     Precision,
     Rows,
+    dequantize,
     embedding,
-    multiply,
+    matmul,
     quantize,
-    restore,
     zero_points,
 )
 
@@ -195,11 +196,11 @@ class _Encoder:
         self._prefix = weights.prefix(("", "model."), "embed_tokens.weight")
 
     def build(self) -> str:
-        config, node = self._config, self._builder.node
+        config, op = self._config, self._builder.op
         self._blocks = blocks = split_into_blocks(
             self._builder, reach=config.reach, heads=config.heads, head_size=config.head_size
         )
-        self._full_bias = node("Unsqueeze", [blocks.key_bias, self._int64(1)])
+        self._full_bias = op.Unsqueeze(blocks.key_bias, self._int64(1))
         self._zeros = zero_points(self._builder, blocks.ids, self._precision)
         self._rope = {
             sliding: self._rope_tables(sliding=sliding) for sliding in sorted(set(config.sliding))
@@ -208,7 +209,7 @@ class _Encoder:
         self._heads_beside = self._shape(blocks.batch, blocks.padded, self._int64(heads_width))
         self._heads_below = self._int64(0, -1, config.head_size)
         self._tokens_wide = self._shape(blocks.batch, self._int64(-1, heads_width))
-        residual = embedding(
+        x = embedding(
             self._builder,
             blocks.ids,
             self._take("embed_tokens.weight", config.vocabulary_size, config.hidden_size),
@@ -216,34 +217,27 @@ class _Encoder:
             precision=self._precision,
             scale=config.hidden_size**0.5,
         )
-        hidden = self._normalized(residual, "layers.0.input_layernorm.weight", config.hidden_size)
+        norm = partial(self._normalized, size=config.hidden_size)
         for layer, sliding in enumerate(config.sliding):
             name = f"layers.{layer}."
-            attended = self._attention(f"{name}self_attn.", hidden, sliding=sliding)
-            residual, hidden = self._add(
-                residual,
-                attended,
-                f"{name}post_attention_layernorm.weight",
-                f"{name}pre_feedforward_layernorm.weight",
-            )
-            last = layer + 1 == len(config.sliding)
-            residual, hidden = self._add(
-                residual,
-                self._feed_forward(f"{name}mlp.", hidden),
-                f"{name}post_feedforward_layernorm.weight",
-                "norm.weight" if last else f"layers.{layer + 1}.input_layernorm.weight",
-            )
+            hidden = norm(x, f"{name}input_layernorm.weight")
+            hidden = self._attention(f"{name}self_attn.", hidden, sliding=sliding)
+            x = op.Add(x, norm(hidden, f"{name}post_attention_layernorm.weight"))
+            hidden = norm(x, f"{name}pre_feedforward_layernorm.weight")
+            hidden = self._feed_forward(f"{name}mlp.", hidden)
+            x = op.Add(x, norm(hidden, f"{name}post_feedforward_layernorm.weight"))
+        hidden = norm(x, "norm.weight")
         self._weights.ignore(*(("lm_head.",) if self._prefix else ()))
         self._weights.done()
         # Off with the padding that the blocks needed.
-        return node("Slice", [hidden, self._int64(0), blocks.tokens, self._int64(1)])
+        return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
 
     def _attention(self, name: str, hidden: str, *, sliding: bool) -> str:
-        config, node, blocks = self._config, self._builder.node, self._blocks
+        config, op, blocks = self._config, self._builder.op, self._blocks
         size = config.head_size
         rows = self._quantized(hidden, config.hidden_size)
         query, key, value = (
-            restore(
+            dequantize(
                 self._builder,
                 self._product(rows, f"{name}{part}_proj.weight", width, config.hidden_size),
                 rows,
@@ -252,72 +246,62 @@ class _Encoder:
         )
         # The scores' divisor goes into the queries' gain.
         query = self._normalized(
-            node("Reshape", [query, self._heads_below]),
+            op.Reshape(query, self._heads_below),
             f"{name}q_norm.weight",
             size,
             factor=config.query_scalar**-0.5,
         )
         query = self._rotated(
-            node("Reshape", [query, self._heads_beside]), sliding=sliding, heads=config.heads
+            op.Reshape(query, self._heads_beside), sliding=sliding, heads=config.heads
         )
         key = self._rotated(
             self._normalized(key, f"{name}k_norm.weight", size), sliding=sliding, heads=1
         )
         if sliding:
-            query = node("Reshape", [query, blocks.queries_shape])
-            key, value = (node("Gather", [part, blocks.keys], axis=1) for part in (key, value))
+            query = op.Reshape(query, blocks.queries_shape)
+            key, value = (op.Gather(part, blocks.keys, axis=1) for part in (key, value))
         else:
-            query = node("Reshape", [query, self._heads_below])
-        scores = node("FusedMatMul", [query, key], domain=MICROSOFT, transB=1)
-        scores = node("Add", [scores, blocks.bias if sliding else self._full_bias])
-        mixed = node("MatMul", [node("Softmax", [scores], axis=-1), value])
-        mixed = node("Reshape", [mixed, self._tokens_wide])
+            query = op.Reshape(query, self._heads_below)
+        scores = self._builder.microsoft.FusedMatMul(query, key, transB=1)
+        scores = op.Add(scores, blocks.bias if sliding else self._full_bias)
+        mixed = op.MatMul(op.Softmax(scores, axis=-1), value)
+        mixed = op.Reshape(mixed, self._tokens_wide)
         rows = self._quantized(mixed, config.heads * size)
         product = self._product(
             rows, f"{name}o_proj.weight", config.hidden_size, config.heads * size
         )
-        return restore(self._builder, product, rows)
+        return dequantize(self._builder, product, rows)
 
     def _feed_forward(self, name: str, hidden: str) -> str:
-        config, node = self._config, self._builder.node
+        config, op = self._config, self._builder.op
         wide, narrow = config.intermediate_size, config.hidden_size
         rows = self._quantized(hidden, narrow)
-        gate = restore(
+        gate = dequantize(
             self._builder, self._product(rows, f"{name}gate_proj.weight", wide, narrow), rows
         )
-        # Without its step, which passes through the codes of what comes next and is restored below.
+        # Without its scale, which the following operations keep and `dequantize` applies below.
         up = self._product(rows, f"{name}up_proj.weight", wide, narrow)
-        gated = node("Mul", [node("FastGelu", [gate], domain=MICROSOFT), up])
+        gated = op.Mul(self._builder.microsoft.FastGelu(gate), up)
         gated_rows = self._quantized(gated, wide)
         down = self._product(gated_rows, f"{name}down_proj.weight", narrow, wide)
-        return restore(self._builder, down, gated_rows, rows)
-
-    def _add(self, residual: str, value: str, post_norm: str, next_norm: str) -> tuple[str, str]:
-        """Add a layer's output, normalised, to the residual; return that and its normalisation.
-
-        SkipSimplifiedLayerNormalization would be one node less, and takes twice the time.
-        """
-        size = self._config.hidden_size
-        value = self._normalized(value, post_norm, size)
-        residual = self._builder.node("Add", [residual, value])
-        return residual, self._normalized(residual, next_norm, size)
+        return dequantize(self._builder, down, gated_rows, rows)
 
     def _normalized(self, value: str, name: str, size: int, *, factor: float = 1.0) -> str:
         """Divide rows by their root mean square; Gemma keeps gains as differences from one."""
         gain = (1 + self._take(name, size)) * np.float32(factor)
-        return self._builder.node(
-            "SimplifiedLayerNormalization",
-            [value, self._builder.weight(name, gain)],
+        return self._builder.op.SimplifiedLayerNormalization(
+            value,
+            self._builder.weight(name, gain),
             axis=-1,
             epsilon=self._config.norm_epsilon,
             stash_type=1,
         )
 
     def _rotated(self, value: str, *, sliding: bool, heads: int) -> str:
-        return self._builder.node(
-            "RotaryEmbedding",
-            [value, self._blocks.positions, *self._rope[sliding]],
-            domain=MICROSOFT,
+        return self._builder.microsoft.RotaryEmbedding(
+            value,
+            self._blocks.positions,
+            *self._rope[sliding],
             num_heads=heads,
             rotary_embedding_dim=self._config.head_size,
         )
@@ -343,7 +327,7 @@ class _Encoder:
         )
 
     def _product(self, rows: Rows, name: str, outputs: int, inputs: int) -> str:
-        return multiply(self._builder, rows, self._take(name, outputs, inputs), name=name)
+        return matmul(self._builder, rows, self._take(name, outputs, inputs), name=name)
 
     def _take(self, name: str, *shape: int) -> Floats:
         return self._weights.take(self._prefix + name, *shape)
@@ -352,4 +336,4 @@ class _Encoder:
         return self._builder.constant(values, np.int64)
 
     def _shape(self, *parts: str) -> str:
-        return self._builder.node("Concat", parts, axis=0)
+        return self._builder.op.Concat(*parts, axis=0)
