@@ -136,7 +136,7 @@ def ready_service() -> Service:
     """Put a service together around the stand-ins; it tells of its requests, as in Lambda."""
     manifest = Manifest(
         format_version=1,
-        model=ModelEntry(name="ready", revision="1", architecture="none", licence=None),
+        model=ModelEntry(name="ready", revision="1", architecture="none", license=None),
         vector_space="ready@1/fp32/0",
         precision="fp32",
         dimensions=(DIMENSION, 512, 256, 128),

@@ -11,7 +11,7 @@ from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_lambda as lambda_
 from constructs import IValidation
 
-from embedding_kit.settings.together import SNAPSTART_STORAGE_MB
+from embedding_kit.settings.compatibility import SNAPSTART_STORAGE_MB
 
 __all__ = ["AwsRules"]
 

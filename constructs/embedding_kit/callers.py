@@ -8,9 +8,9 @@ __all__ = ["principals"]
 
 
 def principals(callers: Callers) -> list[iam.IPrincipal]:
-    """List the principals of the callers, in the order of roles, accounts, organisation."""
+    """List the principals of the callers, in the order of roles, accounts, organization."""
     found: list[iam.IPrincipal] = [iam.ArnPrincipal(arn) for arn in callers.roles]
     found += [iam.AccountPrincipal(account) for account in callers.accounts]
-    if callers.organisation:
-        found.append(iam.OrganizationPrincipal(callers.organisation))
+    if callers.organization:
+        found.append(iam.OrganizationPrincipal(callers.organization))
     return found

@@ -34,8 +34,8 @@ from embedding_kit.settings import (
     SnapStart,
     WeightedExperiment,
     check_alarms,
+    check_compatible,
     check_memory,
-    check_together,
 )
 from embedding_kit.settings.cors import SIGNING_HEADERS
 
@@ -110,7 +110,7 @@ class EmbeddingEndpoint(Construct):
         self.alarm_settings = alarms or AlarmSettings()
         self.cold_start = cold_start or OnDemand()
         self.release = release or AllAtOnce()
-        check_together(
+        check_compatible(
             function=self.settings,
             cold_start=self.cold_start,
             release=self.release,

@@ -6,7 +6,7 @@ from typing import cast
 from aws_cdk import Stack
 from constructs import Construct
 
-from embedding_kit.settings.base import refuse
+from embedding_kit.settings.base import rule_error
 
 __all__ = ["claim_name"]
 
@@ -24,7 +24,7 @@ def claim_name(scope: Construct, name: str) -> None:
         PydanticCustomError: A `ValueError` with the rule, what was found and what is allowed.
     """
     if _NAME.fullmatch(name) is None:
-        raise refuse(
+        raise rule_error(
             "an endpoint's name is part of a dashboard's",
             found=name,
             allowed="1 to 100 letters, digits, hyphens and underscores",
@@ -33,7 +33,7 @@ def claim_name(scope: Construct, name: str) -> None:
     claimed = f"EmbeddingEndpoint {name} in {Stack.of(scope).environment}"
     root = cast("Construct", scope.node.root)
     if root.node.try_find_child(claimed):
-        raise refuse(
+        raise rule_error(
             "an endpoint's name is its metrics' namespace, so two would count as one",
             found=f"two endpoints named {name}",
             allowed="a name for each",

@@ -26,10 +26,10 @@ from embedding_kit.settings import (
     Release,
     RepositorySettings,
     check_alarms,
+    check_compatible,
     check_memory,
-    check_together,
 )
-from embedding_kit.settings.base import Settings, allowed, refuse
+from embedding_kit.settings.base import Settings, allowed, rule_error
 from embedding_kit.settings.release import AllAtOnce
 from embedding_kit.settings.words import find, words
 
@@ -126,14 +126,14 @@ class Environment(Settings):
             text = _TAG_TEXT.fullmatch(key + value) is not None
             length = 1 <= len(key) <= 128 and len(value) <= 256
             if key.lower().startswith("aws:") or not text or not length:
-                raise refuse(
+                raise rule_error(
                     "AWS takes no such tag",
                     found=f"{key} = {value}",
                     allowed="keys of 1 to 128 characters that do not start with aws:, values of up "
                     "to 256; letters, digits, spaces and _ . : / = + - @",
                 )
         if len(tags) > _TAGS:
-            raise refuse(
+            raise rule_error(
                 "AWS takes 50 tags for a resource, and two are the kit's own",
                 found=f"{len(tags)} tags",
                 allowed=f"up to {_TAGS}",
@@ -141,14 +141,14 @@ class Environment(Settings):
         # IAM compares keys without regard to case, so two spellings of one key fail on a role.
         spellings = [key.lower() for key in tags]
         if COST_TAG.lower() in spellings:
-            raise refuse(
+            raise rule_error(
                 f"the tag {COST_TAG} holds the environment's name, by which the budget finds costs",
                 found=next(key for key in tags if key.lower() == COST_TAG.lower()),
                 allowed="any other key",
             )
         twice = [key for key in tags if spellings.count(key.lower()) > 1]
         if twice:
-            raise refuse(
+            raise rule_error(
                 "IAM takes a tag's key once, in whatever case",
                 found=", ".join(twice),
                 allowed="one of them",
@@ -158,12 +158,12 @@ class Environment(Settings):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.account is not None and self.region is None:
-            raise refuse(
+            raise rule_error(
                 "an account is given together with its region",
                 found=f"account = {self.account}, no region",
                 allowed="both of them, region alone, or neither",
             )
-        check_together(
+        check_compatible(
             function=self.function,
             cold_start=self.cold_start,
             release=self.release,

@@ -40,8 +40,8 @@ def image_code(model: Model, *, command: list[str] | None = None) -> lambda_.Doc
     arguments = {"MODEL": model.name}
     if model.precision:
         arguments["PRECISION"] = model.precision
-    if model.accept_licence:
-        arguments["ACCEPT_LICENCE"] = model.accept_licence
+    if model.accept_license:
+        arguments["ACCEPT_LICENSE"] = model.accept_license
     if model.dimensions:
         arguments["DIMENSIONS"] = ",".join(map(str, model.dimensions))
     if model.base_image:

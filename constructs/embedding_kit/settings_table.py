@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from embedding_kit.environment import Environment
-from embedding_kit.settings.base import written
+from embedding_kit.settings.base import format_duration
 from embedding_kit.settings.words import annotation_of, item_of, tables, words
 
 __all__ = ["settings_table"]
@@ -73,7 +73,7 @@ def _default(field: FieldInfo) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, timedelta):
-        return f'`"{written(value)}"`'
+        return f'`"{format_duration(value)}"`'
     if isinstance(value, str | Enum):
         return f'`"{value}"`'
     return f"`{value}`"

@@ -41,8 +41,8 @@ class ModelEntry(NamedTuple):
     revision: str
     #: The family (`bert`, `gemma3_text`), or `onnx` for an export that was taken as it is.
     architecture: str
-    #: The short name of the model's licence (`apache-2.0`, `gemma`), where it is known.
-    licence: str | None
+    #: The short name of the model's license (`apache-2.0`, `gemma`), where it is known.
+    license: str | None
 
 
 class TokenizerEntry(NamedTuple):
@@ -228,7 +228,7 @@ def _model(fields: JsonFields) -> ModelEntry:
         name=fields.string("name"),
         revision=fields.string("revision"),
         architecture=fields.string("architecture"),
-        licence=fields.optional_string("licence"),
+        license=fields.optional_string("licence"),
     )
     fields.done()
     return entry

@@ -53,11 +53,11 @@ def _compile_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--revision", help="a commit, branch or tag of the hub's repository")
     parser.add_argument(
-        "--accept-licence",
+        "--accept-license",
         action="append",
         default=[],
         metavar="NAME",
-        help="say that you accept the terms of this licence (gemma, say)",
+        help="say that you accept the terms of this license (gemma, say)",
     )
     parser.add_argument(
         "--dimensions",
@@ -99,7 +99,7 @@ def _compile(options: argparse.Namespace) -> int:
     source = find_source(
         options.model,
         revision=options.revision,
-        accepted_licences=options.accept_licence,
+        accepted_licenses=options.accept_license,
         precision=precision,
     )
     manifest = compile_model(

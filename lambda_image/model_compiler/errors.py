@@ -3,7 +3,7 @@
 CompilerError
 ├── SourceError           the model is not there, not whole, or not what it should be
 ├── UnsupportedModelError the model has a part that the compiler cannot express
-├── LicenceError          the model's terms have not been accepted
+├── LicenseError          the model's terms have not been accepted
 ├── OutputError           the artifact cannot be written
 └── FidelityError         the artifact's vectors are too far from the model's own
 """
@@ -11,7 +11,7 @@ CompilerError
 __all__ = [
     "CompilerError",
     "FidelityError",
-    "LicenceError",
+    "LicenseError",
     "OutputError",
     "SourceError",
     "UnsupportedModelError",
@@ -30,7 +30,7 @@ class UnsupportedModelError(CompilerError):
     """The model has a part that the compiler cannot express; the message names it."""
 
 
-class LicenceError(CompilerError):
+class LicenseError(CompilerError):
     """The model's terms are the user's to accept, and have not been accepted."""
 
 

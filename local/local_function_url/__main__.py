@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         artifact = artifact_of(
-            options.model, accept_licence=options.accept_licence, verbose=options.verbose
+            options.model, accept_license=options.accept_license, verbose=options.verbose
         )
         url, runtime = endpoint(
             artifact,
@@ -73,9 +73,9 @@ def _parser() -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     parser.add_argument(
-        "--accept-licence",
+        "--accept-license",
         metavar="NAME",
-        help="say that you accept the terms of the model's licence (gemma, say)",
+        help="say that you accept the terms of the model's license (gemma, say)",
     )
     parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
     parser.add_argument(

@@ -30,7 +30,7 @@ class ModelError(Exception):
 def artifact_of(
     model: str,
     *,
-    accept_licence: str | None = None,
+    accept_license: str | None = None,
     cache: Path = _CACHE,
     verbose: bool = False,
 ) -> Path:
@@ -38,7 +38,7 @@ def artifact_of(
 
     Args:
         model: an artifact's folder, a sentence-transformers folder, or a name of the catalogue.
-        accept_licence: the name of a licence whose terms the user accepts; some models have one.
+        accept_license: the name of a license whose terms the user accepts; some models have one.
         cache: where compiled artifacts are kept.
         verbose: show what the compiler prints, which otherwise goes to a log file.
 
@@ -50,7 +50,7 @@ def artifact_of(
         return folder.resolve()
     name = folder.resolve().name if folder.is_dir() else model.rpartition("/")[2]
     artifact = cache / f"{name}-{_fingerprint(model, folder)}"
-    accepted = ["--accept-licence", accept_licence] if accept_licence else []
+    accepted = ["--accept-license", accept_license] if accept_license else []
     fewer = ["--documents", str(_DOCUMENTS)]
     command = ["model_compiler", model, *accepted, *fewer]
     _make(artifact, f"compiling {model}", command, verbose=verbose)

@@ -83,7 +83,7 @@ def manifest_of(
     return Manifest(
         format_version=1,
         model=ModelEntry(
-            name="example/small-model", revision="abc123", architecture="bert", licence="apache-2.0"
+            name="example/small-model", revision="abc123", architecture="bert", license="apache-2.0"
         ),
         vector_space="small-model@abc123/fp32/0123456789ab",
         precision="fp32",

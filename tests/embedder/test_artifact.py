@@ -69,7 +69,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     artifact = load_artifact(write(tmp_path, sealed(manifest())))
     found = artifact.manifest
     assert found.model.name == "acme/model"
-    assert found.model.licence is None
+    assert found.model.license is None
     assert found.dimensions == (384, 128)
     assert found.dimension == 384
     assert found.vector_space_of(dimension=128) == "model@0123/int8/4567/128"

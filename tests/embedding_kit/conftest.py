@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def model() -> Model:
-    """A small model under a free licence."""
+    """A small model under a free license."""
     return Model(name="sentence-transformers/all-MiniLM-L6-v2")
 
 

@@ -93,9 +93,9 @@ def test_a_listed_caller_may(may_call, callers, principal):
     assert may_call(callers, principal)
 
 
-def test_a_role_of_the_organisation_may(may_call):
-    """All accounts of the organisation are callers."""
-    callers = Callers(organisation="o-a1b2c3d4e5")
+def test_a_role_of_the_organization_may(may_call):
+    """All accounts of the organization are callers."""
+    callers = Callers(organization="o-a1b2c3d4e5")
     assert may_call(callers, ELSEWHERE, **{"aws:PrincipalOrgID": "o-a1b2c3d4e5"})
 
 
@@ -114,9 +114,9 @@ def test_nobody_else_may(may_call, callers, principal):
     assert not may_call(callers, principal)
 
 
-def test_a_role_of_another_organisation_may_not(may_call):
-    """The wildcard principal of an organisation's permission opens to that organisation only."""
-    callers = Callers(organisation="o-a1b2c3d4e5")
+def test_a_role_of_another_organization_may_not(may_call):
+    """The wildcard principal of an organization's permission opens to that organization only."""
+    callers = Callers(organization="o-a1b2c3d4e5")
     assert not may_call(callers, ELSEWHERE, **{"aws:PrincipalOrgID": "o-zzzzzzzzzz"})
 
 

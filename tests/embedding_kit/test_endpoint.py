@@ -93,11 +93,11 @@ def test_nobody_may_call_by_default(template):
             {"Principal": "444455556666", "PrincipalOrgID": Match.absent()},
         ),
         (
-            Callers(organisation="o-a1b2c3d4e5"),
+            Callers(organization="o-a1b2c3d4e5"),
             {"Principal": "*", "PrincipalOrgID": "o-a1b2c3d4e5"},
         ),
     ],
-    ids=["role", "account", "organisation"],
+    ids=["role", "account", "organization"],
 )
 def test_a_caller_gets_both_permissions_on_the_alias(endpoint_template, callers, principal):
     """A URL asks for two permissions; the second one only opens the way through the URL."""

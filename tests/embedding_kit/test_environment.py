@@ -180,10 +180,10 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             ),
         ),
         (
-            '[callers]\norganisation = "acme"',
+            '[callers]\norganization = "acme"',
             (
-                'environments/test.toml: callers.organisation: found: "acme"; '
-                "allowed: an organisation's id such as o-a1b2c3d4e5"
+                'environments/test.toml: callers.organization: found: "acme"; '
+                "allowed: an organization's id such as o-a1b2c3d4e5"
             ),
         ),
         (
@@ -356,7 +356,7 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             ),
         ),
         (
-            '[function]\nmemory_mb = 128\n[model]\nname = "google/embeddinggemma-300m"\naccept_licence = "gemma"\nprecision = "fp32"',
+            '[function]\nmemory_mb = 128\n[model]\nname = "google/embeddinggemma-300m"\naccept_license = "gemma"\nprecision = "fp32"',
             (
                 "environments/test.toml: the file: google/embeddinggemma-300m as fp32 does not fit into the "
                 "function's memory; found: function.memory_mb = 128; allowed: 512 or more"
@@ -387,8 +387,8 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             '[model]\nname = "google/embeddinggemma-300m"',
             (
                 "environments/test.toml: model: google/embeddinggemma-300m comes under terms that you "
-                "have to accept yourself: https://ai.google.dev/gemma/terms; found: no accept_licence; "
-                'allowed: accept_licence = "gemma", once you have read them; or another model'
+                "have to accept yourself: https://ai.google.dev/gemma/terms; found: no accept_license; "
+                'allowed: accept_license = "gemma", once you have read them; or another model'
             ),
         ),
         ("memory = ", "environments/test.toml is not TOML: Invalid value (at line 1, column 10)"),
@@ -548,7 +548,7 @@ def test_an_unknown_environment_is_answered_with_those_that_are_there(tmp_path, 
         load_environment(name, folder=tmp_path)
 
 
-def test_a_licence_that_is_accepted_by_name_is_accepted(load):
+def test_a_license_that_is_accepted_by_name_is_accepted(load):
     """The terms' own name says what was accepted."""
-    text = '[model]\nname = "google/embeddinggemma-300m"\naccept_licence = "gemma"\n'
-    assert load(text).model.accept_licence == "gemma"
+    text = '[model]\nname = "google/embeddinggemma-300m"\naccept_license = "gemma"\n'
+    assert load(text).model.accept_license == "gemma"

@@ -43,12 +43,12 @@ def model_folder(tmp_path) -> Path:
 def test_the_model_is_a_build_argument(docker_image):
     """Another model is another image of the same Dockerfile."""
     _, source = docker_image(
-        Model(name="google/embeddinggemma-300m", precision="fp32", accept_licence="gemma")
+        Model(name="google/embeddinggemma-300m", precision="fp32", accept_license="gemma")
     )
     assert source["dockerBuildArgs"] == {
         "MODEL": "google/embeddinggemma-300m",
         "PRECISION": "fp32",
-        "ACCEPT_LICENCE": "gemma",
+        "ACCEPT_LICENSE": "gemma",
     }
     assert source["platform"] == "linux/arm64"
 

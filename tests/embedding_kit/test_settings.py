@@ -17,9 +17,9 @@ from embedding_kit.settings import (
     ScheduledCapacity,
     SnapStart,
     WeightedExperiment,
-    check_together,
+    check_compatible,
 )
-from embedding_kit.settings.base import written
+from embedding_kit.settings.base import format_duration
 from embedding_kit.settings.model import TERMS
 from model_compiler.source.catalogue import CATALOGUE
 
@@ -103,7 +103,7 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
 def test_what_does_not_go_together_is_refused(function, cold_start, release, experiment, message):
     """What a deploy would fail on, or bill for nothing, says its rule at synth."""
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
-        check_together(
+        check_compatible(
             function=function, cold_start=cold_start, release=release, experiment=experiment
         )
     assert str(refused.value) == message
@@ -251,7 +251,7 @@ def test_provisioned_concurrency_may_take_the_whole_reservation():
         FunctionSettings(reserved_concurrency=6),
         FunctionSettings(account_concurrency=106),
     ):
-        check_together(
+        check_compatible(
             function=function,
             cold_start=Provisioned(maximum=6),
             release=AllAtOnce(),
@@ -271,20 +271,20 @@ def test_provisioned_concurrency_may_take_the_whole_reservation():
 )
 def test_durations_are_written_in_the_largest_exact_unit(span, text):
     """An error shows a duration as the file would write it."""
-    assert written(span) == text
+    assert format_duration(span) == text
 
 
 def test_synth_and_compiler_know_the_same_terms():
     """A model that the compiler asks acceptance for is refused by synth as well, by that name."""
-    asked = {entry.name: entry.licence for entry in CATALOGUE if entry.licence.must_be_accepted}
+    asked = {entry.name: entry.license for entry in CATALOGUE if entry.license.must_be_accepted}
     assert asked
-    for name, licence in asked.items():
-        accepted = Model(name=name, accept_licence=licence.name)
-        assert (accepted.licence_to_accept, TERMS[licence.name]) == (licence.name, licence.url)
-        with pytest.raises(ValidationError, match=licence.name):
+    for name, terms in asked.items():
+        accepted = Model(name=name, accept_license=terms.name)
+        assert (accepted.license_to_accept, TERMS[terms.name]) == (terms.name, terms.url)
+        with pytest.raises(ValidationError, match=terms.name):
             Model(name=name)
     free = [entry.name for entry in CATALOGUE if entry.name not in asked]
-    assert [Model(name=name).licence_to_accept for name in free] == [None] * len(free)
+    assert [Model(name=name).license_to_accept for name in free] == [None] * len(free)
 
 
 @pytest.mark.parametrize("kind", [Canary, Linear])
@@ -295,7 +295,7 @@ def test_synth_and_compiler_know_the_same_terms():
 def test_an_interval_is_whole_minutes_from_one_minute_to_two_days(kind, interval, accepted):
     """CodeDeploy counts in minutes and ends a shift after 48 hours."""
     if accepted:
-        assert written(kind(percent=50, interval=interval).interval) == interval
+        assert format_duration(kind(percent=50, interval=interval).interval) == interval
         return
     with pytest.raises(ValidationError, match=f"found: {interval}; allowed: whole minutes, 1m"):
         kind(percent=50, interval=interval)

@@ -34,7 +34,7 @@ INIT = "Lambda ends an on-demand start after 10s, so the alarm could never fire"
 SILENCE = "the alarm counts requests in periods of 5 minutes, over a day at most"
 STEPS = "5m to 1d, in steps of 5m"
 ACCOUNT = "an account number of 12 digits, as text"
-ORGANISATION = "an organisation's id such as o-a1b2c3d4e5"
+ORGANISATION = "an organization's id such as o-a1b2c3d4e5"
 
 #: Setting, a value at the bound, the next one past it, the rule if it has one, what is allowed.
 #: A value is written as the file writes it; other settings that it needs follow it.
@@ -76,8 +76,8 @@ BOUNDS = [
     ("budget.monthly_usd", "1000000.0", "1000000.01", "", "a number from 1 to 1000000"),
     ("callers.accounts", f'["{"1" * 12}"]', f'["{"1" * 13}"]', "", ACCOUNT),
     ("callers.accounts", f'["{"1" * 12}"]', f'["{"1" * 11}"]', "", ACCOUNT),
-    ("callers.organisation", f'"o-{"a" * 10}"', f'"o-{"a" * 9}"', "", ORGANISATION),
-    ("callers.organisation", f'"o-{"a" * 32}"', f'"o-{"a" * 33}"', "", ORGANISATION),
+    ("callers.organization", f'"o-{"a" * 10}"', f'"o-{"a" * 9}"', "", ORGANISATION),
+    ("callers.organization", f'"o-{"a" * 32}"', f'"o-{"a" * 33}"', "", ORGANISATION),
     ("callers.roles", f'["{ROLE}"]', f'["{ROLE[:-7]}/"]', "", f"a role's ARN such as {ROLE}"),
 ]
 #: The settings' groups of this file; those of releases and cold starts have files of their own.

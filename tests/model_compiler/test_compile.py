@@ -64,7 +64,7 @@ def test_the_manifest_says_what_was_measured(minilm_artifact: Artifact) -> None:
     """The report and the golden heads are there, and the heads are what the embedder gives."""
     manifest = minilm_artifact.manifest
     assert manifest.model.name == "sentence-transformers/all-MiniLM-L6-v2"
-    assert manifest.model.licence == "apache-2.0"
+    assert manifest.model.license == "apache-2.0"
     assert manifest.tokenizer.kind == "wordpiece"
     assert manifest.fidelity["cosine_min"] >= 0.998
     assert manifest.fidelity["neighbor_overlap"] >= 0.95

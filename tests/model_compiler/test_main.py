@@ -75,7 +75,7 @@ def test_sizes_and_prompt_are_taken(tiny_folder: Path, tmp_path: Path) -> None:
     ("model", "message"),
     [
         ("no-such-model", "'no-such-model' is no folder, no model of the catalogue and no reposit"),
-        ("google/embeddinggemma-300m", "--accept-licence gemma"),
+        ("google/embeddinggemma-300m", "--accept-license gemma"),
         (".", "is not a sentence-transformers folder: it has no modules.json. Found"),
     ],
 )

@@ -64,7 +64,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "callers": Callers(
             roles=("arn:aws:iam::111122223333:role/search",),
             accounts=("444455556666",),
-            organisation="o-a1b2c3d4e5",
+            organization="o-a1b2c3d4e5",
         )
     },
     "told": {
@@ -84,7 +84,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "callers": Callers(
             roles=("arn:aws:iam::111122223333:role/search",),
             accounts=("444455556666",),
-            organisation="o-a1b2c3d4e5",
+            organization="o-a1b2c3d4e5",
         ),
         "alarms": AlarmSettings(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
         "budget": Budget(monthly_usd=50.0),
@@ -161,7 +161,7 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Environm
     folder = tmp_path_factory.mktemp("accepted") / "environments"
     folder.mkdir()
     for file in (ROOT / "environments").glob("*.toml"):
-        accepted = file.read_text().replace("# accept_licence", "accept_licence")
+        accepted = file.read_text().replace("# accept_license", "accept_license")
         (folder / file.name).write_text(accepted)
     shipped = {file.stem: load_environment(file.stem, folder=folder) for file in folder.iterdir()}
     # Validated as a file would be: a variant that AWS would refuse is no variant.

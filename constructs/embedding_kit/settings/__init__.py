@@ -13,6 +13,7 @@ from embedding_kit.settings.cold_start import (
     ScheduledCapacity,
     SnapStart,
 )
+from embedding_kit.settings.compatibility import check_alarms, check_compatible, check_memory
 from embedding_kit.settings.cors import Cors
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.model import Model
@@ -27,7 +28,6 @@ from embedding_kit.settings.release import (
     WeightedExperiment,
 )
 from embedding_kit.settings.repository import RepositorySettings
-from embedding_kit.settings.together import check_alarms, check_memory, check_together
 
 __all__ = [
     "AlarmSettings",
@@ -52,6 +52,6 @@ __all__ = [
     "SnapStart",
     "WeightedExperiment",
     "check_alarms",
+    "check_compatible",
     "check_memory",
-    "check_together",
 ]

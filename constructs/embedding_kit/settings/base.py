@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
-__all__ = ["Duration", "EachOnce", "Settings", "allowed", "refuse", "written"]
+__all__ = ["Duration", "EachOnce", "Settings", "allowed", "format_duration", "rule_error"]
 
 #: Milliseconds of each unit, the largest first.
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
@@ -25,7 +25,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def refuse(rule: str, *, found: object, allowed: str) -> PydanticCustomError:
+def rule_error(rule: str, *, found: object, allowed: str) -> PydanticCustomError:
     """Build the error of a rule that spans more than one value or that a type cannot say.
 
     Args:
@@ -44,7 +44,7 @@ class allowed:  # noqa: N801 - an annotation, written as one
         self.words = words
 
 
-def written(span: timedelta) -> str:
+def format_duration(span: timedelta) -> str:
     """Write a duration as the settings write it, in the largest unit that is exact."""
     milliseconds = round(span.total_seconds() * 1000)
     unit = next(unit for unit, size in _UNITS.items() if milliseconds % size == 0)
@@ -54,13 +54,13 @@ def written(span: timedelta) -> str:
 def _parse(value: object) -> object:
     if isinstance(value, timedelta):
         if value <= timedelta(0):
-            raise refuse("a duration is positive", found=value, allowed="more than zero")
+            raise rule_error("a duration is positive", found=value, allowed="more than zero")
         return value
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise refuse("a duration is expected", found=value, allowed=_DURATION_ALLOWED)
+        raise rule_error("a duration is expected", found=value, allowed=_DURATION_ALLOWED)
     if len(match[1]) > _DURATION_DIGITS:
-        raise refuse(
+        raise rule_error(
             f"a duration has up to {_DURATION_DIGITS} digits",
             found=value,
             allowed=_DURATION_ALLOWED,
@@ -71,7 +71,9 @@ def _parse(value: object) -> object:
 def _each_once(values: tuple[object, ...]) -> tuple[object, ...]:
     twice = [str(value) for value in dict.fromkeys(values) if values.count(value) > 1]
     if twice:
-        raise refuse("a value is given twice", found=", ".join(twice), allowed="each value once")
+        raise rule_error(
+            "a value is given twice", found=", ".join(twice), allowed="each value once"
+        )
     return values
 
 

@@ -16,8 +16,8 @@ _Role = Annotated[
 _Account = Annotated[
     str, Field(pattern=r"^[0-9]{12}$"), allowed("an account number of 12 digits, as text")
 ]
-_Organisation = Annotated[
-    str, Field(pattern=r"^o-[a-z0-9]{10,32}$"), allowed("an organisation's id such as o-a1b2c3d4e5")
+_Organization = Annotated[
+    str, Field(pattern=r"^o-[a-z0-9]{10,32}$"), allowed("an organization's id such as o-a1b2c3d4e5")
 ]
 
 
@@ -32,6 +32,6 @@ class Callers(Settings):
         strict=False,
         description="Accounts that may call. Another account then lets its own roles do so.",
     )
-    organisation: _Organisation | None = Field(
-        default=None, description="The organisation all of whose accounts may call."
+    organization: _Organization | None = Field(
+        default=None, description="The organization all of whose accounts may call."
     )

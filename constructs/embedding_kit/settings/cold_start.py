@@ -11,7 +11,7 @@ from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Duration, Settings, allowed, refuse, written
+from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
 from embedding_kit.settings.schedule import SCHEDULE_ALLOWED, check_schedule
 
 __all__ = ["ColdStart", "OnDemand", "Provisioned", "ScheduledCapacity", "SnapStart"]
@@ -63,7 +63,7 @@ class ScheduledCapacity(Settings):
     @classmethod
     def _floor_above_zero(cls, value: object) -> object:
         if value == 0:
-            raise refuse(_FLOOR, found=0, allowed="1 or more")
+            raise rule_error(_FLOOR, found=0, allowed="1 or more")
         return value
 
     @field_validator("at")
@@ -76,13 +76,13 @@ class ScheduledCapacity(Settings):
     @classmethod
     def _zone_known(cls, value: str) -> str:
         if value not in available_timezones():
-            raise refuse("a time zone is expected", found=value, allowed=_ZONE_ALLOWED)
+            raise rule_error("a time zone is expected", found=value, allowed=_ZONE_ALLOWED)
         return value
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.minimum is None and self.maximum is None:
-            raise refuse(
+            raise rule_error(
                 "a scheduled capacity changes a bound",
                 found="neither minimum nor maximum",
                 allowed="one of them or both",
@@ -119,7 +119,7 @@ class Provisioned(Settings):
     @classmethod
     def _floor_above_zero(cls, value: object) -> object:
         if value == 0:
-            raise refuse(_FLOOR, found=0, allowed="1 or more")
+            raise rule_error(_FLOOR, found=0, allowed="1 or more")
         return value
 
     @model_validator(mode="after")
@@ -127,7 +127,7 @@ class Provisioned(Settings):
         _check_bounds(self.minimum, self.maximum)
         names = [entry.name for entry in self.schedule]
         if len(set(names)) < len(names):
-            raise refuse(
+            raise rule_error(
                 "each scheduled capacity has a name of its own",
                 found=", ".join(names),
                 allowed="different names",
@@ -168,7 +168,7 @@ class Provisioned(Settings):
             else f"no target of {_LEAST_TARGET:g} or more helps: schedule the minimum instead"
         )
         return (
-            f"{rule}: requests of {written(self.request_duration)} reach {highest:g}, so "
+            f"{rule}: requests of {format_duration(self.request_duration)} reach {highest:g}, so "
             f"target_utilization = {target:g} is never passed and autoscaling never adds an "
             f"environment; {advice}"
         )
@@ -196,7 +196,7 @@ def _check_entries(*entries: tuple[str, Provisioned | ScheduledCapacity]) -> Non
                 continue
             if by_low.minimum > by_high.maximum:
                 partial = low if by_low.maximum is None else high
-                raise refuse(
+                raise rule_error(
                     "a bound stays until another entry sets it again, and a minimum must not be "
                     "above the maximum",
                     found=f"minimum = {by_low.minimum} of {low} while maximum = {by_high.maximum} "
@@ -207,7 +207,7 @@ def _check_entries(*entries: tuple[str, Provisioned | ScheduledCapacity]) -> Non
 
 def _check_bounds(minimum: int | None, maximum: int | None) -> None:
     if minimum is not None and maximum is not None and minimum > maximum:
-        raise refuse(
+        raise rule_error(
             "the floor is not above the ceiling",
             found=f"minimum = {minimum}, maximum = {maximum}",
             allowed="minimum up to maximum",

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from embedding_kit.settings.base import Duration, Settings, allowed, refuse
+from embedding_kit.settings.base import Duration, Settings, allowed, rule_error
 
 __all__ = ["SIGNING_HEADERS", "Cors"]
 
@@ -61,7 +61,7 @@ class Cors(Settings):
     @classmethod
     def _any_origin_alone(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if "*" in value and len(value) > 1:
-            raise refuse(
+            raise rule_error(
                 "* is any origin, so no other is listed beside it",
                 found=", ".join(value),
                 allowed='["*"], or origins without *',
@@ -72,7 +72,7 @@ class Cors(Settings):
     @classmethod
     def _age_in_seconds(cls, value: timedelta) -> timedelta:
         if value % timedelta(seconds=1) or value > _LONGEST:
-            raise refuse(
+            raise rule_error(
                 "Lambda takes whole seconds, up to a day", found=value, allowed=_MAX_AGE_ALLOWED
             )
         return value

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Duration, Settings, allowed, refuse, written
+from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
 
 __all__ = ["NEW_ACCOUNT_MEMORY_MB", "RETENTION_DAYS", "UNRESERVED_MINIMUM", "FunctionSettings"]
 
@@ -86,9 +86,9 @@ class FunctionSettings(Settings):
     def _timeout_in_range(cls, value: timedelta) -> timedelta:
         whole = value % timedelta(seconds=1) == timedelta(0)
         if not whole or not timedelta(seconds=1) <= value <= timedelta(minutes=15):
-            raise refuse(
+            raise rule_error(
                 "Lambda takes a timeout in whole seconds, up to 15 minutes",
-                found=written(value),
+                found=format_duration(value),
                 allowed="whole seconds, 1s to 15m",
             )
         return value
@@ -98,7 +98,7 @@ class FunctionSettings(Settings):
     def _retention_known(cls, value: int) -> int:
         if value not in RETENTION_DAYS:
             listed = ", ".join(str(days) for days in RETENTION_DAYS)
-            raise refuse(
+            raise rule_error(
                 "CloudWatch Logs keeps logs for certain spans only",
                 found=value,
                 allowed=f"one of {listed}",
@@ -108,7 +108,7 @@ class FunctionSettings(Settings):
     @model_validator(mode="after")
     def _memory_fits_account(self) -> Self:
         if self.account_memory_mb is not None and self.memory_mb > self.account_memory_mb:
-            raise refuse(
+            raise rule_error(
                 "the account allows a function less memory",
                 found=f"memory_mb = {self.memory_mb} "
                 f"with account_memory_mb = {self.account_memory_mb}",
@@ -120,7 +120,7 @@ class FunctionSettings(Settings):
     def _reservation_fits_account(self) -> Self:
         most = self.account_concurrency - UNRESERVED_MINIMUM
         if self.reserved_concurrency is not None and self.reserved_concurrency > most:
-            raise refuse(
+            raise rule_error(
                 f"Lambda keeps {UNRESERVED_MINIMUM} of the account's concurrency unreserved",
                 found=f"reserved_concurrency = {self.reserved_concurrency} "
                 f"of account_concurrency = {self.account_concurrency}",

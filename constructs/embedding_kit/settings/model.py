@@ -5,11 +5,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from embedding_kit.settings.base import EachOnce, Settings, allowed, refuse
+from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 
 __all__ = ["TERMS", "Model"]
 
-#: The terms that a user has to accept, by the licence's short name.
+#: The terms that a user has to accept, by the license's short name.
 TERMS = {"gemma": "https://ai.google.dev/gemma/terms"}
 #: The models that stand under such terms, by a part of their names that all of them share.
 _UNDER_TERMS = {"embeddinggemma": "gemma"}
@@ -35,9 +35,9 @@ class Model(Settings):
         description="Arithmetic of the weights: `int8` is smaller and faster, `fp32` is exact. If "
         "unset, `int8`, and full precision for a model that is taken from a ready ONNX export.",
     )
-    accept_licence: Literal["gemma"] | None = Field(
+    accept_license: Literal["gemma"] | None = Field(
         default=None,
-        description="The licence whose terms you accept, for a model whose maker asks for that.",
+        description="The license whose terms you accept, for a model whose maker asks for that.",
     )
     dimensions: Annotated[tuple[Annotated[int, Field(ge=1, le=16384)], ...], EachOnce] = Field(
         default=(),
@@ -84,10 +84,10 @@ class Model(Settings):
     )
 
     @property
-    def licence_to_accept(self) -> str | None:
-        """The short name of the licence that the user must accept; None where there is none."""
+    def license_to_accept(self) -> str | None:
+        """The short name of the license that the user must accept; None where there is none."""
         name = self.name.lower()
-        return next((licence for part, licence in _UNDER_TERMS.items() if part in name), None)
+        return next((terms for part, terms in _UNDER_TERMS.items() if part in name), None)
 
     @property
     def needed_memory_mb(self) -> int | None:
@@ -101,12 +101,12 @@ class Model(Settings):
         return next(found, None)
 
     @model_validator(mode="after")
-    def _licence_accepted(self) -> Self:
-        licence = self.licence_to_accept
-        if licence and self.accept_licence != licence:
-            raise refuse(
-                f"{self.name} comes under terms that you have to accept yourself: {TERMS[licence]}",
-                found="no accept_licence" if self.accept_licence is None else self.accept_licence,
-                allowed=f'accept_licence = "{licence}", once you have read them; or another model',
+    def _license_accepted(self) -> Self:
+        terms = self.license_to_accept
+        if terms and self.accept_license != terms:
+            raise rule_error(
+                f"{self.name} comes under terms that you have to accept yourself: {TERMS[terms]}",
+                found="no accept_license" if self.accept_license is None else self.accept_license,
+                allowed=f'accept_license = "{terms}", once you have read them; or another model',
             )
         return self

@@ -5,7 +5,14 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Duration, EachOnce, Settings, allowed, refuse, written
+from embedding_kit.settings.base import (
+    Duration,
+    EachOnce,
+    Settings,
+    allowed,
+    format_duration,
+    rule_error,
+)
 
 __all__ = ["INIT_LIMIT", "RUNBOOK", "AlarmSettings", "Budget"]
 
@@ -80,11 +87,11 @@ class AlarmSettings(Settings):
     @classmethod
     def _start_can_take_that_long(cls, value: timedelta | None) -> timedelta | None:
         if value is not None and value >= INIT_LIMIT:
-            raise refuse(
-                f"Lambda ends an on-demand start after {written(INIT_LIMIT)}, "
+            raise rule_error(
+                f"Lambda ends an on-demand start after {format_duration(INIT_LIMIT)}, "
                 "so the alarm could never fire",
-                found=written(value),
-                allowed=f"less than {written(INIT_LIMIT)}",
+                found=format_duration(value),
+                allowed=f"less than {format_duration(INIT_LIMIT)}",
             )
         return value
 
@@ -94,9 +101,9 @@ class AlarmSettings(Settings):
         if value is not None and (
             value % _SILENCE_STEP or not _SILENCE_STEP <= value <= _SILENCE_LIMIT
         ):
-            raise refuse(
+            raise rule_error(
                 "the alarm counts requests in periods of 5 minutes, over a day at most",
-                found=written(value),
+                found=format_duration(value),
                 allowed="5m to 1d, in steps of 5m",
             )
         return value
@@ -131,8 +138,8 @@ class Budget(Settings):
 
 def _check_order(low: str, lower: timedelta | None, high: str, higher: timedelta | None) -> None:
     if lower is not None and higher is not None and lower > higher:
-        raise refuse(
+        raise rule_error(
             f"{low} above {high} could fire only when {high} has fired already",
-            found=f"{low} = {written(lower)}, {high} = {written(higher)}",
+            found=f"{low} = {format_duration(lower)}, {high} = {format_duration(higher)}",
             allowed=f"{low} up to {high}",
         )

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from embedding_kit.settings.base import Duration, Settings, allowed, refuse, written
+from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
 
 __all__ = [
     "AliasExperiment",
@@ -62,9 +62,9 @@ class _Stepwise(_AnyRelease):
     @classmethod
     def _whole_minutes(cls, value: timedelta) -> timedelta:
         if value % timedelta(minutes=1) or not timedelta(minutes=1) <= value <= _SHIFT_LIMIT:
-            raise refuse(
+            raise rule_error(
                 "CodeDeploy shifts traffic by the minute",
-                found=written(value),
+                found=format_duration(value),
                 allowed="whole minutes, 1m to 2d",
             )
         return value
@@ -90,11 +90,11 @@ class Linear(_Stepwise):
     def _ends_in_time(self) -> Self:
         if self.shift > _SHIFT_LIMIT:
             longest = _SHIFT_LIMIT // self._intervals // timedelta(minutes=1) * timedelta(minutes=1)
-            raise refuse(
+            raise rule_error(
                 "CodeDeploy allows 48 hours between the first and the last shift of traffic",
-                found=f"percent = {self.percent}, interval = {written(self.interval)}: "
-                f"{self._intervals} intervals, {written(self.shift)} in all",
-                allowed=f"an interval up to {written(longest)}, or a larger percent",
+                found=f"percent = {self.percent}, interval = {format_duration(self.interval)}: "
+                f"{self._intervals} intervals, {format_duration(self.shift)} in all",
+                allowed=f"an interval up to {format_duration(longest)}, or a larger percent",
             )
         return self
 
@@ -143,7 +143,7 @@ class AliasExperiment(Settings):
     @classmethod
     def _not_live(cls, value: str) -> str:
         if value == "live":
-            raise refuse("the first alias has that name", found=value, allowed="any other name")
+            raise rule_error("the first alias has that name", found=value, allowed="any other name")
         return value
 
 

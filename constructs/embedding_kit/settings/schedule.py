@@ -13,7 +13,7 @@ from calendar import monthrange
 from dataclasses import dataclass
 from datetime import datetime
 
-from embedding_kit.settings.base import refuse
+from embedding_kit.settings.base import rule_error
 
 __all__ = ["SCHEDULE_ALLOWED", "check_schedule"]
 
@@ -72,7 +72,7 @@ def check_schedule(expression: str) -> None:
     """
     match = re.fullmatch(r"(cron|at|rate)\((.*)\)", expression)
     if match is None:
-        raise refuse("a schedule is expected", found=expression, allowed=SCHEDULE_ALLOWED)
+        raise rule_error("a schedule is expected", found=expression, allowed=SCHEDULE_ALLOWED)
     {"cron": _check_cron, "at": _check_at, "rate": _check_rate}[match[1]](match[2])
 
 
@@ -84,30 +84,30 @@ def _check_at(text: str) -> None:
     except ValueError:
         moment = None
     if moment is None:
-        raise refuse("at(...) takes one moment", found=text, allowed=_AT_ALLOWED)
+        raise rule_error("at(...) takes one moment", found=text, allowed=_AT_ALLOWED)
 
 
 def _check_rate(text: str) -> None:
     if re.fullmatch(r"1 (minute|hour|day)|([2-9]|[1-9][0-9]+) (minute|hour|day)s", text) is None:
         rule = "rate(...) takes a whole number and a unit, singular for 1 and plural above"
-        raise refuse(rule, found=text, allowed=_RATE_ALLOWED)
+        raise rule_error(rule, found=text, allowed=_RATE_ALLOWED)
 
 
 def _check_cron(text: str) -> None:
     parts = text.split()
     if len(parts) != len(_FIELDS):
         rule = f"cron(...) takes {len(_FIELDS)} fields, and {len(parts)} are given"
-        raise refuse(rule, found=text, allowed=SCHEDULE_ALLOWED)
+        raise rule_error(rule, found=text, allowed=SCHEDULE_ALLOWED)
     values = [_values(field, part) for field, part in zip(_FIELDS, parts, strict=True)]
     if (parts[2] == "?") == (parts[4] == "?"):
-        raise refuse(
+        raise rule_error(
             "exactly one of day of month and day of week is ?",
             found=text,
             allowed='a ? in one of them, such as "cron(0 8 ? * MON-FRI *)"',
         )
     days, months, years = values[2], values[3], values[5]
     if not any(day <= monthrange(y, m)[1] for day in days for m in months for y in years):
-        raise refuse("no date matches", found=text, allowed="a day that the month has")
+        raise rule_error("no date matches", found=text, allowed="a day that the month has")
 
 
 def _values(field: _Field, text: str) -> list[int]:
@@ -119,7 +119,7 @@ def _values(field: _Field, text: str) -> list[int]:
     for part in text.split(","):
         values = _span(field, part)
         if not values:
-            raise refuse(
+            raise rule_error(
                 f"{field.name} of cron(...) is not valid", found=text, allowed=field.allowed
             )
         found.update(values)

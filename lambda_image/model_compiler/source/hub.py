@@ -36,7 +36,7 @@ class Download:
 
     folder: Path
     commit: str
-    licence: str | None
+    license: str | None
 
 
 def is_repository_name(name: str) -> bool:
@@ -114,7 +114,7 @@ def download(
         raise SourceError(f"{where} answered with status {error.response.status_code}.") from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, httpx2.HTTPError) as error:
         raise SourceError(f"{where} cannot be reached ({type(error).__name__}).") from error
-    return Download(folder=folder, commit=info.sha, licence=_licence(info))
+    return Download(folder=folder, commit=info.sha, license=_license(info))
 
 
 def _patterns(
@@ -137,7 +137,7 @@ def _patterns(
     ]
 
 
-def _licence(info: ModelInfo) -> str | None:
+def _license(info: ModelInfo) -> str | None:
     for tag in info.tags or ():
         if tag.startswith("license:"):
             return tag.removeprefix("license:")

@@ -99,7 +99,7 @@ def trained(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFac
         special_tokens=["<pad>", "<eos>", "<bos>", "<unk>", *(f"<0x{i:02X}>" for i in range(256))],
         show_progress=False,
     )
-    library.train_from_iterator((json.__doc__ or "", *map(str.lower, _LICENCES)), trainer)
+    library.train_from_iterator((json.__doc__ or "", *map(str.lower, _LICENSES)), trainer)
     document = json.loads(library.to_str())
     return both(
         gemma_document | {"model": document["model"], "added_tokens": [], "post_processor": None},
@@ -107,7 +107,7 @@ def trained(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFac
     )
 
 
-_LICENCES = [
+_LICENSES = [
     path.read_text(errors="replace")
     for path in (Path(__file__).parents[3] / "LICENSE", Path(json.__file__), Path(__file__))
 ]

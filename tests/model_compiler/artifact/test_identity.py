@@ -50,7 +50,7 @@ def test_the_form_of_the_name(tiny_folder: Path, compile_tiny: Compile) -> None:
 
 
 def test_where_a_model_lies_does_not_matter(tmp_path: Path, compile_tiny: Compile) -> None:
-    """The same model under another name, with a README and a licence beside it, is the same."""
+    """The same model under another name, with a README and a license beside it, is the same."""
     first = space(compile_tiny(write_model(tmp_path / "one")))
     other = write_model(tmp_path / "another")
     (other / "README.md").write_text("# Another")

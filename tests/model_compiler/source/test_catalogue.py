@@ -20,14 +20,14 @@ def test_an_entry_is_whole(entry: CatalogueEntry) -> None:
     assert list(entry.dimensions) == sorted(set(entry.dimensions), reverse=True)
     if entry.prompts and entry.default_prompt:
         assert entry.default_prompt in entry.prompts
-    assert entry.licence.url.startswith("https://")
+    assert entry.license.url.startswith("https://")
     for golden in entry.golden:
         assert len(golden.head) >= 5
         assert 0 < golden.tolerance <= 1e-3
 
 
 def test_names_are_found_in_full_in_short_and_in_any_case() -> None:
-    """The organisation may be left out; two models never share a name."""
+    """The organization may be left out; two models never share a name."""
     for entry in CATALOGUE:
         for name in (entry.name, entry.short_name, entry.name.upper()):
             assert find(name) is entry
@@ -35,6 +35,6 @@ def test_names_are_found_in_full_in_short_and_in_any_case() -> None:
 
 
 def test_only_gemma_has_terms_to_accept() -> None:
-    """Every other model is under a licence that asks for nothing beforehand."""
-    asking = {entry.name for entry in CATALOGUE if entry.licence.must_be_accepted}
+    """Every other model is under a license that asks for nothing beforehand."""
+    asking = {entry.name for entry in CATALOGUE if entry.license.must_be_accepted}
     assert asking == {"google/embeddinggemma-300m", "onnx-community/embeddinggemma-300m-ONNX"}

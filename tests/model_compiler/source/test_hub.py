@@ -12,10 +12,10 @@ from urllib.parse import unquote, urlsplit
 import huggingface_hub.constants
 import pytest
 
-from model_compiler.errors import LicenceError, SourceError
+from model_compiler.errors import LicenseError, SourceError
 from model_compiler.graph.quantization import Precision
 from model_compiler.source import catalogue, hub
-from model_compiler.source.catalogue import CatalogueEntry, Licence, Repository
+from model_compiler.source.catalogue import CatalogueEntry, License, Repository
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Edit, merged
 from tests.model_compiler.goldens.tiny_models import write_model
@@ -145,10 +145,10 @@ def tiny(served: Hub, tmp_path: Path) -> Path:
 
 
 def test_a_repository_is_fetched_at_its_commit(served: Hub, tiny: Path) -> None:
-    """What the compiler reads is fetched, and nothing else; commit and licence are noted."""
+    """What the compiler reads is fetched, and nothing else; commit and license are noted."""
     source = find_source("acme/tiny")
     assert source.revision == COMMIT
-    assert source.licence == "mit"
+    assert source.license == "mit"
     assert (source.folder / "model.safetensors").read_bytes() == (
         tiny / "model.safetensors"
     ).read_bytes()
@@ -235,7 +235,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., CatalogueEntry]:
     def add(**options: object) -> CatalogueEntry:
         values: dict[str, object] = {
             "name": "acme/tiny",
-            "licence": Licence("mit", "https://example.com/mit"),
+            "license": License("mit", "https://example.com/mit"),
             "repositories": (Repository("acme/tiny", revision=COMMIT),),
             **options,
         }
@@ -278,15 +278,15 @@ def test_terms_have_to_be_accepted(
     served: Hub, tiny: Path, listed: Callable[..., CatalogueEntry]
 ) -> None:
     """Nothing is fetched before they are, and the error says what to write, and where."""
-    listed(licence=Licence("gemma", "https://ai.google.dev/gemma/terms", must_be_accepted=True))
-    with pytest.raises(LicenceError) as refused:
-        find_source("acme/tiny", accepted_licences=["mit"])
+    listed(license=License("gemma", "https://ai.google.dev/gemma/terms", must_be_accepted=True))
+    with pytest.raises(LicenseError) as refused:
+        find_source("acme/tiny", accepted_licenses=["mit"])
     message = str(refused.value)
     assert "https://ai.google.dev/gemma/terms" in message
-    assert "--accept-licence gemma" in message
-    assert 'accept_licence = "gemma"' in message
+    assert "--accept-license gemma" in message
+    assert 'accept_license = "gemma"' in message
     assert served.asked == []
-    assert find_source("acme/tiny", accepted_licences=["gemma"]).licence == "gemma"
+    assert find_source("acme/tiny", accepted_licenses=["gemma"]).license == "gemma"
 
 
 def test_names_of_repositories() -> None:

@@ -33,7 +33,7 @@ _KINDS = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m stacks.leftovers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m stacks.cleanup", description=__doc__)
     parser.add_argument("environment")
     moment = parser.add_mutually_exclusive_group(required=True)
     moment.add_argument("--after", choices=["deploy", "failed-deploy", "destroy"])

@@ -5,20 +5,20 @@ https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html,
 https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html
 """
 
-from embedding_kit.settings.base import refuse, written
+from embedding_kit.settings.base import format_duration, rule_error
 from embedding_kit.settings.cold_start import ColdStart, Provisioned, SnapStart
 from embedding_kit.settings.function import UNRESERVED_MINIMUM, FunctionSettings
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings
 from embedding_kit.settings.release import AllAtOnce, Experiment, Release, WeightedExperiment
 
-__all__ = ["SNAPSTART_STORAGE_MB", "check_alarms", "check_memory", "check_together"]
+__all__ = ["SNAPSTART_STORAGE_MB", "check_alarms", "check_compatible", "check_memory"]
 
 #: SnapStart copies /tmp into the snapshot and takes no more than the smallest one.
 SNAPSTART_STORAGE_MB = 512
 
 
-def check_together(
+def check_compatible(
     *,
     function: FunctionSettings,
     cold_start: ColdStart,
@@ -35,7 +35,7 @@ def check_together(
     if isinstance(cold_start, Provisioned):
         _check_provisioned(function, cold_start, experiment)
     if isinstance(experiment, WeightedExperiment) and not isinstance(release, AllAtOnce):
-        raise refuse(
+        raise rule_error(
             "CodeDeploy owns the alias's weights while it shifts traffic",
             found=f'release.kind = "{release.kind}" with experiment.kind = "weights"',
             allowed='release.kind = "all-at-once", or experiment.kind = "alias"',
@@ -51,11 +51,11 @@ def check_alarms(alarms: AlarmSettings, function: FunctionSettings) -> None:
     for name in ("duration_p50", "duration_p99"):
         threshold = getattr(alarms, name)
         if threshold is not None and threshold >= function.timeout:
-            raise refuse(
+            raise rule_error(
                 "Lambda ends a request at the timeout, so the alarm could never fire",
-                found=f"alarms.{name} = {written(threshold)} "
-                f"with function.timeout = {written(function.timeout)}",
-                allowed=f"less than {written(function.timeout)}, or a longer timeout",
+                found=f"alarms.{name} = {format_duration(threshold)} "
+                f"with function.timeout = {format_duration(function.timeout)}",
+                allowed=f"less than {format_duration(function.timeout)}, or a longer timeout",
             )
 
 
@@ -67,7 +67,7 @@ def check_memory(model: Model, function: FunctionSettings) -> None:
     """
     needed = model.needed_memory_mb
     if needed is not None and function.memory_mb < needed:
-        raise refuse(
+        raise rule_error(
             f"{model.name} as {model.precision or 'int8'} does not fit into the function's memory",
             found=f"function.memory_mb = {function.memory_mb}",
             allowed=f"{needed} or more",
@@ -76,13 +76,13 @@ def check_memory(model: Model, function: FunctionSettings) -> None:
 
 def _check_snapstart(function: FunctionSettings, experiment: Experiment | None) -> None:
     if function.ephemeral_storage_mb > SNAPSTART_STORAGE_MB:
-        raise refuse(
+        raise rule_error(
             f"SnapStart takes no /tmp over {SNAPSTART_STORAGE_MB} MB",
             found=f"function.ephemeral_storage_mb = {function.ephemeral_storage_mb}",
             allowed=f'{SNAPSTART_STORAGE_MB}, or another cold_start.kind than "snapstart"',
         )
     if experiment is not None:
-        raise refuse(
+        raise rule_error(
             "with SnapStart every kept version is billed, so old ones are not kept to compare with",
             found=f'experiment.kind = "{experiment.kind}" with cold_start.kind = "snapstart"',
             allowed="no experiment, or another cold_start.kind",
@@ -93,7 +93,7 @@ def _check_provisioned(
     function: FunctionSettings, cold_start: Provisioned, experiment: Experiment | None
 ) -> None:
     if isinstance(experiment, WeightedExperiment):
-        raise refuse(
+        raise rule_error(
             "AWS refuses to change the provisioned concurrency of an alias that has weights, so it "
             "could not be allocated or scaled for as long as the experiment runs",
             found='experiment.kind = "weights" with cold_start.kind = "provisioned"',
@@ -107,7 +107,7 @@ def _check_provisioned(
             "function.account_concurrency less 100",
         )
     if cold_start.ceiling > most:
-        raise refuse(
+        raise rule_error(
             "provisioned concurrency is part of the concurrency that the function may use",
             found=f"a maximum of {cold_start.ceiling}",
             allowed=f"up to {most}, which is {of}",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from botocore.stub import ANY
 
-from stacks import leftovers
-from stacks.leftovers import end_provisioned_concurrency, main, resume_scaling
+from stacks import cleanup
+from stacks.cleanup import end_provisioned_concurrency, main, resume_scaling
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVE = "function:embedder:live"
@@ -86,8 +86,8 @@ def test_scaling_is_suspended_and_what_it_allocated_is_ended(session, environmen
 @pytest.fixture
 def aws(session, environments, monkeypatch):
     """Let the command see this session, and the environments of these tests."""
-    monkeypatch.setattr(leftovers, "get_session", lambda: session)
-    monkeypatch.setattr(leftovers, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(cleanup, "get_session", lambda: session)
+    monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
     return session
 
 
@@ -273,7 +273,7 @@ def script(tmp_path):
 
 def test_destroy_asks_before_the_cdk_is_called(script):
     """A refusal ends the script."""
-    asks = "python -m stacks.leftovers dev --before destroy"
+    asks = "python -m stacks.cleanup dev --before destroy"
     assert script("destroy", "dev", fails="--before") == (1, [asks])
 
 
@@ -282,9 +282,9 @@ def test_destroy_asks_once(script):
     assert script("destroy", "dev", "--verbose") == (
         0,
         [
-            "python -m stacks.leftovers dev --before destroy",
+            "python -m stacks.cleanup dev --before destroy",
             "cdk destroy --all -c environment=dev --verbose --force",
-            "python -m stacks.leftovers dev --after destroy",
+            "python -m stacks.cleanup dev --after destroy",
         ],
     )
 
@@ -293,7 +293,7 @@ def test_destroy_asks_once(script):
 def test_destroy_does_not_ask_if_forced(script, force):
     """In CI there is nobody to answer."""
     assert script("destroy", "dev", force)[1][:2] == [
-        "python -m stacks.leftovers dev --before destroy --force",
+        "python -m stacks.cleanup dev --before destroy --force",
         f"cdk destroy --all -c environment=dev {force}",
     ]
 
@@ -311,9 +311,9 @@ def test_deploy_repairs_first_and_looks_for_leftovers_last(script):
         0,
         [
             "python -m stacks.preflight dev",
-            "python -m stacks.leftovers dev --before deploy",
+            "python -m stacks.cleanup dev --before deploy",
             "cdk deploy --all -c environment=dev",
-            "python -m stacks.leftovers dev --after deploy",
+            "python -m stacks.cleanup dev --after deploy",
         ],
     )
 
@@ -328,7 +328,7 @@ def test_a_failed_deploy_looks_for_stuck_weights(script):
     """And the script fails as the CDK did."""
     status, calls = script("deploy", "dev", fails="deploy --all")
     assert status == 1
-    assert calls[-1] == "python -m stacks.leftovers dev --after failed-deploy"
+    assert calls[-1] == "python -m stacks.cleanup dev --after failed-deploy"
 
 
 def test_the_shipped_environments_are_read(capsys):
@@ -354,9 +354,9 @@ def test_missing_rights_are_told(session, environments):
 def asked(monkeypatch, environments) -> list[str]:
     """Let the command read a variant, and note whether it asks AWS to end something."""
     names: list[str] = []
-    monkeypatch.setattr(leftovers, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
     monkeypatch.setattr(
-        leftovers,
+        cleanup,
         "end_provisioned_concurrency",
         lambda _, environment: names.append(environment.name) or iter([f"{ARN}:live"]),
     )
@@ -394,7 +394,7 @@ def test_an_unknown_environment_is_an_error(capsys):
 
 def test_missing_credentials_are_told_without_a_traceback(monkeypatch, environments, capsys):
     """Whoever is not signed in sees that, and not where it was noticed."""
-    monkeypatch.setattr(leftovers, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
