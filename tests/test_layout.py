@@ -1,6 +1,7 @@
-"""The layout's rules: source roots, PyPI's constructs, three programs that know no other."""
+"""The layout's rules: source roots, PyPI's constructs, and which program may import which."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,13 @@ SOURCE_ROOTS = ("constructs", "lambda_image", "client", "local")
 PACKAGES = {
     "embedding_kit": ROOT / "constructs" / "embedding_kit",
     "embedder": ROOT / "lambda_image" / "embedder",
+    "release_check": ROOT / "lambda_image" / "release_check",
     "model_compiler": ROOT / "lambda_image" / "model_compiler",
     "embedding_client": ROOT / "client" / "embedding_client",
 }
-#: Who may import whom: the compiler's checks load the artifact with what will run it.
-ALLOWED = {("model_compiler", "embedder")}
+#: Who may import whom: the compiler tests an artifact with the embedder that will serve it, and the
+#: release check reads its manifest.
+ALLOWED = {("model_compiler", "embedder"), ("release_check", "embedder")}
 
 
 @pytest.mark.parametrize("root", SOURCE_ROOTS)
@@ -77,6 +80,16 @@ def test_one_module_reads_the_environments_files():
         if "tomllib" in _imports(path)
     }
     assert readers == {"constructs/embedding_kit/environment.py"}
+
+
+def test_the_embedder_reads_the_environment_in_one_place():
+    """The handler hands it to the settings; the package sets OpenBLAS's number of threads in it."""
+    readers = {
+        path.name
+        for path in PACKAGES["embedder"].rglob("*.py")
+        if re.search(r"\b(environ|getenv)\b", path.read_text())
+    }
+    assert readers == {"settings.py", "handler.py", "__init__.py"}
 
 
 def test_settings_need_no_cdk():

@@ -135,7 +135,7 @@ class ReleaseCheck(Construct):
             self,
             "Function",
             description="Warms and checks a new version before the alias moves to it",
-            code=image_code(model, command=["embedder.release_check.handler"]),
+            code=image_code(model, command=["release_check.handler.handler"]),
             architecture=lambda_.Architecture.ARM_64,
             memory_size=_MEMORY_MB,
             timeout=_TIMEOUT,

@@ -21,7 +21,7 @@ __all__ = [
 
 TASK = PurePosixPath("/var/task")
 
-_KINDS = {"artifact": "model", "index": "model", "embedder": "code"}
+_KINDS = {"artifact": "model", "index": "model", "embedder": "code", "release_check": "code"}
 
 #: Path patterns that only a build needs, and what each would be.
 _LEFTOVERS = (

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from embedder import release_check
+import release_check.handler as release_check
 from embedder.artifact import Golden
 from embedder.function_url import request_from_event, response_to_event
 from embedder.messages import Request
-from embedder.release_check import (
+from embedder.service import Service, build_service
+from embedder.settings import Settings
+from release_check.handler import (
     MAX_REASON,
     Answer,
     ReleaseRefusedError,
@@ -21,8 +23,6 @@ from embedder.release_check import (
     check_version,
     handler,
 )
-from embedder.service import Service, build_service
-from embedder.settings import Settings
 
 OTHER_SPACE = "other@1/int8/abc/384"
 STACK = "arn:aws:cloudformation:eu-central-1:123456789012:stack/EmbeddingKit-dev-Endpoint/1"

@@ -1,0 +1,1 @@
+"""The function that checks a new version before the alias moves to it."""
