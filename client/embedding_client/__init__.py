@@ -1,7 +1,7 @@
 """The signed client for embedding endpoints on AWS Lambda.
 
-Each name is imported from its module when it is first used, so that `embed --help` and programs
-that need only `SigV4Auth` do not pay for numpy, httpx and botocore.
+Each name is imported from its module on first use, so that `embed --help` and programs that need
+only `SigV4Auth` do not import numpy, httpx and botocore.
 """
 
 from importlib import import_module
@@ -12,29 +12,30 @@ if TYPE_CHECKING:
     from embedding_client.batches import BatchLimits
     from embedding_client.client import EmbeddingClient
     from embedding_client.errors import (
-        AnswerError,
         ConfigurationError,
         CredentialsError,
         EmbeddingClientError,
         FileError,
         ForbiddenError,
         RequestError,
+        ResponseError,
         ServiceError,
         ThrottledError,
         UnreachableError,
         VectorSpaceError,
     )
+    from embedding_client.options import EmbedOptions
     from embedding_client.protocol import Match
-    from embedding_client.replies import Part
+    from embedding_client.responses import Part
     from embedding_client.retries import RetryPolicy
     from embedding_client.signing import SigV4Auth
 
 __all__ = [
-    "AnswerError",
     "AsyncEmbeddingClient",
     "BatchLimits",
     "ConfigurationError",
     "CredentialsError",
+    "EmbedOptions",
     "EmbeddingClient",
     "EmbeddingClientError",
     "FileError",
@@ -42,6 +43,7 @@ __all__ = [
     "Match",
     "Part",
     "RequestError",
+    "ResponseError",
     "RetryPolicy",
     "ServiceError",
     "SigV4Auth",
@@ -50,12 +52,14 @@ __all__ = [
     "VectorSpaceError",
 ]
 
+# The module of each name that is not an exception of `errors`.
 _MODULES = {
     "AsyncEmbeddingClient": "async_client",
     "BatchLimits": "batches",
+    "EmbedOptions": "options",
     "EmbeddingClient": "client",
     "Match": "protocol",
-    "Part": "replies",
+    "Part": "responses",
     "RetryPolicy": "retries",
     "SigV4Auth": "signing",
 }

@@ -1,43 +1,65 @@
-"""The command line of `embed`. It imports nothing that `--help` would have to wait for."""
+"""The arguments of `embed`. This module imports only what `--help` needs."""
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from embedding_client.formats import FORMATS
 
-__all__ = ["URL_VARIABLE", "embed_parser", "info_parser", "similar_parser"]
+__all__ = ["URL_VARIABLE", "parse_arguments"]
 
 URL_VARIABLE = "EMBED_URL"
 _EXAMPLES = f"""\
 examples:
-  embed "some text" "another"            one JSON line each, on standard output
-  cat notes.txt | embed                  a text a line
+  embed "some text" "another"            print a JSON line for each text
+  cat notes.txt | embed                  embed each line
   embed --file notes.csv --column body --output notes.parquet
-                                         may be stopped and run again: it continues
+                                         embed a file; run it again to resume
   zcat big.jsonl.gz | embed --file - --format jsonl --output big.npy
-  embed similar "parse a date"           search the index that the endpoint carries
-  embed info https://...                 what the endpoint serves
+  embed similar "parse a date"           search the endpoint's index
+  embed info https://...                 print the endpoint's description
 
-The endpoint is --url, or the environment variable {URL_VARIABLE}. Credentials are found as the AWS
-CLI finds them; for a URL on this machine they are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or
-local and local. To embed the word "info" or "similar" itself, put -- in front of it.
+The endpoint is --url, or the environment variable {URL_VARIABLE}. Credentials come from the same
+sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info" or "similar", put -- before it.
 
 exit status:
-  0  every row has its vector
-  1  an error; standard error says which
-  2  wrong usage
-  3  done, but --on-error left rows without a vector
+  0  every row has a vector
+  1  an error, printed to standard error
+  2  invalid arguments
+  3  complete, but --on-error left rows without a vector
   130  stopped by Ctrl-C or SIGTERM
 """
+# The subcommand of a command line that names none. It is not a word of the command line itself.
+_DEFAULT = "embed"
 
 
-def embed_parser() -> argparse.ArgumentParser:
-    """Returns the parser of `embed`."""
-    parser = argparse.ArgumentParser(
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line.
+
+    Returns:
+        The arguments. `command` is `embed`, `info` or `similar`; for `embed`, `usage_error` is the
+        function that exits with a message.
+
+    Raises:
+        SystemExit: After --help and --version, and with status 2 for invalid arguments.
+    """
+    parser = argparse.ArgumentParser(prog="embed")
+    commands = parser.add_subparsers(dest="command")
+    _add_embed(commands)
+    _add_info(commands)
+    _add_similar(commands)
+    named = arguments[:1] and arguments[0] in {"info", "similar"}
+    return parser.parse_args(arguments if named else [_DEFAULT, *arguments])
+
+
+def _add_embed(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        _DEFAULT,
         prog="embed",
-        description="Embed texts at a Function URL, with signed requests.",
+        description="Embed texts at a Function URL with signed requests.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -47,7 +69,7 @@ def embed_parser() -> argparse.ArgumentParser:
     files.add_argument(
         "--file",
         type=Path,
-        help="embed a text, JSON, JSONL, CSV, TSV or Parquet file; - is standard input",
+        help="a text, JSON, JSONL, CSV, TSV or Parquet file to embed; - is standard input",
     )
     files.add_argument(
         "--output",
@@ -58,55 +80,48 @@ def embed_parser() -> argparse.ArgumentParser:
     files.add_argument(
         "--format",
         choices=FORMATS,
-        help="of the input; default: by the file's name, text for standard input",
+        help="the format of the input; default: from the file name, text for standard input",
     )
-    files.add_argument("--overwrite", action="store_true", help="replace --output if it is there")
+    files.add_argument("--overwrite", action="store_true", help="replace --output if it exists")
     files.add_argument(
         "--on-error",
         choices=("stop", "skip", "null"),
         default="stop",
-        help="what to do with a row that cannot be embedded: stop there (the default), leave it "
-        "out, or write it with null for a vector; OUTPUT.errors.jsonl lists the rows",
+        help="how to handle a row that cannot be embedded: stop (the default), skip it, or write "
+        "it with null as the vector; OUTPUT.errors.jsonl lists these rows",
     )
-    how = parser.add_argument_group("how to embed")
-    how.add_argument("--prompt", help="the name of one of the model's prompts")
-    how.add_argument("--input-type", help="query or document: chooses the prompt, if there is one")
-    how.add_argument("--dimension", type=int, help="one of the model's sizes")
-    how.add_argument(
+    options = parser.add_argument_group("embedding options")
+    options.add_argument("--prompt", help="the name of one of the model's prompts")
+    options.add_argument("--input-type", help="query or document; selects the model's prompt")
+    options.add_argument("--dimensions", type=int, help="one of the vector lengths of the model")
+    options.add_argument(
         "--dtype",
         choices=("float32", "int8", "uint8", "binary", "ubinary"),
         default="float32",
         help="default: %(default)s",
     )
-    how.add_argument(
+    options.add_argument(
         "--truncate",
         choices=("refuse", "right", "left"),
-        help="for texts over the model's limit: refuse them, or cut off the right or the left",
+        help="how to handle texts over the model's limit: refuse them, or cut off the right or "
+        "the left end",
     )
     _add_connection(parser)
-    return parser
+    parser.set_defaults(usage_error=parser.error)
 
 
-def info_parser() -> argparse.ArgumentParser:
-    """Returns the parser of `embed info`."""
-    parser = argparse.ArgumentParser(
-        prog="embed info", description="Print what an endpoint serves."
-    )
-    parser.add_argument("endpoint", nargs="?", metavar="URL", help="default: as for embed")
+def _add_info(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser("info", description="Print the description of an endpoint.")
+    parser.add_argument("endpoint", nargs="?", metavar="URL", help="default: --url")
     _add_connection(parser)
-    return parser
 
 
-def similar_parser() -> argparse.ArgumentParser:
-    """Returns the parser of `embed similar`."""
-    parser = argparse.ArgumentParser(
-        prog="embed similar", description="Search the index that an endpoint carries."
-    )
+def _add_similar(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser("similar", description="Search the index of an endpoint.")
     parser.add_argument("text")
     parser.add_argument("-n", "--num-results", type=int, default=10, help="default: %(default)s")
-    parser.add_argument("--json", action="store_true", help="one JSON line for each match")
+    parser.add_argument("--json", action="store_true", help="print a JSON line for each match")
     _add_connection(parser)
-    return parser
 
 
 class _Version(argparse.Action):
@@ -114,19 +129,19 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, **named)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version  # noqa: PLC0415
+        from importlib.metadata import version  # noqa: PLC0415  (only for --version)
 
         print(f"embed {version('embedding-kit')}")
         parser.exit()
 
 
 def _add_connection(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the endpoint")
+    group = parser.add_argument_group("endpoint")
     group.add_argument(
         "--url", default=os.environ.get(URL_VARIABLE), help=f"default: ${URL_VARIABLE}"
     )
-    group.add_argument("--profile", help="of the AWS configuration; default: $AWS_PROFILE")
-    group.add_argument("--region", help="default: the one in the URL")
+    group.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
+    group.add_argument("--region", help="default: the region in the URL")
     group.add_argument(
-        "--concurrency", type=int, default=4, help="requests at once (default: %(default)s)"
+        "--concurrency", type=int, default=4, help="concurrent requests (default: %(default)s)"
     )

@@ -1,39 +1,52 @@
-"""The client for asynchronous programs, on asyncio or trio."""
+"""The asynchronous client, for asyncio and trio."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from itertools import islice
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, Unpack
-from urllib.parse import urlsplit
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 import anyio
 import httpx
-import numpy as np
 import numpy.typing as npt
+from anyio.abc import TaskGroup
 
-from embedding_client.batches import Batch, BatchLimits, batches, halves
-from embedding_client.client import DEFAULT_TIMEOUT, EmbedKeywords, empty, unreachable
-from embedding_client.errors import AnswerError
-from embedding_client.protocol import (
-    EmbedOptions,
-    Match,
-    check_texts,
-    check_url,
-    embed_body,
-    similar_body,
+from embedding_client.batches import BatchLimits
+from embedding_client.errors import ConfigurationError, UnreachableError
+from embedding_client.flows import (
+    TRANSPORT_ERRORS,
+    EmbeddingFlows,
+    Flow,
+    Request,
+    checked,
+    concatenate,
+    default_auth,
+    http_options,
 )
-from embedding_client.replies import Reply, read_matches, read_object, read_vectors, splits
+from embedding_client.options import EmbedOptions, check_options
+from embedding_client.protocol import Match, check_texts
+from embedding_client.responses import Part
 from embedding_client.retries import RetryPolicy
-from embedding_client.signing import SigV4Auth
-from embedding_client.vector_spaces import VectorSpaceGuard
 
 __all__ = ["AsyncEmbeddingClient"]
 
+_T = TypeVar("_T")
+
 
 class AsyncEmbeddingClient:
-    """`EmbeddingClient` for asynchronous programs; the arguments are the same.
+    """The asynchronous `EmbeddingClient`, with the same arguments.
 
-    Use it as an asynchronous context manager, or `await client.aclose()`.
+    Use it as an asynchronous context manager. Without one, call `aclose`; `iter_embed` and
+    `iter_parts` are then not available, because their requests run in the context's tasks.
     """
 
     def __init__(
@@ -47,70 +60,82 @@ class AsyncEmbeddingClient:
         retries: RetryPolicy | None = None,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
-        self._url = check_url(url)
-        self._auth = auth or SigV4Auth(hosts=[urlsplit(url).hostname or ""])
-        self._guard = VectorSpaceGuard(vector_space)
-        self._limits = limits or BatchLimits()
-        self._retries = retries or RetryPolicy()
+        self._flows = EmbeddingFlows(url, vector_space=vector_space, limits=limits, retries=retries)
+        self._auth = auth or default_auth(url)
         self._owns_http = http_client is None
-        self._http = http_client or httpx.AsyncClient(
-            timeout=DEFAULT_TIMEOUT,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
-        )
+        self._http = http_client or httpx.AsyncClient(**http_options(concurrency))
         self._concurrency = concurrency
+        self._context = AsyncExitStack()
+        self._tasks: TaskGroup | None = None
 
     @property
     def vector_space(self) -> str | None:
-        """The vector space of the latest answer, or the expected one before any."""
-        return self._guard.current
+        """The vector space of the latest response, or the expected one before the first."""
+        return self._flows.guard.current
 
     async def embed(
-        self, texts: Sequence[str], **options: Unpack[EmbedKeywords]
+        self, texts: Sequence[str], **options: Unpack[EmbedOptions]
     ) -> npt.NDArray[Any]:
-        """Embeds texts, any number of them; see `EmbeddingClient.embed`."""
-        wanted = EmbedOptions(**options)
+        """Embed a list of texts of any length. See `EmbeddingClient.embed`."""
+        check_options(options)
         check_texts(texts)
-        planned = list(batches(texts, self._limits))
-        parts = await self._together(planned, wanted)
-        return np.concatenate(parts) if parts else empty(wanted)
+        flows = self._flows.split(self._flows.embed, texts, options)
+        async with _task_group() as tasks:
+            parts = [part async for part in self._in_order(tasks, flows)]
+        return concatenate(parts, options)
 
-    async def embed_one(self, text: str, **options: Unpack[EmbedKeywords]) -> npt.NDArray[Any]:
-        """Embeds one text; returns its vector, an array (dimension,)."""
+    async def embed_one(self, text: str, **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
+        """Embed one text. Return its vector, an array of shape (dimensions,)."""
         vector: npt.NDArray[Any] = (await self.embed([text], **options))[0]
         return vector
 
-    async def iter_embed(
-        self, texts: Iterable[str], **options: Unpack[EmbedKeywords]
-    ) -> AsyncIterator[npt.NDArray[Any]]:
-        """Embeds a stream of texts; yields arrays (some, dimension) in the texts' order."""
-        wanted = EmbedOptions(**options)
-        planned = batches(_checked(texts), self._limits)
-        while window := list(islice(planned, self._concurrency)):
-            for part in await self._together(window, wanted):
-                yield part
+    def iter_embed(
+        self, texts: Iterable[str], **options: Unpack[EmbedOptions]
+    ) -> AsyncGenerator[npt.NDArray[Any], None]:
+        """Embed a stream of texts. See `EmbeddingClient.iter_embed`.
+
+        To stop before the end of the stream, use `contextlib.aclosing`. It cancels the requests
+        that are in flight.
+
+        Raises:
+            ConfigurationError: If the client is not in use as a context manager.
+        """
+        check_options(options)
+        flows = self._flows.split(self._flows.embed, checked(texts), options)
+        return self._in_order(self._context_tasks(), flows)
+
+    def iter_parts(
+        self, texts: Iterable[str], **options: Unpack[EmbedOptions]
+    ) -> AsyncGenerator[Part, None]:
+        """Embed a stream of texts, and continue after refused ones. See `EmbeddingClient`.
+
+        Raises:
+            ConfigurationError: If the client is not in use as a context manager.
+        """
+        check_options(options)
+        flows = self._flows.split(self._flows.part, checked(texts), options)
+        return self._in_order(self._context_tasks(), flows)
 
     async def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
-        """Searches the index that the endpoint carries; best match first."""
-        check_texts([text])
-        reply = await self._send("POST", "/similar", similar_body(text, num_results))
-        matches, space = read_matches(reply)
-        self._guard.check(space)
-        return matches
+        """Search the endpoint's index. Return the matches, best first."""
+        return await self._run(self._flows.similar(text, num_results=num_results))
 
     async def info(self) -> dict[str, Any]:
-        """Returns what the endpoint tells about itself: model, limits, prompts, vector space."""
-        return read_object(await self._send("GET", "/info"))
+        """Return the endpoint's description: model, limits, prompts, vector space."""
+        return await self._run(self._flows.get("/info"))
 
     async def health(self) -> dict[str, Any]:
-        """Returns the endpoint's state; it answers once the model is loaded."""
-        return read_object(await self._send("GET", "/health"))
+        """Return the endpoint's health. It responds once the model is loaded."""
+        return await self._run(self._flows.get("/health"))
 
     async def aclose(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         if self._owns_http:
             await self._http.aclose()
 
     async def __aenter__(self) -> Self:
+        self._context.push_async_callback(self.aclose)
+        self._tasks = await self._context.enter_async_context(_task_group())
         return self
 
     async def __aexit__(
@@ -119,69 +144,104 @@ class AsyncEmbeddingClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.aclose()
+        self._tasks = None
+        await self._context.aclose()
 
-    async def _together(
-        self, planned: Sequence[Batch], options: EmbedOptions
-    ) -> list[npt.NDArray[Any]]:
-        parts: list[npt.NDArray[Any]] = [np.empty(0)] * len(planned)
-        limiter = anyio.CapacityLimiter(self._concurrency)
+    def _context_tasks(self) -> TaskGroup:
+        if self._tasks is None:
+            raise ConfigurationError(
+                "Streams need the client as a context manager: "
+                "async with AsyncEmbeddingClient(url) as client."
+            )
+        return self._tasks
 
-        async def run(position: int, batch: Batch) -> None:
-            async with limiter:
-                parts[position] = await self._embed(batch, options)
-
+    async def _in_order(
+        self, tasks: TaskGroup, flows: Iterator[Flow[_T]]
+    ) -> AsyncGenerator[_T, None]:
+        pending: deque[_Task[_T]] = deque()
+        slots = anyio.Semaphore(self._concurrency)
         try:
-            async with anyio.create_task_group() as group:
-                for position, batch in enumerate(planned):
-                    group.start_soon(run, position, batch)
-        except BaseExceptionGroup as errors:
-            # A caller of one method expects one error; the others are those that it cancelled.
-            raise errors.exceptions[0] from None
-        return parts
+            for flow in flows:
+                # Acquired here and not in the task, because trio starts tasks in any order.
+                await slots.acquire()
+                pending.append(_Task(partial(self._run, flow), slots))
+                tasks.start_soon(pending[-1].run)
+                if len(pending) > self._concurrency:
+                    yield await pending.popleft().result()
+            while pending:
+                yield await pending.popleft().result()
+        finally:
+            for task in pending:
+                task.cancel()
 
-    async def _embed(self, batch: Batch, options: EmbedOptions) -> npt.NDArray[Any]:
-        count = len(batch.texts)
-        reply = await self._send("POST", "/", embed_body(batch.texts, options), count=count)
-        if splits(reply, count=count):
-            return np.concatenate([await self._embed(half, options) for half in halves(batch)])
-        try:
-            vectors, space = read_vectors(reply, count=count, options=options)
-        except AnswerError as error:
-            if error.position is None:
-                raise
-            raise error.at(batch.start + error.position) from None
-        self._guard.check(space)
-        return vectors
-
-    async def _send(
-        self, method: str, path: str, body: bytes | None = None, *, count: int = 1
-    ) -> Reply:
-        headers = {"content-type": "application/json"} if body is not None else {}
-        attempt = 0
+    async def _run(self, flow: Flow[_T]) -> _T:
+        """Send the requests of a flow. Return its result."""
+        step: Callable[[], Request] = partial(next, flow)
         while True:
-            attempt += 1
+            try:
+                request = step()
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            await anyio.sleep(request.delay)
             try:
                 response = await self._http.request(
-                    method, self._url + path, content=body, headers=headers, auth=self._auth
+                    request.method,
+                    request.url,
+                    content=request.content,
+                    headers=request.headers,
+                    auth=self._auth,
                 )
-            except (httpx.TransportError, httpx.DecodingError) as error:
-                wait = self._retries.wait(attempt)
-                if wait is None:
-                    raise unreachable(self._url, attempt, error) from error
+            except TRANSPORT_ERRORS as error:
+                step = partial(flow.throw, error)
             else:
-                reply = Reply(
-                    status=response.status_code, headers=response.headers, body=response.content
-                )
-                if not self._retries.retries(reply.status) or splits(reply, count=count):
-                    return reply
-                wait = self._retries.wait(attempt, reply.headers)
-                if wait is None:
-                    return reply
-            await anyio.sleep(wait)
+                step = partial(flow.send, response)
 
 
-def _checked(texts: Iterable[str]) -> Iterable[str]:
-    for position, text in enumerate(texts):
-        check_texts([text], start=position)
-        yield text
+class _Task(Generic[_T]):
+    """A coroutine that runs in a task group, with its result: a future for asyncio and trio."""
+
+    def __init__(self, run: Callable[[], Awaitable[_T]], slots: anyio.Semaphore) -> None:
+        self._run = run
+        self._slots = slots
+        self._scope = anyio.CancelScope()
+        self._done = anyio.Event()
+        self._result: list[_T] = []
+        self._error: Exception = UnreachableError("The client was closed.")
+
+    async def run(self) -> None:
+        """Run the coroutine, keep its result or its error, and release its slot."""
+        with self._scope:
+            try:
+                self._result.append(await self._run())
+            except Exception as error:
+                self._error = error
+            finally:
+                self._slots.release()
+                self._done.set()
+
+    async def result(self) -> _T:
+        """Wait for the coroutine to end. Return its result, or raise its error."""
+        await self._done.wait()
+        if not self._result:
+            raise self._error
+        return self._result[0]
+
+    def cancel(self) -> None:
+        """Cancel the coroutine, whether it has started or not."""
+        self._scope.cancel()
+
+
+@asynccontextmanager
+async def _task_group() -> AsyncIterator[TaskGroup]:
+    """Open a task group, cancel its tasks at the end, and raise the body's own error.
+
+    A plain task group would wait for its tasks, and wrap the error of the body in a group.
+    """
+    tasks = anyio.create_task_group()
+    await tasks.__aenter__()
+    try:
+        yield tasks
+    finally:
+        tasks.cancel_scope.cancel()
+        await tasks.__aexit__(None, None, None)

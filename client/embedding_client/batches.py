@@ -1,8 +1,8 @@
-"""Texts in any number → requests that fit.
+"""Splits any number of texts into requests that fit Lambda's limits.
 
-Lambda takes 6 MB a request, in the form of an event in which each quote and backslash of the body
-takes two bytes, and gives 6 MB back. A request should also be done well before the function's
-timeout.
+A request and a response have at most 6 MB each. The limit of a request applies to the event, in
+which the body is a JSON string: each quote and backslash takes two bytes. A request should also end
+well before the function's timeout.
 """
 
 import json
@@ -14,13 +14,14 @@ __all__ = ["Batch", "BatchLimits", "batches", "estimated_tokens", "halves"]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchLimits:
-    """The most that one request holds.
+    """The limits of one request.
 
     Attributes:
-        texts: how many; 256 vectors of 3072 float32 in base64 take 4.2 MB.
-        tokens: of all texts, as `estimated_tokens` counts them: 16,000 take some ten seconds on one
-            vCPU.
-        body: bytes of the body as they count in the event.
+        texts: The maximum number of texts. 256 float32 vectors of 3072 dimensions take 4.2 MB in
+            base64.
+        tokens: The maximum number of tokens, by `estimated_tokens`. 16,000 tokens take about ten
+            seconds on one vCPU.
+        body: The maximum number of bytes that the body takes in the event.
     """
 
     texts: int = 256
@@ -30,11 +31,11 @@ class BatchLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Texts of one request.
+    """The texts of one request.
 
     Attributes:
-        start: the position of the first among all.
-        texts: in the order given.
+        start: The position of the first text in the call.
+        texts: The texts, in order.
     """
 
     start: int
@@ -42,7 +43,7 @@ class Batch:
 
 
 def batches(texts: Iterable[str], limits: BatchLimits) -> Iterator[Batch]:
-    """Groups texts in their order; a text over a limit of its own stands alone."""
+    """Group texts in order. A text that exceeds a limit by itself gets its own batch."""
     start, group, tokens, body = 0, list[str](), 0, 0
     for text in texts:
         size, length = _event_bytes(text), estimated_tokens(text)
@@ -61,7 +62,7 @@ def batches(texts: Iterable[str], limits: BatchLimits) -> Iterator[Batch]:
 
 
 def halves(batch: Batch) -> tuple[Batch, Batch]:
-    """Splits a batch of two texts or more."""
+    """Split a batch of at least two texts."""
     middle = len(batch.texts) // 2
     return (
         Batch(start=batch.start, texts=batch.texts[:middle]),
@@ -70,15 +71,15 @@ def halves(batch: Batch) -> tuple[Batch, Batch]:
 
 
 def estimated_tokens(text: str) -> int:
-    """Guesses a text's tokens without the model's tokenizer: one for four bytes of UTF-8.
+    """Estimate the number of tokens without the tokenizer, as one for each four bytes of UTF-8.
 
-    English prose has that; MiniLM takes one for 3.2 bytes of the texts of many scripts that the
-    compiler measures fidelity on. What the guess lets through and the endpoint does not take goes
-    in halves.
+    This ratio fits English prose. The multilingual texts that the compiler measures fidelity on
+    have 3.2 bytes per token with MiniLM's tokenizer. The client splits a batch in half if the
+    endpoint rejects it as too large.
     """
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
 def _event_bytes(text: str) -> int:
-    """How many bytes a text takes in the event: JSON within JSON, both with ASCII only at worst."""
+    """Return the maximum number of bytes that a text takes in the event: JSON in JSON, in ASCII."""
     return len(json.dumps(json.dumps(text))) + 1

@@ -1,6 +1,6 @@
 """The command `embed`.
 
-What takes time to import is imported where it is used, so that `--help` is fast.
+Modules that are slow to import are imported where they are used, so that `--help` is fast.
 """
 
 import argparse
@@ -14,12 +14,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from embedding_client.arguments import URL_VARIABLE, embed_parser, info_parser, similar_parser
+from embedding_client.arguments import URL_VARIABLE, parse_arguments
 from embedding_client.errors import ConfigurationError, EmbeddingClientError, FileError
 
 if TYPE_CHECKING:
     from embedding_client.client import EmbeddingClient
-    from embedding_client.protocol import EmbedOptions
+    from embedding_client.options import EmbedOptions
     from embedding_client.sources import Row, Source
 
 __all__ = ["main", "run"]
@@ -29,13 +29,13 @@ _INTERRUPTED = 130
 
 
 def main() -> NoReturn:
-    """Runs the command of this process and ends the process at once.
+    """Run the command and end the process at once.
 
-    An ordinary end would wait for the threads whose requests have not been answered yet.
+    A normal exit would wait for threads with unfinished requests.
     """
     try:
         code = run(sys.argv[1:])
-    except SystemExit as ended:  # --help, --version, wrong usage
+    except SystemExit as ended:  # --help, --version, invalid arguments
         code = ended.code if isinstance(ended.code, int) else 1
         try:
             sys.stdout.flush()
@@ -47,33 +47,31 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the command.
+    """Run the command.
 
     Returns:
-        0; 1 after an error, which is on standard error; 3 if rows have no vector; 130 after Ctrl-C.
+        The exit status: 0; 1 after an error, which is printed to standard error; 3 if rows have no
+        vector; 130 after Ctrl-C.
 
     Raises:
-        SystemExit: after --help, --version, and with 2 for wrong usage.
+        SystemExit: After --help and --version, and with status 2 for invalid arguments.
     """
-    given = list(arguments)
-    commands = {"info": _info, "similar": _similar}
-    command, rest = (
-        (commands[given[0]], given[1:]) if given[:1] and given[0] in commands else (_embed, given)
-    )
+    args = parse_arguments(arguments)
+    command = {"embed": _embed, "info": _info, "similar": _similar}[args.command]
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        code = command(rest)
+        code = command(args)
         sys.stdout.flush()
     except EmbeddingClientError as error:
-        _say(f"error: {error}")
+        _print_error(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        _say("\nstopped")
+        _print_error("\nstopped")
         return _INTERRUPTED
     except BrokenPipeError:  # `embed ... | head`
         return 1
     except OSError as error:
-        _say(f"error: standard output cannot be written: {error.strerror or error}.")
+        _print_error(f"error: standard output cannot be written: {error.strerror or error}.")
         return 1
     else:
         return code
@@ -81,39 +79,38 @@ def run(arguments: Sequence[str]) -> int:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _embed(arguments: Sequence[str]) -> int:
-    parser = embed_parser()
-    args = parser.parse_args(arguments)
+def _embed(args: argparse.Namespace) -> int:
     if args.texts and (args.file is not None or args.output is not None or args.format):
-        parser.error("give texts, or --file with --output and --format, not both")
+        args.usage_error("give texts, or --file with --output and --format, not both")
     if not args.texts and args.file is None:
         if sys.stdin.isatty():
-            parser.error("nothing to embed: give texts, --file, or a pipe")
+            args.usage_error("nothing to embed: give texts, --file, or a pipe")
         args.file = Path("-")
 
-    from embedding_client.protocol import EmbedOptions  # noqa: PLC0415
+    from embedding_client.options import EmbedOptions, check_options  # noqa: PLC0415  (slow)
 
     options = EmbedOptions(
         prompt=args.prompt,
         input_type=args.input_type,
-        dimension=args.dimension,
+        dimensions=args.dimensions,
         dtype=args.dtype,
         truncate=args.truncate,
     )
+    check_options(options)
     if args.output is not None:
         return _to_file(args, options)
     if args.texts:
-        return _to_stdout(args, options, "TEXT", _given(args.texts))
+        return _to_stdout(args, options, "TEXT", _rows(args.texts))
     with _source(args) as source:
         return _to_stdout(args, options, source.name, source.rows())
 
 
 def _to_file(args: argparse.Namespace, options: "EmbedOptions") -> int:
-    from embedding_client.jobs import embed_file  # noqa: PLC0415
+    from embedding_client.jobs import embed_file  # noqa: PLC0415  (slow)
 
     try:
         with _source(args) as source:
-            done = embed_file(
+            summary = embed_file(
                 lambda space: _connect(args, vector_space=space),
                 source,
                 args.output,
@@ -122,18 +119,18 @@ def _to_file(args: argparse.Namespace, options: "EmbedOptions") -> int:
                 on_error=args.on_error,
             )
     except KeyboardInterrupt:
-        _say("\nstopped; the same command continues from here")
+        _print_error("\nstopped; the same command continues from here")
         return _INTERRUPTED
-    _say(f"{args.output}: {done.rows} rows")
-    if done.rejected:
-        _say(f"{done.rejected} rows have no vector; {done.report} lists them")
-    return _INCOMPLETE if done.rejected else 0
+    _print_error(f"{args.output}: {summary.rows} rows")
+    if summary.rejected:
+        _print_error(f"{summary.rejected} rows have no vector; {summary.report} lists them")
+    return _INCOMPLETE if summary.rejected else 0
 
 
 def _to_stdout(
     args: argparse.Namespace, options: "EmbedOptions", name: str, rows: Iterator["Row"]
 ) -> int:
-    from embedding_client.streaming import embed_stream  # noqa: PLC0415
+    from embedding_client.streaming import embed_stream  # noqa: PLC0415  (slow)
 
     with _connect(args) as client:
         rejected = embed_stream(
@@ -146,15 +143,15 @@ def _to_stdout(
             report=sys.stderr,
         )
     if rejected:
-        _say(f"{rejected} rows have no vector")
+        _print_error(f"{rejected} rows have no vector")
     return _INCOMPLETE if rejected else 0
 
 
 @contextmanager
 def _source(args: argparse.Namespace) -> Iterator["Source"]:
-    """Opens the input. A pipe that must be read more than once is copied to a temporary file."""
-    from embedding_client.outputs import Outputs  # noqa: PLC0415
-    from embedding_client.sources import Source  # noqa: PLC0415
+    """Open the input. A pipe that must be read more than once is copied to a temporary file."""
+    from embedding_client.outputs import Outputs  # noqa: PLC0415  (slow)
+    from embedding_client.sources import Source  # noqa: PLC0415  (slow)
 
     standard = args.file == Path("-")
     kind = args.format or ("text" if standard else None)
@@ -179,9 +176,9 @@ def _source(args: argparse.Namespace) -> Iterator["Source"]:
         yield Source(Path(copy.name), kind=kind, column=args.column, name=name)
 
 
-def _given(texts: Sequence[str]) -> Iterator["Row"]:
-    from embedding_client.readers import problem_of  # noqa: PLC0415
-    from embedding_client.sources import Row  # noqa: PLC0415
+def _rows(texts: Sequence[str]) -> Iterator["Row"]:
+    from embedding_client.readers import problem_of  # noqa: PLC0415  (slow)
+    from embedding_client.sources import Row  # noqa: PLC0415  (slow)
 
     for number, text in enumerate(texts, 1):
         fields = {"text": text}
@@ -195,21 +192,19 @@ def _given(texts: Sequence[str]) -> Iterator["Row"]:
         )
 
 
-def _info(arguments: Sequence[str]) -> int:
-    import json  # noqa: PLC0415
+def _info(args: argparse.Namespace) -> int:
+    import json  # noqa: PLC0415  (slow)
 
-    args = info_parser().parse_args(arguments)
     args.url = args.endpoint or args.url
     with _connect(args) as client:
         print(json.dumps({**client.health(), **client.info()}, indent=2, ensure_ascii=False))
     return 0
 
 
-def _similar(arguments: Sequence[str]) -> int:
-    import json  # noqa: PLC0415
-    from dataclasses import asdict  # noqa: PLC0415
+def _similar(args: argparse.Namespace) -> int:
+    import json  # noqa: PLC0415  (slow)
+    from dataclasses import asdict  # noqa: PLC0415  (slow)
 
-    args = similar_parser().parse_args(arguments)
     with _connect(args) as client:
         for match in client.similar(args.text, num_results=args.num_results):
             if args.json:
@@ -220,10 +215,10 @@ def _similar(arguments: Sequence[str]) -> int:
 
 
 def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":
-    from urllib.parse import urlsplit  # noqa: PLC0415
+    from urllib.parse import urlsplit  # noqa: PLC0415  (slow)
 
-    from embedding_client.client import EmbeddingClient  # noqa: PLC0415
-    from embedding_client.signing import SigV4Auth  # noqa: PLC0415
+    from embedding_client.client import EmbeddingClient  # noqa: PLC0415  (slow)
+    from embedding_client.signing import SigV4Auth  # noqa: PLC0415  (slow)
 
     if not args.url:
         raise ConfigurationError(f"No endpoint: give --url, or set {URL_VARIABLE}.")
@@ -237,8 +232,8 @@ def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> "E
     )
 
 
-def _say(text: str) -> None:
-    """Writes a line on standard error, if that is possible."""
+def _print_error(text: str) -> None:
+    """Print a line to standard error, if it can be written."""
     with suppress(OSError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()

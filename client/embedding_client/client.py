@@ -1,68 +1,55 @@
-"""The client for ordinary, blocking programs."""
+"""The blocking client."""
 
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar, Unpack
-from urllib.parse import urlsplit
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
-import numpy as np
 import numpy.typing as npt
 
-from embedding_client.batches import Batch, BatchLimits, batches, halves
-from embedding_client.errors import AnswerError, RequestError, UnreachableError
-from embedding_client.protocol import (
-    DataType,
-    EmbedOptions,
-    Match,
-    check_texts,
-    check_url,
-    embed_body,
-    similar_body,
+from embedding_client.batches import BatchLimits
+from embedding_client.errors import UnreachableError
+from embedding_client.flows import (
+    TRANSPORT_ERRORS,
+    EmbeddingFlows,
+    Flow,
+    Request,
+    checked,
+    concatenate,
+    default_auth,
+    http_options,
 )
-from embedding_client.replies import Part, Reply, read_matches, read_object, read_vectors, splits
+from embedding_client.options import EmbedOptions, check_options
+from embedding_client.protocol import Match, check_texts
+from embedding_client.responses import Part
 from embedding_client.retries import RetryPolicy
-from embedding_client.signing import SigV4Auth
-from embedding_client.vector_spaces import VectorSpaceGuard
 
-__all__ = ["DEFAULT_TIMEOUT", "EmbedKeywords", "EmbeddingClient", "empty"]
+__all__ = ["EmbeddingClient"]
 
 _T = TypeVar("_T")
-
-# A cold start and a full batch behind it; Lambda itself ends a request at the function's timeout.
-DEFAULT_TIMEOUT = httpx.Timeout(120.0, connect=10.0)
-
-
-class EmbedKeywords(TypedDict, total=False):
-    """The keywords of `EmbedOptions`, which explains them."""
-
-    prompt: str | None
-    input_type: str | None
-    title: str | None
-    dimension: int | None
-    dtype: DataType
-    truncate: Any
 
 
 class EmbeddingClient:
     """Sends signed requests to an embedding endpoint.
 
-    Use it as a context manager, or close it. It may be shared between threads.
+    Use it as a context manager, or call `close`. Threads may share a client.
 
     Args:
-        url: of the Function URL.
-        auth: how to sign; by default with botocore's credentials chain and the URL's region.
-        vector_space: the space that your stored vectors belong to; answers of another are refused.
-            Without it, the first answer decides.
-        concurrency: how many requests of one call are under way at once. On Lambda each takes an
-            environment of its own.
-        limits: the most that one request holds.
-        retries: how often and how patiently to try.
-        http_client: a client of your own (proxies, certificates); its `auth` is not used.
+        url: The Function URL.
+        auth: The signer. By default, credentials come from botocore's chain and the region comes
+            from the URL.
+        vector_space: The vector space of your stored vectors. Responses from another space are
+            refused. By default, the first response sets it.
+        concurrency: The number of requests that one call sends at the same time. On Lambda, each of
+            them uses its own execution environment.
+        limits: The limits of one request.
+        retries: The retry policy.
+        http_client: Your own HTTP client (for proxies or certificates). Its `auth` is not used.
     """
 
     def __init__(
@@ -76,87 +63,83 @@ class EmbeddingClient:
         retries: RetryPolicy | None = None,
         http_client: httpx.Client | None = None,
     ) -> None:
-        self._url = check_url(url)
-        self._auth = auth or SigV4Auth(hosts=[urlsplit(url).hostname or ""])
-        self._guard = VectorSpaceGuard(vector_space)
-        self._limits = limits or BatchLimits()
-        self._retries = retries or RetryPolicy()
-        self._http = http_client or httpx.Client(
-            timeout=DEFAULT_TIMEOUT,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
-        )
+        self._flows = EmbeddingFlows(url, vector_space=vector_space, limits=limits, retries=retries)
+        self._auth = auth or default_auth(url)
+        self._http = http_client or httpx.Client(**http_options(concurrency))
         self._concurrency = concurrency
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="embedding-client")
         self._closed = threading.Event()
-        # Also closes what nobody closed: integrations have no place to do it.
+        # A finalizer, because the LangChain and LlamaIndex classes are never closed.
         self._release = weakref.finalize(
             self, _release, self._pool, None if http_client else self._http
         )
 
     @property
     def vector_space(self) -> str | None:
-        """The vector space of the latest answer, or the expected one before any."""
-        return self._guard.current
+        """The vector space of the latest response, or the expected one before the first."""
+        return self._flows.guard.current
 
-    def embed(self, texts: Sequence[str], **options: Unpack[EmbedKeywords]) -> npt.NDArray[Any]:
-        """Embeds texts, any number of them.
+    def embed(self, texts: Sequence[str], **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
+        """Embed a list of texts of any length.
+
+        Args:
+            texts: The texts.
+            options: See `EmbedOptions`.
 
         Returns:
-            An array (n, dimension), float32 by default; (n, ⌈dimension / 8⌉) for packed bits. Row i
-            is the vector of text i.
+            An array of shape (n, dimensions), float32 by default, or (n, ⌈dimensions / 8⌉) for
+            packed bits. Row i is the vector of text i.
 
         Raises:
-            EmbeddingClientError: see `embedding_client.errors`.
+            EmbeddingClientError: See `embedding_client.errors`.
         """
-        wanted = EmbedOptions(**options)
+        check_options(options)
         check_texts(texts)
-        parts = list(self._in_order(self._embed, texts, wanted))
-        return np.concatenate(parts) if parts else empty(wanted)
+        flows = self._flows.split(self._flows.embed, texts, options)
+        return concatenate(list(self._in_order(flows)), options)
 
-    def embed_one(self, text: str, **options: Unpack[EmbedKeywords]) -> npt.NDArray[Any]:
-        """Embeds one text; returns its vector, an array (dimension,)."""
+    def embed_one(self, text: str, **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
+        """Embed one text. Return its vector, an array of shape (dimensions,)."""
         vector: npt.NDArray[Any] = self.embed([text], **options)[0]
         return vector
 
     def iter_embed(
-        self, texts: Iterable[str], **options: Unpack[EmbedKeywords]
+        self, texts: Iterable[str], **options: Unpack[EmbedOptions]
     ) -> Iterator[npt.NDArray[Any]]:
-        """Embeds a stream of texts; yields arrays (some, dimension) in the texts' order.
+        """Embed a stream of texts. Yield arrays of shape (some, dimensions) in order.
 
-        No more texts are taken from the stream than are under way, so it may be endless.
+        The client reads only as many texts ahead as it is embedding, so the stream may be endless.
         """
-        return self._in_order(self._embed, _checked(texts), EmbedOptions(**options))
+        check_options(options)
+        return self._in_order(self._flows.split(self._flows.embed, checked(texts), options))
 
-    def iter_parts(self, texts: Iterable[str], **options: Unpack[EmbedKeywords]) -> Iterator[Part]:
-        """Embeds a stream of texts; a text that the endpoint refuses does not end the stream.
+    def iter_parts(self, texts: Iterable[str], **options: Unpack[EmbedOptions]) -> Iterator[Part]:
+        """Embed a stream of texts, and continue after texts that the endpoint refuses.
 
-        Yields the vectors and the refusals in the texts' order. Errors that are not about one text,
-        such as a missing permission, are raised.
+        Yield the vectors and the errors of refused texts, in order. Errors that are not about one
+        text, such as a missing permission, are raised.
         """
-        return self._in_order(self._part, _checked(texts), EmbedOptions(**options))
+        check_options(options)
+        return self._in_order(self._flows.split(self._flows.part, checked(texts), options))
 
     def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
-        """Searches the index that the endpoint carries; best match first.
+        """Search the endpoint's index. Return the matches, best first.
 
         Raises:
-            RequestError: with status 404, the endpoint carries no index.
+            RequestError: With status 404, if the endpoint has no index.
         """
-        check_texts([text])
-        reply = self._send("POST", "/similar", similar_body(text, num_results))
-        matches, space = read_matches(reply)
-        self._guard.check(space)
-        return matches
+        return self._run(self._flows.similar(text, num_results=num_results))
 
     def info(self) -> dict[str, Any]:
-        """Returns what the endpoint tells about itself: model, limits, prompts, vector space."""
-        return read_object(self._send("GET", "/info"))
+        """Return the endpoint's description: model, limits, prompts, vector space."""
+        return self._run(self._flows.get("/info"))
 
     def health(self) -> dict[str, Any]:
-        """Returns the endpoint's state; it answers once the model is loaded."""
-        return read_object(self._send("GET", "/health"))
+        """Return the endpoint's health. It responds once the model is loaded."""
+        return self._run(self._flows.get("/health"))
 
     def close(self) -> None:
-        """Closes the connections. Requests that wait to be sent or retried are canceled."""
+        """Close the connections and cancel requests that wait to be sent or retried."""
         self._closed.set()
         self._release()
 
@@ -171,113 +154,50 @@ class EmbeddingClient:
     ) -> None:
         self.close()
 
-    def _in_order(
-        self,
-        embed: Callable[[Batch, EmbedOptions], _T],
-        texts: Iterable[str],
-        options: EmbedOptions,
-    ) -> Iterator[_T]:
-        planned = batches(texts, self._limits)
-        under_way: deque[Future[_T]] = deque()
-        failure: Exception | None = None
+    def _in_order(self, flows: Iterator[Flow[_T]]) -> Iterator[_T]:
+        pending: deque[Future[_T]] = deque()
         try:
-            while True:
-                try:
-                    batch = next(planned)
-                except StopIteration:
-                    break
-                except Exception as error:
-                    failure = error
-                    break
+            for flow in flows:
                 if self._closed.is_set():
                     raise self._closed_error()
-                under_way.append(self._pool.submit(embed, batch, options))
-                if len(under_way) > self._concurrency:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
-            if failure is not None:
-                raise failure
+                pending.append(self._pool.submit(self._run, flow))
+                if len(pending) > self._concurrency:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for future in under_way:
+            for future in pending:
                 future.cancel()
 
-    def _part(self, batch: Batch, options: EmbedOptions) -> Part:
-        left = list(range(len(batch.texts)))
-        refused: dict[int, RequestError] = {}
-        vectors = empty(options)
-        while left:
-            try:
-                vectors = self._embed(Batch(start=0, texts=[batch.texts[i] for i in left]), options)
-                break
-            except RequestError as error:
-                if error.position is None:
-                    raise
-                position = left.pop(error.position)
-                refused[position] = error.at(batch.start + position)
-        return Part(count=len(batch.texts), vectors=vectors, refused=refused)
-
-    def _embed(self, batch: Batch, options: EmbedOptions) -> npt.NDArray[Any]:
-        count = len(batch.texts)
-        reply = self._send("POST", "/", embed_body(batch.texts, options), count=count)
-        if splits(reply, count=count):
-            return np.concatenate([self._embed(half, options) for half in halves(batch)])
-        try:
-            vectors, space = read_vectors(reply, count=count, options=options)
-        except AnswerError as error:
-            if error.position is None:
-                raise
-            raise error.at(batch.start + error.position) from None
-        self._guard.check(space)
-        return vectors
-
-    def _send(self, method: str, path: str, body: bytes | None = None, *, count: int = 1) -> Reply:
-        headers = {"content-type": "application/json"} if body is not None else {}
-        attempt = 0
+    def _run(self, flow: Flow[_T]) -> _T:
+        """Send the requests of a flow. Return its result."""
+        step: Callable[[], Request] = partial(next, flow)
         while True:
-            attempt += 1
+            try:
+                request = step()
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            if self._closed.wait(request.delay):
+                raise self._closed_error()
             try:
                 response = self._http.request(
-                    method, self._url + path, content=body, headers=headers, auth=self._auth
+                    request.method,
+                    request.url,
+                    content=request.content,
+                    headers=request.headers,
+                    auth=self._auth,
                 )
-            except (httpx.TransportError, httpx.DecodingError) as error:
-                wait = self._retries.wait(attempt)
-                if wait is None:
-                    raise unreachable(self._url, attempt, error) from error
+            except TRANSPORT_ERRORS as error:
+                step = partial(flow.throw, error)
             else:
-                reply = Reply(
-                    status=response.status_code, headers=response.headers, body=response.content
-                )
-                if not self._retries.retries(reply.status) or splits(reply, count=count):
-                    return reply
-                wait = self._retries.wait(attempt, reply.headers)
-                if wait is None:
-                    return reply
-            if self._closed.wait(wait):
-                raise self._closed_error()
+                step = partial(flow.send, response)
 
     def _closed_error(self) -> UnreachableError:
-        return UnreachableError(f"The client for {self._url} was closed.")
+        return UnreachableError(f"The client for {self._flows.url} is closed.")
 
 
 def _release(pool: ThreadPoolExecutor, http: httpx.Client | None) -> None:
     pool.shutdown(wait=False, cancel_futures=True)
     if http is not None:
         http.close()
-
-
-def empty(options: EmbedOptions) -> npt.NDArray[Any]:
-    """The vectors of no texts."""
-    return np.empty((0, options.dimension or 0), dtype=np.dtype(options.numpy))
-
-
-def unreachable(url: str, attempts: int, error: Exception) -> UnreachableError:
-    """Says that no answer came."""
-    reason = str(error) or type(error).__name__
-    return UnreachableError(f"{url} gave no answer in {attempts} attempts: {reason}")
-
-
-def _checked(texts: Iterable[str]) -> Iterator[str]:
-    for position, text in enumerate(texts):
-        check_texts([text], start=position)
-        yield text

@@ -1,29 +1,29 @@
-"""What the client raises.
+"""The exceptions of the client.
 
 EmbeddingClientError
-├── ConfigurationError          the URL, the region or an argument cannot be used
-│   └── CredentialsError        no credentials, or none that could be read or refreshed
-├── UnreachableError            no answer came: connection, TLS, timeout
-├── AnswerError                 an answer came that is no success
-│   ├── RequestError            4xx: the request is at fault
-│   │   ├── ForbiddenError      403: the signature or the permission
+├── ConfigurationError          the URL, the region or an argument is invalid
+│   └── CredentialsError        no credentials, or reading or refreshing them failed
+├── UnreachableError            no response: connection, TLS, timeout
+├── ResponseError               the response is not a success
+│   ├── RequestError            4xx: the request is invalid
+│   │   ├── ForbiddenError      403: the signature is invalid or the permission is missing
 │   │   └── ThrottledError      429: over the function's concurrency
-│   └── ServiceError            5xx, or an answer that makes no sense
-├── VectorSpaceError            vectors of two spaces would be mixed
-└── FileError                   a file to read or to write cannot be used
+│   └── ServiceError            5xx, or an invalid response
+├── VectorSpaceError            vectors of two vector spaces would be mixed
+└── FileError                   a file cannot be read or written
 """
 
 import re
 from typing import Self
 
 __all__ = [
-    "AnswerError",
     "ConfigurationError",
     "CredentialsError",
     "EmbeddingClientError",
     "FileError",
     "ForbiddenError",
     "RequestError",
+    "ResponseError",
     "ServiceError",
     "ThrottledError",
     "UnreachableError",
@@ -31,35 +31,36 @@ __all__ = [
 ]
 
 
-_PLACE = re.compile(r"texts\[\d+\]")
+_POSITION = re.compile(r"texts\[\d+\]")
 
 
 class EmbeddingClientError(Exception):
-    """Anything that this package raises on purpose."""
+    """The base class of all exceptions that this package raises."""
 
 
 class ConfigurationError(EmbeddingClientError):
-    """The URL, the region or an argument cannot be used."""
+    """The URL, the region or an argument is invalid."""
 
 
 class CredentialsError(ConfigurationError):
-    """No AWS credentials were found, or they could not be read or refreshed."""
+    """No AWS credentials were found, or reading or refreshing them failed."""
 
 
 class UnreachableError(EmbeddingClientError):
-    """No answer came from the endpoint, after all attempts."""
+    """The endpoint did not respond, after all attempts."""
 
 
-class AnswerError(EmbeddingClientError):
-    """The endpoint answered, and not with a success.
+class ResponseError(EmbeddingClientError):
+    """The endpoint responded, but not with a success.
 
     Attributes:
-        reason: the endpoint's message alone.
-        status: the HTTP status.
-        code: the endpoint's name for the error, e.g. `input_too_long`; None where it has none.
-        field: the field of the request that is at fault, or None.
-        request_id: what to look for in the endpoint's log, or None.
-        position: which of the given texts is at fault, from 0; None if it is not one text.
+        reason: The endpoint's message, without status and request ID.
+        status: The HTTP status.
+        code: The endpoint's code for the error, such as `input_too_long`, or None.
+        field: The field of the request that is invalid, or None.
+        request_id: The request's ID in the endpoint's log, or None.
+        position: The position of the text that caused the error, from 0, or None if the error is
+            not about one text.
     """
 
     def __init__(
@@ -81,40 +82,40 @@ class AnswerError(EmbeddingClientError):
         self.position = position
 
     def at(self, position: int) -> Self:
-        """Returns the same error for the text at another position.
+        """Return the same error for a text at another position.
 
-        The endpoint counts the texts of one request; callers count the texts that they gave.
+        The endpoint counts the texts of one request. The caller counts the texts of one call.
         """
         here = f"texts[{position}]"
         return type(self)(
-            _PLACE.sub(here, self.reason, count=1),
+            _POSITION.sub(here, self.reason, count=1),
             status=self.status,
             code=self.code,
-            field=self.field and _PLACE.sub(here, self.field),
+            field=self.field and _POSITION.sub(here, self.field),
             request_id=self.request_id,
             position=position,
         )
 
 
-class RequestError(AnswerError):
-    """The request is at fault: sending it again changes nothing."""
+class RequestError(ResponseError):
+    """The request is invalid. Sending it again does not help."""
 
 
 class ForbiddenError(RequestError):
-    """The signature was refused, or the caller may not invoke this function's URL."""
+    """The signature is invalid, or the caller may not invoke the Function URL."""
 
 
 class ThrottledError(RequestError):
-    """The function's concurrency was used up, on every attempt."""
+    """Every attempt exceeded the function's concurrency."""
 
 
-class ServiceError(AnswerError):
-    """The endpoint failed, on every attempt, or gave an answer that makes no sense."""
+class ServiceError(ResponseError):
+    """Every attempt failed in the endpoint, or its response is invalid."""
 
 
 class VectorSpaceError(EmbeddingClientError):
-    """Vectors of two vector spaces would be mixed; they cannot be compared."""
+    """Vectors of two vector spaces would be mixed, which cannot be compared."""
 
 
 class FileError(EmbeddingClientError):
-    """A file to read or to write cannot be used."""
+    """A file cannot be read or written."""

@@ -1,4 +1,4 @@
-"""The formats of files, by name. Light enough for `embed --help`."""
+"""The file formats by name. `embed --help` imports this module."""
 
 from pathlib import Path
 
@@ -16,24 +16,24 @@ _SUFFIXES = {
     ".parquet": "parquet",
 }
 
-#: What can be read. All but Parquet may be compressed with gzip.
+#: The input formats. All except Parquet may be compressed with gzip.
 FORMATS = ("text", "json", "jsonl", "csv", "tsv", "parquet")
-#: What can be written.
+#: The extensions of the output formats.
 OUTPUTS = (".jsonl", ".parquet", ".npy")
 
 
 def format_of(path: Path) -> str:
-    """Returns the format that a file's name stands for; `.gz` at its end is ignored.
+    """Return the format of a file by its name, ignoring `.gz` at the end.
 
     Raises:
-        FileError: the name stands for no known format.
+        FileError: If the extension is unknown.
     """
     name = Path(path.stem) if path.suffix.lower() == ".gz" else path
     kind = _SUFFIXES.get(name.suffix.lower())
     if kind is None or (kind == "parquet" and name != path):
         raise FileError(
-            f"{path}: the format of {path.suffix or 'a file without an extension'} is not known. "
-            f"Known are {', '.join(_SUFFIXES)}, and all but .parquet with .gz; or name it with "
-            f"--format {'|'.join(FORMATS)}."
+            f"{path}: the format of {path.suffix or 'a file without an extension'} is unknown. "
+            f"Known extensions are {', '.join(_SUFFIXES)}, and all except .parquet with .gz; or "
+            f"set the format with --format {'|'.join(FORMATS)}."
         )
     return kind

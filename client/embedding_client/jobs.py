@@ -1,25 +1,25 @@
-"""Embeds a whole file; a run that ended continues where it ended."""
+"""Embeds a file, and resumes after an interruption."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from embedding_client.checkpoint import Checkpoint, Rejected
 from embedding_client.client import EmbeddingClient
 from embedding_client.errors import FileError
+from embedding_client.options import EmbedOptions, data_type
 from embedding_client.outputs import Outputs
 from embedding_client.progress import Progress, progress_on
-from embedding_client.protocol import EmbedOptions
-from embedding_client.refusals import check_names, refused, row_error, unreadable
-from embedding_client.replies import Part
+from embedding_client.responses import Part
 from embedding_client.resuming import check_resumes
+from embedding_client.row_errors import check_names, refused, row_error, unreadable
 from embedding_client.sources import Record, Row, Source
-from embedding_client.vector_log import Rejected, VectorLog
 from embedding_client.writers import WRITERS, Table, check_parquet
 
 __all__ = ["OnError", "Summary", "embed_file"]
@@ -29,12 +29,12 @@ OnError = Literal["stop", "skip", "null"]
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a run did.
+    """The result of a run.
 
     Attributes:
-        rows: in the output.
-        rejected: rows of the input without a vector.
-        report: the file that lists them; None where there is none.
+        rows: The number of rows in the output.
+        rejected: The number of rows of the input without a vector.
+        report: The file that lists them, or None if every row has a vector.
     """
 
     rows: int
@@ -52,51 +52,53 @@ def embed_file(
     on_error: OnError = "stop",
     progress: Callable[..., Progress] = progress_on,
 ) -> Summary:
-    """Embeds every row of a file and writes rows and vectors.
+    """Embed every row of a file and write the rows with their vectors.
 
-    Vectors are kept in `OUTPUT.part` until all are there. After an error, Ctrl-C or a crash the
-    same call continues after the last one in it: no row is lost or doubled, and only the few that
-    were being embedded are sent again.
+    The vectors are stored in a checkpoint, `OUTPUT.part`, until all rows are embedded. After an
+    error, Ctrl-C or a crash, the same call resumes from the checkpoint. No row is lost or
+    duplicated. Only the requests that were in flight are sent again.
 
     Args:
-        connect: makes a client that refuses vector spaces other than the one given, if any.
-        source: the file.
-        output: ends in .jsonl, .parquet or .npy.
-        options: how to embed.
-        overwrite: whether to replace an output that is there.
-        on_error: what to do with a row that cannot be embedded: `stop` there, `skip` it, or write
-            it with `null` for a vector. `OUTPUT.errors.jsonl` lists such rows.
-        progress: makes what shows the progress, from a name, total and done.
+        connect: Returns a client that accepts only the given vector space, or any with None.
+        source: The file.
+        output: The path of the output. It ends in .jsonl, .parquet or .npy.
+        options: The embedding options.
+        overwrite: Whether to replace an existing output.
+        on_error: How to handle a row that cannot be embedded: `stop`, `skip` it, or write it with
+            `null` as the vector. `OUTPUT.errors.jsonl` lists these rows.
+        progress: Returns the progress display for a name, a total and a number of complete rows.
 
     Raises:
-        EmbeddingClientError: see `embedding_client.errors`.
+        EmbeddingClientError: See `embedding_client.errors`.
     """
     outputs = Outputs(output)
     outputs.check(source, overwrite=overwrite)
-    if on_error == "null" and outputs.suffix == ".npy" and options.dtype != "float32":
+    if on_error == "null" and outputs.suffix == ".npy" and data_type(options) != "float32":
         raise FileError("An array of integers cannot hold null. Use --on-error skip, or .jsonl.")
-    job = {"source": source.identity(), "options": asdict(options)}
-    with VectorLog(outputs.part) as log:
-        if log.job is not None:
-            check_resumes(log, job, name=source.name)
-        log.job = job
+    job = {"source": source.identity(), "options": dict(options)}
+    with Checkpoint(outputs.part) as checkpoint:
+        if checkpoint.job is not None:
+            check_resumes(checkpoint, job, name=source.name)
+        checkpoint.job = job
         total = _survey(source, outputs.suffix, on_error)
-        if on_error == "stop" and log.rejected:
-            _stop(source, log)
-        if log.rows < total:
-            shown = progress(source.name, total=total, done=log.rows)
-            with connect(log.vector_space) as client, closing(shown):
-                _embed_rest(client, source, log, options=options, on_error=on_error, shown=shown)
-        if log.rejected and len(log.rejected) == total:
-            first = log.rejected[0]["error"]
+        if on_error == "stop" and checkpoint.rejected:
+            _stop(source, checkpoint)
+        if checkpoint.rows < total:
+            shown = progress(source.name, total=total, done=checkpoint.rows)
+            with connect(checkpoint.vector_space) as client, closing(shown):
+                _embed_rest(
+                    client, source, checkpoint, options=options, on_error=on_error, shown=shown
+                )
+        if checkpoint.rejected and len(checkpoint.rejected) == total:
+            first = checkpoint.rejected[0]["error"]
             raise FileError(f"{source.name}: no row can be embedded; the first {first}.")
-        summary = _write(outputs, source, log, overwrite=overwrite, on_error=on_error)
+        summary = _write(outputs, source, checkpoint, overwrite=overwrite, on_error=on_error)
     outputs.part.unlink(missing_ok=True)
     return summary
 
 
 def _survey(source: Source, suffix: str, on_error: OnError) -> int:
-    """Reads the file once before anything is sent, so that what is wrong is known at once."""
+    """Read the file once before anything is sent, to report its errors at once. Count its rows."""
     total = 0
 
     def records() -> Iterator[Record]:
@@ -119,27 +121,27 @@ def _survey(source: Source, suffix: str, on_error: OnError) -> int:
 def _embed_rest(
     client: EmbeddingClient,
     source: Source,
-    log: VectorLog,
+    checkpoint: Checkpoint,
     *,
     options: EmbedOptions,
     on_error: OnError,
     shown: Progress,
 ) -> None:
-    waiting: deque[Row] = deque()  # rows that were read and are not in the log yet
-    texts = _texts(source, log.rows, waiting)
-    for part in client.iter_parts(texts, **asdict(options)):
+    waiting: deque[Row] = deque()  # rows that were read and are not in the checkpoint yet
+    texts = _texts(source, checkpoint.rows, waiting)
+    for part in client.iter_parts(texts, **options):
         taken = _take(waiting, part.count)
         rejected = _rejected(taken, part)
         if on_error == "stop" and rejected:
             at = min(rejected)
             if at:
-                log.append(part.vectors[:at], vector_space=client.vector_space)
+                checkpoint.append(part.vectors[:at], vector_space=client.vector_space)
             raise row_error(source.name, taken[at], rejected[at])
-        log.append(part.vectors, vector_space=client.vector_space, rejected=rejected)
+        checkpoint.append(part.vectors, vector_space=client.vector_space, rejected=rejected)
         shown.update(len(taken))
     if waiting:
         rest = {position: unreadable(row) for position, row in enumerate(waiting)}
-        log.append(np.empty((0, 0)), vector_space=None, rejected=rest)
+        checkpoint.append(np.empty((0, 0)), vector_space=None, rejected=rest)
 
 
 def _texts(source: Source, start: int, waiting: deque[Row]) -> Iterator[str]:
@@ -150,7 +152,7 @@ def _texts(source: Source, start: int, waiting: deque[Row]) -> Iterator[str]:
 
 
 def _take(waiting: deque[Row], count: int) -> list[Row]:
-    """Takes the rows up to the one that holds the last of `count` texts."""
+    """Remove and return the rows up to the last of `count` texts."""
     taken: list[Row] = []
     while count:
         taken.append(waiting.popleft())
@@ -171,21 +173,21 @@ def _rejected(rows: list[Row], part: Part) -> dict[int, Rejected]:
     return rejected
 
 
-def _stop(source: Source, log: VectorLog) -> None:
-    number = min(log.rejected)
+def _stop(source: Source, checkpoint: Checkpoint) -> None:
+    number = min(checkpoint.rejected)
     row = next(source.rows(start=number))
-    raise row_error(source.name, row, log.rejected[number])
+    raise row_error(source.name, row, checkpoint.rejected[number])
 
 
 def _write(
-    outputs: Outputs, source: Source, log: VectorLog, *, overwrite: bool, on_error: OnError
+    outputs: Outputs, source: Source, checkpoint: Checkpoint, *, overwrite: bool, on_error: OnError
 ) -> Summary:
     skip = on_error == "skip"
 
     def pairs() -> Iterator[tuple[Record, npt.NDArray[Any] | None]]:
-        vectors = (vector for block in log.read() for vector in block)
+        vectors = (vector for block in checkpoint.read() for vector in block)
         for row in source.rows():
-            if row.number - 1 not in log.rejected:
+            if row.number - 1 not in checkpoint.rejected:
                 vector = next(vectors, None)
                 if vector is None:
                     raise source.changed()
@@ -195,31 +197,31 @@ def _write(
 
     def check() -> None:
         source.check_unchanged()
-        outputs.check(source, overwrite=overwrite)  # a file may have come there in the meantime
+        outputs.check(source, overwrite=overwrite)  # a file may have appeared since
 
     table = Table(
-        rows=log.rows - (len(log.rejected) if skip else 0),
+        rows=checkpoint.rows - (len(checkpoint.rejected) if skip else 0),
         pairs=pairs,
-        width=log.width,
-        dtype=log.dtype,
-        vector_space=log.vector_space,
+        width=checkpoint.width,
+        dtype=checkpoint.dtype,
+        vector_space=checkpoint.vector_space,
     )
     about: dict[str, object] = {
-        "vector_space": log.vector_space,
+        "vector_space": checkpoint.vector_space,
         "count": table.rows,
         "source": source.name,
-        "without_vector": len(log.rejected),
+        "without_vector": len(checkpoint.rejected),
     }
     outputs.place(
         lambda file: WRITERS[outputs.suffix](file, table),
         about=about,
-        report=_report(source, log.rejected),
+        report=_report(source, checkpoint.rejected),
         check=check,
     )
     return Summary(
         rows=table.rows,
-        rejected=len(log.rejected),
-        report=outputs.report if log.rejected else None,
+        rejected=len(checkpoint.rejected),
+        report=outputs.report if checkpoint.rejected else None,
     )
 
 

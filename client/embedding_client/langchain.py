@@ -1,4 +1,4 @@
-"""LangChain's `Embeddings` on top of the client: `pip install 'embedding-kit[langchain]'`.
+"""LangChain's `Embeddings` for the endpoint: `pip install 'embedding-kit[langchain]'`.
 
 from embedding_client.langchain import FunctionUrlEmbeddings
 
@@ -12,7 +12,8 @@ import httpx
 from langchain_core.embeddings import Embeddings
 
 from embedding_client.async_client import AsyncEmbeddingClient
-from embedding_client.client import EmbeddingClient, EmbedKeywords
+from embedding_client.client import EmbeddingClient
+from embedding_client.options import EmbedOptions
 
 __all__ = ["FunctionUrlEmbeddings"]
 
@@ -20,15 +21,16 @@ __all__ = ["FunctionUrlEmbeddings"]
 class FunctionUrlEmbeddings(Embeddings):
     """Embeds documents and queries at a Function URL.
 
-    Documents get the model's document prompt and queries its query prompt, where it has them.
+    Documents use the model's document prompt and queries use its query prompt, if it has them.
 
     Args:
-        url: of the Function URL.
-        auth: how to sign; by default with botocore's credentials chain and the URL's region.
-        vector_space: the space that the vector store holds; vectors of another are refused.
-        concurrency: how many requests of one call are under way at once.
-        options: keywords of `EmbedOptions` for documents and queries alike (`dimension`,
-            `truncate` …). With `prompt`, both get that prompt.
+        url: The Function URL.
+        auth: The signer. By default, credentials come from botocore's chain and the region comes
+            from the URL.
+        vector_space: The vector space of the vector store. Vectors of another space are refused.
+        concurrency: The number of requests that one call sends at the same time.
+        options: See `EmbedOptions`. They apply to documents and queries. With `prompt`, both use
+            that prompt.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class FunctionUrlEmbeddings(Embeddings):
         auth: httpx.Auth | None = None,
         vector_space: str | None = None,
         concurrency: int = 4,
-        **options: Unpack[EmbedKeywords],
+        **options: Unpack[EmbedOptions],
     ) -> None:
         self._connection: dict[str, Any] = {
             "url": url,
@@ -50,32 +52,32 @@ class FunctionUrlEmbeddings(Embeddings):
         self._options = options
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embeds documents, any number of them."""
-        return _lists(self._client.embed(texts, **self._asking("document")))
+        """Embed a list of documents of any length."""
+        return _lists(self._client.embed(texts, **self._options_for("document")))
 
     def embed_query(self, text: str) -> list[float]:
-        """Embeds a query."""
-        return _lists(self._client.embed([text], **self._asking("query")))[0]
+        """Embed a query."""
+        return _lists(self._client.embed([text], **self._options_for("query")))[0]
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embeds documents without blocking."""
-        async with self._asynchronous() as client:
-            return _lists(await client.embed(texts, **self._asking("document")))
+        """Embed a list of documents asynchronously."""
+        async with self._async_client() as client:
+            return _lists(await client.embed(texts, **self._options_for("document")))
 
     async def aembed_query(self, text: str) -> list[float]:
-        """Embeds a query without blocking."""
-        async with self._asynchronous() as client:
-            return _lists(await client.embed([text], **self._asking("query")))[0]
+        """Embed a query asynchronously."""
+        async with self._async_client() as client:
+            return _lists(await client.embed([text], **self._options_for("query")))[0]
 
-    def _asynchronous(self) -> AsyncEmbeddingClient:
-        # One for each call: connections belong to the event loop that they were made in.
+    def _async_client(self) -> AsyncEmbeddingClient:
+        # One client for each call, because connections belong to one event loop.
         space = self._client.vector_space or self._connection["vector_space"]
         return AsyncEmbeddingClient(**{**self._connection, "vector_space": space})
 
-    def _asking(self, kind: str) -> EmbedKeywords:
+    def _options_for(self, input_type: str) -> EmbedOptions:
         if self._options.get("prompt") or self._options.get("input_type"):
             return self._options
-        return {**self._options, "input_type": kind}
+        return {**self._options, "input_type": input_type}
 
 
 def _lists(vectors: Any) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""LlamaIndex's `BaseEmbedding` on top of the client: `pip install 'embedding-kit[llamaindex]'`.
+"""LlamaIndex's `BaseEmbedding` for the endpoint: `pip install 'embedding-kit[llamaindex]'`.
 
 from embedding_client.llamaindex import FunctionUrlEmbedding
 
@@ -12,7 +12,8 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 
 from embedding_client.async_client import AsyncEmbeddingClient
-from embedding_client.client import EmbeddingClient, EmbedKeywords
+from embedding_client.client import EmbeddingClient
+from embedding_client.options import EmbedOptions
 
 __all__ = ["FunctionUrlEmbedding"]
 
@@ -20,24 +21,25 @@ __all__ = ["FunctionUrlEmbedding"]
 class FunctionUrlEmbedding(BaseEmbedding):
     """Embeds nodes and queries at a Function URL.
 
-    Nodes get the model's document prompt and queries its query prompt, where it has them.
-    `embed_batch_size` is how many texts LlamaIndex hands over at once; the client splits them
-    further where they would not fit into a request.
+    Nodes use the model's document prompt and queries use its query prompt, if it has them.
+    `embed_batch_size` is the number of texts that LlamaIndex passes at a time. The client splits
+    them further if they do not fit in one request.
 
     Args:
-        url: of the Function URL.
-        auth: how to sign; by default with botocore's credentials chain and the URL's region.
-        vector_space: the space that the index holds; vectors of another are refused.
-        concurrency: how many requests are under way at once.
-        options: keywords of `EmbedOptions` for nodes and queries alike. With `prompt`, both get
-            that prompt.
-        kwargs: of `BaseEmbedding`: `embed_batch_size`, `callback_manager` …
+        url: The Function URL.
+        auth: The signer. By default, credentials come from botocore's chain and the region comes
+            from the URL.
+        vector_space: The vector space of the index. Vectors of another space are refused.
+        concurrency: The number of requests to send at the same time.
+        options: The keywords of `EmbedOptions`. They apply to nodes and queries. With `prompt`,
+            both use that prompt.
+        kwargs: The arguments of `BaseEmbedding`: `embed_batch_size`, `callback_manager`, …
     """
 
     url: str = Field(description="The Function URL.")
-    vector_space: str | None = Field(default=None, description="The space that the index holds.")
-    concurrency: int = Field(default=4, ge=1, description="Requests under way at once.")
-    options: dict[str, Any] = Field(default_factory=dict, description="How to embed.")
+    vector_space: str | None = Field(default=None, description="The vector space of the index.")
+    concurrency: int = Field(default=4, ge=1, description="The number of concurrent requests.")
+    options: dict[str, Any] = Field(default_factory=dict, description="The embedding options.")
     _auth: httpx.Auth | None = PrivateAttr(default=None)
     _client: EmbeddingClient = PrivateAttr()
 
@@ -49,7 +51,7 @@ class FunctionUrlEmbedding(BaseEmbedding):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name under which LlamaIndex stores this."""
+        """Return the name that LlamaIndex stores for this class."""
         return "FunctionUrlEmbedding"
 
     def _connection(self) -> dict[str, Any]:
@@ -61,35 +63,35 @@ class FunctionUrlEmbedding(BaseEmbedding):
         }
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        return _lists(self._client.embed([query], **self._asking("query")))[0]
+        return _lists(self._client.embed([query], **self._options_for("query")))[0]
 
     def _get_text_embedding(self, text: str) -> list[float]:
         return self._get_text_embeddings([text])[0]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return _lists(self._client.embed(texts, **self._asking("document")))
+        return _lists(self._client.embed(texts, **self._options_for("document")))
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
-        async with self._asynchronous() as client:
-            return _lists(await client.embed([query], **self._asking("query")))[0]
+        async with self._async_client() as client:
+            return _lists(await client.embed([query], **self._options_for("query")))[0]
 
     async def _aget_text_embedding(self, text: str) -> list[float]:
         return (await self._aget_text_embeddings([text]))[0]
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        async with self._asynchronous() as client:
-            return _lists(await client.embed(texts, **self._asking("document")))
+        async with self._async_client() as client:
+            return _lists(await client.embed(texts, **self._options_for("document")))
 
-    def _asynchronous(self) -> AsyncEmbeddingClient:
-        # One for each call: connections belong to the event loop that they were made in.
+    def _async_client(self) -> AsyncEmbeddingClient:
+        # One client for each call, because connections belong to one event loop.
         space = self._client.vector_space or self.vector_space
         return AsyncEmbeddingClient(**{**self._connection(), "vector_space": space})
 
-    def _asking(self, kind: str) -> EmbedKeywords:
-        options: EmbedKeywords = self.options  # type: ignore[assignment]  # checked when used
+    def _options_for(self, input_type: str) -> EmbedOptions:
+        options: EmbedOptions = self.options  # type: ignore[assignment]  # checked by the client
         if options.get("prompt") or options.get("input_type"):
             return options
-        return {**options, "input_type": kind}
+        return {**options, "input_type": input_type}
 
 
 def _lists(vectors: Any) -> list[list[float]]:

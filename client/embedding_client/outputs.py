@@ -1,9 +1,9 @@
-"""The files of a run: which there are, what they may not touch, and how they get into place.
+"""The output files of a run: their names, the checks before a run, and the atomic replacement.
 
 notes.npy               the vectors
-notes.npy.json          what an array is: vector space, count, source
+notes.npy.json          a description of the array: vector space, count, source
 notes.npy.errors.jsonl  the rows without a vector
-notes.npy.part          the vectors so far, while a run has not ended
+notes.npy.part          the checkpoint of an unfinished run
 """
 
 import json
@@ -25,17 +25,17 @@ class Outputs:
     """The files that belong to an output.
 
     Args:
-        path: of the output; its extension is the format.
+        path: The path of the output. Its extension is the format.
 
     Raises:
-        FileError: the extension is not known, or the folder does not exist.
+        FileError: If the extension is unknown, or the folder does not exist.
     """
 
     path: Path
 
     def __post_init__(self) -> None:
         if self.suffix not in OUTPUTS:
-            raise FileError(f"{self.path} must end in {', '.join(OUTPUTS)}: that is its format.")
+            raise FileError(f"{self.path} must end in {', '.join(OUTPUTS)}, which sets its format.")
         if not self.path.parent.is_dir():
             raise FileError(f"{self.path.parent} is not a folder.")
         if self.path.is_dir():
@@ -43,39 +43,39 @@ class Outputs:
 
     @property
     def suffix(self) -> str:
-        """The output's extension in lower case."""
+        """The extension of the output in lower case."""
         return self.path.suffix.lower()
 
     @property
     def part(self) -> Path:
-        """Holds the vectors of a run that has not ended."""
+        """The checkpoint of an unfinished run."""
         return self._beside(".part")
 
     @property
     def about(self) -> Path:
-        """What an array is, as JSON."""
+        """The description of an array, as JSON."""
         return self._beside(".json")
 
     @property
     def report(self) -> Path:
-        """The rows without a vector, as JSONL."""
+        """The list of the rows without a vector, as JSONL."""
         return self._beside(".errors.jsonl")
 
     def check(self, source: Source, *, overwrite: bool) -> None:
-        """Checks that no file will be lost.
+        """Check that the run will not destroy a file.
 
         Raises:
-            FileError: a file of this output is the input, or is there and may not be replaced.
+            FileError: If a file of this output is the input, or exists and must not be replaced.
         """
         placed = [self.path, self.report, *([self.about] if self.suffix == ".npy" else [])]
-        for path in (*placed, self.part, self._partial):
+        for path in (*placed, self.part, self._temporary):
             if source.is_same_file(path):
                 raise FileError(
-                    f"{path} is the input itself, and would be lost. Choose another --output."
+                    f"{path} is the input file and would be lost. Choose another --output."
                 )
         for path in placed:
             if os.path.lexists(path) and not overwrite:
-                raise FileError(f"{path} is there already. Use --overwrite to replace it.")
+                raise FileError(f"{path} already exists. Use --overwrite to replace it.")
 
     def place(
         self,
@@ -85,19 +85,19 @@ class Outputs:
         report: list[dict[str, object]],
         check: Callable[[], None],
     ) -> None:
-        """Writes the output beside its place and moves it there when it is whole, last of all.
+        """Write the output to a temporary file, then the other files, then move it into place.
 
         Args:
-            write: writes the output into a file.
-            about: what an array is.
-            report: the rows without a vector.
-            check: called when all is written; may refuse by raising an error.
+            write: Writes the output to a file.
+            about: The description of an array.
+            report: The rows without a vector.
+            check: Called after the output is written. It may raise an error.
 
         Raises:
-            FileError: a file cannot be written; the output is as it was before.
+            FileError: If a file cannot be written. The output is unchanged.
         """
         try:
-            _write(self._partial, write)
+            _write(self._temporary, write)
             check()
             if self.suffix == ".npy":
                 self._put(self.about, json.dumps(about, indent=1) + "\n")
@@ -106,23 +106,23 @@ class Outputs:
                 self._put(self.report, lines)
             else:
                 self.report.unlink(missing_ok=True)
-            self._partial.replace(self.path)
+            self._temporary.replace(self.path)
         except OSError as error:
             raise FileError(f"{self.path} cannot be written: {error.strerror or error}.") from error
         finally:
-            self._partial.unlink(missing_ok=True)
+            self._temporary.unlink(missing_ok=True)
 
     @property
-    def _partial(self) -> Path:
-        return self.path.with_name(f".{self.path.name}.part-output")
+    def _temporary(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.tmp")
 
     def _put(self, path: Path, text: str) -> None:
-        partial = self.path.with_name(f".{path.name}.part-output")
+        temporary = self.path.with_name(f".{path.name}.tmp")
         try:
-            _write(partial, lambda file: _ignore(file.write(text.encode())))
-            partial.replace(path)
+            _write(temporary, lambda file: _ignore(file.write(text.encode())))
+            temporary.replace(path)
         finally:
-            partial.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
     def _beside(self, ending: str) -> Path:
         return self.path.with_name(self.path.name + ending)
@@ -132,7 +132,7 @@ def _write(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     with path.open("wb") as file:
         write(file)
         file.flush()
-        # Some file systems tell only here that the disk is full.
+        # Some file systems report a full disk only here.
         os.fsync(file.fileno())
 
 

@@ -1,4 +1,4 @@
-"""How far a run has come: a bar on a terminal, a line now and then elsewhere."""
+"""Shows the progress of a run: a bar on a terminal, a line every ten seconds elsewhere."""
 
 import sys
 import time
@@ -8,29 +8,29 @@ from typing import Protocol
 
 from tqdm import tqdm
 
-__all__ = ["Lines", "Progress", "progress_on"]
+__all__ = ["LineProgress", "Progress", "progress_on"]
 
 _INTERVAL = 10.0
 
 
 class Progress(Protocol):
-    """Counts rows."""
+    """Counts the rows that are complete."""
 
     def update(self, rows: int) -> object:
-        """Adds rows that are done."""
+        """Add complete rows."""
 
     def close(self) -> object:
-        """Ends it."""
+        """End the display."""
 
 
-class Lines:
-    """A line on standard error every ten seconds.
+class LineProgress:
+    """Prints a line to standard error every ten seconds.
 
     Args:
-        name: of the file.
-        total: rows.
-        done: rows that an earlier run did.
-        clock: seconds from anywhere.
+        name: The name of the file.
+        total: The number of rows.
+        done: The number of rows that an earlier run completed.
+        clock: Returns seconds, from any start.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Lines:
         self._start = self._last = clock()
 
     def update(self, rows: int) -> None:
-        """Adds rows that are done, and prints a line if the last one is ten seconds old."""
+        """Add complete rows. Print a line if the last one is at least ten seconds old."""
         self._done += rows
         now = self._clock()
         if now - self._last < _INTERVAL:
@@ -50,7 +50,7 @@ class Lines:
         self._last = now
         rate = (self._done - self._before) / (now - self._start)
         left = tqdm.format_interval((self._total - self._done) / rate) if rate else "?"
-        with suppress(OSError):  # a log that is full must not end the run
+        with suppress(OSError):  # a full log must not end the run
             sys.stderr.write(
                 f"{self._name}: {self._done} of {self._total} rows "
                 f"({self._done / self._total:.0%}), {rate:.1f} rows/s, {left} left\n"
@@ -58,12 +58,12 @@ class Lines:
             sys.stderr.flush()
 
     def close(self) -> None:
-        """Does nothing: the command itself prints the last line."""
+        """Do nothing. The command prints the last line."""
 
 
 def progress_on(name: str, *, total: int, done: int) -> Progress:
-    """Returns a bar where standard error is a terminal, else lines."""
+    """Return a progress bar if standard error is a terminal, else lines."""
     if not sys.stderr.isatty():
-        return Lines(name, total, done)
+        return LineProgress(name, total, done)
     bar: Progress = tqdm(total=total, initial=done, unit=" rows", desc=name, smoothing=0.1)
     return bar

@@ -1,87 +1,24 @@
-"""The endpoint's native dialect: the options and the bodies of requests."""
+"""The requests of the endpoint's native API: checks of the arguments, and the bodies."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 from urllib.parse import urlsplit
 
-import numpy as np
-import numpy.typing as npt
-
 from embedding_client.errors import ConfigurationError
+from embedding_client.options import EmbedOptions, data_type
 
-__all__ = [
-    "DataType",
-    "EmbedOptions",
-    "Match",
-    "check_texts",
-    "check_url",
-    "embed_body",
-    "similar_body",
-]
-
-DataType = Literal["float32", "int8", "uint8", "binary", "ubinary"]
-_WIRE = {
-    "float32": "float",
-    "int8": "int8",
-    "uint8": "uint8",
-    "binary": "binary",
-    "ubinary": "ubinary",
-}
-_NUMPY: dict[str, npt.DTypeLike] = {
-    "float32": "<f4",
-    "int8": np.int8,
-    "uint8": np.uint8,
-    "binary": np.int8,
-    "ubinary": np.uint8,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class EmbedOptions:
-    """How texts are to be embedded.
-
-    Attributes:
-        prompt: the name of one of the model's prompts, or None for its default.
-        input_type: what the texts are (`query`, `document` …), which chooses the prompt where the
-            model has one for it; not together with `prompt`.
-        title: of the document, for a prompt that has a place for it.
-        dimension: one of the model's sizes, or None for the full one.
-        dtype: `float32`; `int8` or `uint8`; `binary` or `ubinary` for bits packed eight to a byte.
-        truncate: what to do with a text over the model's limit: `refuse`, `right` (its end is cut
-            off), `left` (its start is), or None for what the endpoint does.
-    """
-
-    prompt: str | None = None
-    input_type: str | None = None
-    title: str | None = None
-    dimension: int | None = None
-    dtype: DataType = "float32"
-    truncate: Literal["refuse", "right", "left"] | None = None
-
-    @property
-    def numpy(self) -> npt.DTypeLike:
-        """The type of the vectors' numbers, little-endian as they travel."""
-        return _NUMPY[self.dtype]
-
-    def __post_init__(self) -> None:
-        if self.dtype not in _WIRE:
-            raise ConfigurationError(
-                f"dtype must be one of {', '.join(_WIRE)}; found {self.dtype!r}."
-            )
-        if self.prompt is not None and self.input_type is not None:
-            raise ConfigurationError("Give prompt or input_type, not both.")
+__all__ = ["Match", "check_texts", "check_url", "embed_body", "similar_body"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """An entry of the endpoint's index.
+    """A search result.
 
     Attributes:
-        text: the entry.
-        index: its position in the index.
-        score: the cosine similarity to the query.
+        text: The indexed text.
+        index: Its position in the index.
+        score: Its cosine similarity to the query.
     """
 
     text: str
@@ -90,10 +27,10 @@ class Match:
 
 
 def check_url(url: str) -> str:
-    """Returns the endpoint's URL without a slash at its end.
+    """Return the endpoint's URL without a trailing slash.
 
     Raises:
-        ConfigurationError: it is no HTTP URL, or has a query.
+        ConfigurationError: If it is not an HTTP URL, or has a query or a fragment.
     """
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
@@ -105,14 +42,14 @@ def check_url(url: str) -> str:
 
 
 def check_texts(texts: Sequence[str], *, start: int = 0) -> None:
-    """Refuses what is not a text before anything is sent.
+    """Check texts before anything is sent.
 
     Args:
-        texts: the texts.
-        start: the position of the first one, for the message.
+        texts: The texts.
+        start: The position of the first text, for the error message.
 
     Raises:
-        ConfigurationError: an item is no string, or is blank.
+        ConfigurationError: If an item is not a string, is blank or is not valid Unicode.
     """
     if isinstance(texts, str):
         raise ConfigurationError(
@@ -136,22 +73,23 @@ def check_texts(texts: Sequence[str], *, start: int = 0) -> None:
 
 
 def embed_body(texts: Sequence[str], options: EmbedOptions) -> bytes:
-    """Returns the body of `POST /` for several texts."""
-    wanted = {
+    """Return the body of `POST /` for several texts."""
+    dtype = data_type(options)
+    fields = {
         "texts": list(texts),
-        "size": options.dimension,
-        "prompt_name": options.prompt,
-        "input_type": options.input_type,
-        "title": options.title,
-        "truncate": options.truncate,
-        "output_dtype": _WIRE[options.dtype],
+        "size": options.get("dimensions"),
+        "prompt_name": options.get("prompt"),
+        "input_type": options.get("input_type"),
+        "title": options.get("title"),
+        "truncate": options.get("truncate"),
+        "output_dtype": "float" if dtype == "float32" else dtype,
         "encoding_format": "base64",
     }
-    return _encode({name: value for name, value in wanted.items() if value is not None})
+    return _encode({name: value for name, value in fields.items() if value is not None})
 
 
 def similar_body(text: str, num_results: int) -> bytes:
-    """Returns the body of `POST /similar`."""
+    """Return the body of `POST /similar`."""
     return _encode({"text": text, "num_results": num_results})
 
 

@@ -1,4 +1,4 @@
-"""The formats of files, each as a stream of rows with their lines and their problems."""
+"""Reads each file format as a stream of rows, with their line numbers and errors."""
 
 import csv
 import gzip
@@ -22,15 +22,15 @@ _NOT_UTF8 = (
 )
 _SURROGATE = "has a lone surrogate, which is not valid Unicode, in {column!r}"
 
-#: The line where a row begins, its fields, and what is wrong with it.
+#: The line where a row begins, its fields, and the reason if it cannot be embedded.
 _Read = tuple[int | None, Record, str | None]
 
 
 def problem_of(fields: Record, column: str) -> str | None:
-    """Returns why the text of a row cannot be embedded, or None."""
+    """Return why the text of a row cannot be embedded, or None."""
     if column not in fields:
-        has = ", ".join(map(repr, fields)) or "nothing"
-        return f"has no {column!r}; it has {has}. Choose with --column"
+        has = ", ".join(map(repr, fields)) or "no fields"
+        return f"has no {column!r}; it has {has}. Select the field with --column"
     text = fields[column]
     if not isinstance(text, str) or not text.strip():
         return f"has no text in {column!r}: {text!r:.60}"
@@ -42,7 +42,7 @@ def problem_of(fields: Record, column: str) -> str | None:
 
 
 def _text(file: io.BufferedReader, column: str) -> Iterator[_Read]:
-    """A line is a row. Blank lines at the end are none: they shift nothing."""
+    """Read each line as a row. Blank lines at the end are ignored."""
     blank = 0
     for number, line in enumerate(_lines(file, newline="\n"), 1):
         if not line.strip():
@@ -52,15 +52,15 @@ def _text(file: io.BufferedReader, column: str) -> Iterator[_Read]:
             yield before, {column: ""}, "is blank"
         blank = 0
         fields = {column: _decoded(line.rstrip("\r\n"))}
-        yield number, fields, _undecoded(line) or problem_of(fields, column)
+        yield number, fields, _decoding_problem(line) or problem_of(fields, column)
 
 
 def _jsonl(file: io.BufferedReader, column: str) -> Iterator[_Read]:
-    """An object or a string a line; blank lines are no rows."""
+    """Read an object or a string from each line. Blank lines are not rows."""
     for number, line in enumerate(_lines(file, newline="\n"), 1):
         if not line.strip():
             continue
-        problem = _undecoded(line)
+        problem = _decoding_problem(line)
         fields: Record = {}
         if problem is None:
             try:
@@ -73,7 +73,7 @@ def _jsonl(file: io.BufferedReader, column: str) -> Iterator[_Read]:
 
 
 def _json(file: io.BufferedReader, column: str) -> Iterator[_Read]:
-    """An array of objects or strings."""
+    """Read an array of objects or strings."""
     try:
         values = json.loads("".join(_lines(file, newline="")))
     except (ValueError, RecursionError) as error:
@@ -90,7 +90,9 @@ def _json(file: io.BufferedReader, column: str) -> Iterator[_Read]:
 
 
 def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Iterator[_Read]:
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a text may be longer than 128 KB
+    csv.field_size_limit(
+        min(sys.maxsize, 2**31 - 1)
+    )  # the default limit of 128 KB is too small for texts
     lines = csv.reader(_lines(file, newline=""), delimiter=delimiter, strict=True)
     try:
         header = next((cells for cells in lines if cells), [])
@@ -100,7 +102,7 @@ def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Itera
         for cells in lines:
             line, before = before + 1, lines.line_num
             if not cells:
-                # A blank line is an empty cell where there is only one column, else it is no row.
+                # With one column, a blank line is an empty cell. With several, it is not a row.
                 blank += [line] if len(header) == 1 else []
                 continue
             yield from (
@@ -108,7 +110,7 @@ def _csv(file: io.BufferedReader, column: str, *, delimiter: str = ",") -> Itera
             )
             blank = []
             fields: Record = dict(zip_longest(header, map(_decoded, cells[: len(header)])))
-            problem = _undecoded("".join(cells)) or problem_of(fields, column)
+            problem = _decoding_problem("".join(cells)) or problem_of(fields, column)
             if len(cells) > len(header):
                 problem = f"has {len(cells)} cells; the header has {len(header)}"
             yield line, fields, problem
@@ -125,7 +127,9 @@ def _parquet(file: io.BufferedReader, column: str) -> Iterator[_Read]:
         import pyarrow as arrow  # noqa: PLC0415  (an extra)
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError:
-        raise FileError("needs pyarrow to be read: pip install 'embedding-kit[parquet]'.") from None
+        raise FileError(
+            "cannot be read without pyarrow: pip install 'embedding-kit[parquet]'."
+        ) from None
     try:
         opened = arrow.parquet.ParquetFile(file)
         _check_header(opened.schema_arrow.names, column)
@@ -133,10 +137,10 @@ def _parquet(file: io.BufferedReader, column: str) -> Iterator[_Read]:
             for fields in batch.to_pylist():
                 yield None, fields, problem_of(fields, column)
     except (arrow.ArrowException, UnicodeDecodeError) as error:
-        raise FileError(f"is not Parquet that can be read: {error}") from error
+        raise FileError(f"is not valid Parquet: {error}") from error
 
 
-#: Each yields (line, fields, problem) for a file opened for bytes, and a column.
+#: The reader of each format. It yields (line, fields, problem) for a binary file and a column.
 READERS: dict[str, Callable[[io.BufferedReader, str], Iterator[_Read]]] = {
     "text": _text,
     "json": _json,
@@ -148,9 +152,9 @@ READERS: dict[str, Callable[[io.BufferedReader, str], Iterator[_Read]]] = {
 
 
 def _lines(file: io.BufferedReader, *, newline: str) -> Iterator[str]:
-    """Lines of UTF-8, with or without a byte order mark, compressed with gzip or not.
+    """Yield the lines of a UTF-8 file, with or without a byte order mark or gzip compression.
 
-    A byte that is not UTF-8 becomes a lone surrogate, for `_undecoded` to find.
+    A byte that is not valid UTF-8 becomes a lone surrogate, which `_decoding_problem` reports.
     """
     start = file.peek(2)[:2]
     if start in _UTF16:
@@ -171,13 +175,13 @@ def _check_header(names: list[str], column: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise FileError(
-            f"has more than one column named {', '.join(map(repr, twice))}. Rename them, so that "
-            "each name is there once."
+            f"has more than one column named {', '.join(map(repr, twice))}. Column names must be "
+            "unique."
         )
     if column not in names:
         raise FileError(
-            f"has no column {column!r}; it has {', '.join(map(repr, names)) or 'none'}. Choose "
-            "with --column."
+            f"has no column {column!r}; it has {', '.join(map(repr, names)) or 'no columns'}. "
+            "Select the column with --column."
         )
 
 
@@ -189,8 +193,8 @@ def _fields(value: object, column: str) -> tuple[Record, str | None]:
     return value, problem_of(value, column)
 
 
-def _undecoded(text: str) -> str | None:
-    """Says whether a byte of the file was not UTF-8."""
+def _decoding_problem(text: str) -> str | None:
+    """Return the problem of a text with bytes that were not UTF-8, or None."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -199,5 +203,5 @@ def _undecoded(text: str) -> str | None:
 
 
 def _decoded(text: str) -> str:
-    """Puts U+FFFD in the place of bytes that were not UTF-8."""
+    """Replace bytes that were not UTF-8 with U+FFFD."""
     return text.encode(errors="surrogateescape").decode(errors="replace")

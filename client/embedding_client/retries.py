@@ -1,7 +1,7 @@
-"""When and after how long a request is sent again.
+"""The retry policy: which requests to send again, and after how many seconds.
 
-Full jitter: a random time between nothing and an exponentially growing ceiling, so that clients
-that failed together do not come back together.
+The delay has full jitter: a random time up to a ceiling that grows exponentially. Clients that
+failed at the same time then do not retry at the same time.
 https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 """
 
@@ -18,13 +18,14 @@ _RETRIED = frozenset({429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """How often and how patiently to try.
+    """The number of attempts, and the delays between them.
 
     Attributes:
-        attempts: how many times a request is sent at the most.
-        base: seconds; the ceiling of the first wait, doubled with each.
-        ceiling: seconds; no ceiling grows beyond it.
-        longest_wait: seconds; a `Retry-After` beyond it is not waited for, the error is raised.
+        attempts: The maximum number of times that a request is sent.
+        base: Seconds; the ceiling of the first delay. It doubles with each attempt.
+        ceiling: Seconds; the maximum of the ceiling.
+        longest_wait: Seconds; the maximum `Retry-After` to wait for. With a longer one, the client
+            raises the error.
     """
 
     attempts: int = 6
@@ -33,27 +34,27 @@ class RetryPolicy:
     longest_wait: float = 120.0
 
     def retries(self, status: int) -> bool:
-        """Tells whether this status may go away by itself."""
+        """Return whether a response with this status is retried."""
         return status in _RETRIED
 
     def wait(self, attempt: int, headers: Mapping[str, str] | None = None) -> float | None:
-        """Returns the seconds to wait after a failed attempt, or None to give up.
+        """Return the seconds to wait after a failed attempt, or None to give up.
 
         Args:
-            attempt: how many were made, 1 or more.
-            headers: of the answer, for its `Retry-After`.
+            attempt: The number of attempts so far, from 1.
+            headers: The headers of the response, for `Retry-After`.
         """
         if attempt >= self.attempts:
             return None
-        jitter = random.uniform(0, min(self.ceiling, self.base * 2 ** (attempt - 1)))  # noqa: S311
-        asked = _retry_after(headers or {})
-        if asked > self.longest_wait:
+        jitter = random.uniform(0, min(self.ceiling, self.base * 2 ** (attempt - 1)))  # noqa: S311  (not cryptography)
+        requested = _retry_after(headers or {})
+        if requested > self.longest_wait:
             return None
-        return asked + jitter
+        return requested + jitter
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds, from either form of the header (RFC 9110, 10.2.3); 0 where there is none."""
+    """Return the seconds of `Retry-After` in either form (RFC 9110, 10.2.3), or 0 without one."""
     value = headers.get("retry-after", "").strip()
     if not value:
         return 0.0

@@ -1,12 +1,12 @@
 """AWS Signature Version 4 as an `httpx.Auth`, for Function URLs with IAM auth.
 
-It works in any client built on httpx or httpx2, sync and async:
+It works with every client built on httpx or httpx2, sync and async:
 
     httpx.Client(auth=SigV4Auth())
     OpenAI(base_url=url + "/v1", api_key="-", http_client=httpx.Client(auth=SigV4Auth()))
 
-Credentials come from botocore's own chain (environment, profiles, SSO, roles, instance metadata)
-and are refreshed by it; the region is read from the URL.
+botocore finds and refreshes the credentials (environment, profiles, SSO, roles, instance metadata).
+The region comes from the URL.
 """
 
 import hashlib
@@ -27,22 +27,25 @@ from botocore.exceptions import BotoCoreError
 
 from embedding_client.errors import ConfigurationError, CredentialsError
 
-try:  # The same Auth under another name: what openai, huggingface_hub and others build upon.
+try:  # httpx2 has its own Auth class. openai, huggingface_hub and others require it.
     from httpx2 import Auth as _Httpx2Auth
 except ImportError:
-    _Httpx2Auth = httpx.Auth  # type: ignore[assignment,misc]
+
+    class _Httpx2Auth:  # type: ignore[no-redef]
+        """Stands for httpx2's class."""
+
 
 __all__ = ["SigV4Auth", "region_of"]
 
 _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws(\.cn)?$")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-# What a local Function URL accepts where no key pair is set, and the region it then is in.
+# The default key pair and region of a local Function URL.
 _LOCAL_CREDENTIALS = Credentials("local", "local")
 _LOCAL_REGION = "us-east-1"
 
 
 class _Request(Protocol):
-    """What httpx.Request and httpx2.Request have in common."""
+    """The common attributes of httpx.Request and httpx2.Request."""
 
     method: str
     headers: Any
@@ -53,28 +56,24 @@ class _Request(Protocol):
     async def aread(self) -> bytes: ...
 
 
-class _Bases(*dict.fromkeys((httpx.Auth, _Httpx2Auth))):  # type: ignore[misc]
-    """Both httpx's Auth and httpx2's, once where they are the same."""
+class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of requests
+    """Signs requests to Function URLs.
 
+    It signs requests to Function URLs (`<id>.lambda-url.<region>.on.aws`), to this machine and to
+    `hosts`. It does not change requests to other hosts. An SDK may also call its vendor's server
+    with the same client, and a redirect may lead anywhere. Neither should receive a session token.
 
-class SigV4Auth(_Bases):
-    """Signs the requests to Function URLs.
-
-    Requests to Function URLs (`<id>.lambda-url.<region>.on.aws`), to this machine and to `hosts`
-    are signed. Others go out as they are: an SDK may ask its maker's server something through the
-    same client, and a redirect may lead anywhere; neither should get a session token.
-
-    An `Authorization` header that is there already (an SDK's API key, say) gives way to the
-    signature. Signed are the method, the path, the query, the host, the content type, all `x-amz-`
-    headers and the body; headers that a proxy may change are not.
+    The signature replaces an existing `Authorization` header, such as an SDK's API key. It covers
+    the method, the path, the query, the host, the content type, all `x-amz-` headers and the body.
+    It does not cover headers that a proxy may change.
 
     Args:
-        profile: the name of a profile of the AWS configuration files.
-        session: a botocore session to take credentials from, instead of a profile.
-        credentials: credentials to use as they are, instead of a session's.
-        hosts: more hosts to sign for: your own domains in front of a Function URL.
-        region: the region to sign for, where the host does not say it.
-        service: the service to sign for.
+        profile: The name of a profile in the AWS configuration files.
+        session: A botocore session that provides the credentials, instead of a profile.
+        credentials: The credentials, instead of a session.
+        hosts: More hosts to sign for, such as a custom domain in front of a Function URL.
+        region: The region to sign for, if the host does not contain it.
+        service: The service to sign for.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class SigV4Auth(_Bases):
         service: str = "lambda",
     ) -> None:
         if sum(given is not None for given in (profile, session, credentials)) > 1:
-            raise ConfigurationError("Give one of profile, session and credentials, not several.")
+            raise ConfigurationError("Give only one of profile, session and credentials.")
         self._profile = profile
         self._session = session
         self._credentials = credentials
@@ -99,30 +98,30 @@ class SigV4Auth(_Bases):
         self._lock = threading.Lock()
 
     def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
-        """Signs a request of a sync client."""
-        if self._covers(request.url.host):
+        """Sign a request of a sync client."""
+        if self._signs_for(request.url.host):
             request.read()
             self.sign(request)
         yield request
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
-        """Signs a request of an async client; credentials are read and refreshed in a thread."""
-        if self._covers(request.url.host):
+        """Sign a request of an async client. A thread reads and refreshes the credentials."""
+        if self._signs_for(request.url.host):
             await request.aread()
             credentials = await anyio.to_thread.run_sync(self._frozen, request.url.host)
             self._sign(request, credentials)
         yield request
 
     def sign(self, request: _Request) -> None:
-        """Puts the signature into the request's headers.
+        """Add the signature to the request's headers.
 
         Raises:
-            CredentialsError: no credentials were found, or they could not be refreshed.
-            ConfigurationError: no region is known.
+            CredentialsError: If no credentials were found, or refreshing them failed.
+            ConfigurationError: If the region is unknown.
         """
         self._sign(request, self._frozen(request.url.host))
 
-    def _covers(self, host: str) -> bool:
+    def _signs_for(self, host: str) -> bool:
         return host in _LOOPBACK or host in self._hosts or bool(_FUNCTION_URL.search(host))
 
     def _sign(self, request: _Request, credentials: ReadOnlyCredentials) -> None:
@@ -149,12 +148,12 @@ class SigV4Auth(_Bases):
 
     def _frozen(self, host: str) -> ReadOnlyCredentials:
         try:
-            # Each time: what has expired is refreshed here.
-            return self._found(host).get_frozen_credentials()
+            # For each request, because this call refreshes expired credentials.
+            return self._credentials_for(host).get_frozen_credentials()
         except BotoCoreError as error:
             raise CredentialsError(f"The AWS credentials cannot be used: {error}") from error
 
-    def _found(self, host: str) -> Credentials:
+    def _credentials_for(self, host: str) -> Credentials:
         if self._credentials is not None:
             return self._credentials
         if host in _LOOPBACK and self._profile is None and self._session is None:
@@ -166,16 +165,16 @@ class SigV4Auth(_Bases):
         if self._resolved is None:
             raise CredentialsError(
                 "No AWS credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-                "choose a profile with AWS_PROFILE, or log in (`aws sso login`)."
+                "select a profile with AWS_PROFILE, or log in (`aws sso login`)."
             )
         return self._resolved
 
 
 def region_of(host: str, *, session: botocore.session.Session | None = None) -> str:
-    """Returns the region to sign for: the one in a Function URL's host, else the configured one.
+    """Return the region in a Function URL's host, or else the configured region.
 
     Raises:
-        ConfigurationError: neither is there.
+        ConfigurationError: If there is neither.
     """
     in_url = _FUNCTION_URL.search(host)
     if in_url:
@@ -188,13 +187,13 @@ def region_of(host: str, *, session: botocore.session.Session | None = None) -> 
     if host in _LOOPBACK:
         return _LOCAL_REGION
     raise ConfigurationError(
-        f"No AWS region is known for {host!r}: it is not <id>.lambda-url.<region>.on.aws. "
+        f"The AWS region of {host!r} is unknown: it is not <id>.lambda-url.<region>.on.aws. "
         "Give region=, or set AWS_REGION."
     )
 
 
 def _local_credentials() -> Credentials:
-    """The pair that a Function URL on this machine accepts; never a profile's."""
+    """Return the key pair for a Function URL on this machine, never one of a profile."""
     environment = os.environ
     if "AWS_ACCESS_KEY_ID" in environment and "AWS_SECRET_ACCESS_KEY" in environment:
         return Credentials(
@@ -206,7 +205,7 @@ def _local_credentials() -> Credentials:
 
 
 def _canonical_url(request: _Request) -> str:
-    """The URL as it goes out, its query encoded as AWS will encode it again to check."""
+    """Return the URL as it is sent, with the query encoded as AWS encodes it for verification."""
     path, _, query = request.url.raw_path.decode("ascii").partition("?")
     pairs = (pair.partition("=") for pair in query.split("&") if pair)
     encoded = "&".join(f"{_encode(name)}={_encode(value)}" for name, _, value in pairs)

@@ -1,4 +1,4 @@
-"""A file of texts as rows, in the same order each time it is read."""
+"""Reads the rows of a file, in the same order each time."""
 
 import hashlib
 import io
@@ -14,7 +14,7 @@ from embedding_client.formats import format_of
 
 __all__ = ["Record", "Row", "Source"]
 
-#: The fields of one row, the text among them.
+#: The fields of a row, including the text.
 Record = Mapping[str, Any]
 
 
@@ -23,11 +23,11 @@ class Row:
     """A row of a file.
 
     Attributes:
-        number: of the row, from 1.
-        line: where it begins in the file, from 1; None in a format that has no lines.
-        fields: all that the row holds; nothing where it could not be read.
-        text: to embed; None where the row has none that can be embedded.
-        problem: why it has none.
+        number: The number of the row, from 1.
+        line: The line where it begins, from 1, or None in a format without lines.
+        fields: The fields of the row. Empty if the row could not be read.
+        text: The text to embed, or None if the row has no valid text.
+        problem: Why the row has no valid text, or None.
     """
 
     number: int
@@ -38,27 +38,25 @@ class Row:
 
     @property
     def place(self) -> str:
-        """Where the row is, for a message."""
+        """The position of the row, for messages."""
         if self.line is None:
             return f"row {self.number}"
-        return f"line {self.line}" if self.line == self.number else self._both
-
-    @property
-    def _both(self) -> str:
+        if self.line == self.number:
+            return f"line {self.line}"
         return f"row {self.number} (line {self.line})"
 
 
 class Source:
-    """A file of texts, or standard input.
+    """A file with texts, or standard input.
 
-    A row that cannot be embedded is still a row: its `problem` says why, and the caller decides.
+    A row that cannot be embedded is yielded too. Its `problem` gives the reason, and the caller
+    decides how to handle it.
 
     Args:
-        path: the file; None for standard input, which can be read only once.
-        kind: one of `FORMATS`; None takes the format from the file's name, and text for standard
-            input.
-        column: the field that holds the text.
-        name: what messages call the file, if not its path.
+        path: The file, or None for standard input, which can be read only once.
+        kind: One of `FORMATS`. By default, the file name sets it, and standard input is text.
+        column: The field that holds the text.
+        name: The name of the file in messages. The default is its path.
     """
 
     def __init__(
@@ -81,17 +79,17 @@ class Source:
         self._digest = ""
 
     def identity(self) -> dict[str, Any]:
-        """Returns what a run depends on: the content and how it is read, not name or time."""
+        """Return the digest of the content and how to read it, without the name and the time."""
         with self._opened() as file:
             self._state = _state(file)
             self._digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"sha256": self._digest, "format": self.kind, "column": self.column}
 
     def check_unchanged(self) -> None:
-        """Checks that the file still has the content that `identity` saw.
+        """Check that the content has not changed since `identity` was called.
 
         Raises:
-            FileError: it has other content now.
+            FileError: If it has changed.
         """
         with self._opened() as file:
             if _state(file) == self._state:
@@ -101,19 +99,19 @@ class Source:
         raise self.changed()
 
     def changed(self) -> FileError:
-        """Returns the error for a file that was changed during a run."""
+        """Return the error for a file that changed during a run."""
         return FileError(
-            f"{self.name} was changed while it was being embedded, so its rows and the vectors do "
-            "not belong together. Run the command again."
+            f"{self.name} was changed while it was being embedded, so the vectors do not match its "
+            "rows. Run the command again."
         )
 
     def rows(self, *, start: int = 0) -> Iterator[Row]:
-        """Yields the rows, without the first `start`.
+        """Yield the rows after the first `start`.
 
         Raises:
-            FileError: the file cannot be read, or is not of its format.
+            FileError: If the file cannot be read, or is not valid in its format.
         """
-        from embedding_client.readers import READERS  # noqa: PLC0415  (it imports from here)
+        from embedding_client.readers import READERS  # noqa: PLC0415  (circular import)
 
         with self._opened() as file:
             try:
@@ -127,11 +125,11 @@ class Source:
             except FileError as error:
                 raise FileError(f"{self.name} {error}") from error.__cause__
             except (OSError, EOFError) as error:
-                said = getattr(error, "strerror", None) or error
-                raise FileError(f"{self.name} cannot be read: {said}.") from error
+                reason = getattr(error, "strerror", None) or error
+                raise FileError(f"{self.name} cannot be read: {reason}.") from error
 
     def is_same_file(self, path: Path) -> bool:
-        """Returns whether a path leads to this very file, under whatever name."""
+        """Return whether a path leads to this file, also through a link."""
         try:
             with self._opened() as file:
                 return os.path.samestat(os.fstat(file.fileno()), path.stat())

@@ -1,21 +1,20 @@
-"""Embeds rows as they come and writes a JSON line for each."""
+"""Embeds rows as they arrive and writes a JSON line for each."""
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from itertools import islice
 from typing import IO, Any
 
+from embedding_client.checkpoint import Rejected
 from embedding_client.client import EmbeddingClient
-from embedding_client.protocol import EmbedOptions
-from embedding_client.refusals import check_names, refused, row_error, unreadable
+from embedding_client.options import EmbedOptions
+from embedding_client.row_errors import check_names, refused, row_error, unreadable
 from embedding_client.sources import Row
-from embedding_client.vector_log import Rejected
 from embedding_client.writers import json_line
 
 __all__ = ["embed_stream"]
 
-# A pipe may be slow or endless: each group is answered before the next one is read.
+# A pipe may be slow or endless, so each group is written before the next one is read.
 _GROUP = 64
 
 
@@ -29,22 +28,22 @@ def embed_stream(
     output: IO[str],
     report: IO[str],
 ) -> int:
-    """Embeds rows and writes each with its vector.
+    """Embed rows and write each with its vector.
 
     Args:
-        client: to embed with.
-        rows: the rows.
-        name: what messages call them.
-        options: how to embed.
+        client: The client to embed with.
+        rows: The rows.
+        name: The name of the input in messages.
+        options: The embedding options.
         on_error: `stop`, `skip` or `null`, as in `embed_file`.
-        output: gets a JSON line for each row.
-        report: gets a JSON line for each row without a vector.
+        output: Receives a JSON line for each row.
+        report: Receives a JSON line for each row without a vector.
 
     Returns:
-        How many rows have no vector.
+        The number of rows without a vector.
     """
-    pending, rejections = iter(rows), 0
-    while group := list(islice(pending, _GROUP)):
+    remaining, rejections = iter(rows), 0
+    while group := list(islice(remaining, _GROUP)):
         for row in group:
             check_names(name, row, ".jsonl")
         vectors, rejected = _embed(client, group, options)
@@ -53,13 +52,13 @@ def embed_stream(
                 vector = vectors[row.number]
                 output.write(json_line(row.fields, vector, client.vector_space).decode())
                 continue
-            why = rejected[row.number]
+            reason = rejected[row.number]
             if on_error == "stop":
                 output.flush()
-                raise row_error(name, row, why)
+                raise row_error(name, row, reason)
             if on_error == "null":
                 output.write(json_line(row.fields, None, client.vector_space).decode())
-            report.write(json.dumps({"row": row.number, "line": row.line, **why}) + "\n")
+            report.write(json.dumps({"row": row.number, "line": row.line, **reason}) + "\n")
             rejections += 1
         output.flush()
     return rejections
@@ -68,12 +67,12 @@ def embed_stream(
 def _embed(
     client: EmbeddingClient, group: list[Row], options: EmbedOptions
 ) -> tuple[Mapping[int, Any], Mapping[int, Rejected]]:
-    """Returns the vectors and the rejections by the rows' numbers."""
+    """Return the vectors and the rejections, by row number."""
     rejected = {row.number: unreadable(row) for row in group if row.text is None}
     vectors = {}
     waiting = iter([row for row in group if row.text is not None])
     texts = [row.text for row in group if row.text is not None]
-    for part in client.iter_parts(texts, **asdict(options)):
+    for part in client.iter_parts(texts, **options):
         embedded = iter(part.vectors)
         for position, row in enumerate(islice(waiting, part.count)):
             if position in part.refused:

@@ -1,4 +1,4 @@
-"""Keeps the vectors of two vector spaces apart."""
+"""Prevents mixing the vectors of two vector spaces."""
 
 import threading
 
@@ -8,45 +8,45 @@ __all__ = ["VectorSpaceGuard"]
 
 
 class VectorSpaceGuard:
-    """Remembers the vector space that answers belong to and refuses answers of another.
+    """Holds the vector space of the responses and refuses responses from another one.
 
-    A space is named `model@revision/precision/fingerprint/dimension`. Calls may ask for different
-    dimensions of one space; the rest of the name must stay.
+    The name of a vector space is `model@revision/precision/fingerprint/dimensions`. Calls may use
+    different dimensions of one space. The rest of the name must be the same.
 
     Args:
-        expected: the space that a database holds, with or without the dimension; None takes the
-            first answer's.
+        expected: The vector space of a database, with or without the dimensions. With None, the
+            first response sets it.
     """
 
     def __init__(self, expected: str | None = None) -> None:
         self._lock = threading.Lock()
-        self._given = expected
+        self._expected = expected
         self._family = None if expected is None else _family(expected)
         self.current = expected
 
     def check(self, space: str) -> None:
-        """Takes note of an answer's vector space.
+        """Check the vector space of a response.
 
         Raises:
-            VectorSpaceError: it is not the one of the answers before, or not the expected one.
+            VectorSpaceError: If it differs from the expected one, or from earlier responses.
         """
         with self._lock:
             if self._family is None:
                 self._family = _family(space)
             if _family(space) != self._family or (
-                _has_dimension(self._given) and space != self._given
+                _has_dimensions(self._expected) and space != self._expected
             ):
                 raise VectorSpaceError(
-                    f"The endpoint answers in the vector space {space!r}, and "
-                    f"{self._given or self.current!r} is in use: vectors of the two cannot be "
-                    "compared. Embed everything again, or use the endpoint of the first ones."
+                    f"The endpoint uses the vector space {space!r}; expected "
+                    f"{self._expected or self.current!r}. Vectors of two spaces cannot be "
+                    "compared. Embed all texts again, or use the endpoint of the stored vectors."
                 )
             self.current = space
 
 
 def _family(space: str) -> str:
-    return space.rpartition("/")[0] if _has_dimension(space) else space
+    return space.rpartition("/")[0] if _has_dimensions(space) else space
 
 
-def _has_dimension(space: str | None) -> bool:
+def _has_dimensions(space: str | None) -> bool:
     return space is not None and space.rpartition("/")[2].isdigit() and "/" in space

@@ -1,4 +1,4 @@
-"""Rows and their vectors → JSONL, Parquet or .npy."""
+"""Writes rows and their vectors as JSONL, Parquet or .npy."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from embedding_client.sources import Record
 
 __all__ = ["ADDED", "WRITERS", "Table", "check_parquet", "json_line", "numbers"]
 
-#: The fields that each format adds to those of a row.
+#: The fields that each format adds to a row.
 ADDED = {".jsonl": ("embedding", "vector_space"), ".parquet": ("embedding",), ".npy": ()}
 _CHUNK = 4096
 
@@ -24,14 +24,14 @@ _Pair = tuple[Record, npt.NDArray[Any] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """What is written.
+    """The content of an output.
 
     Attributes:
-        rows: how many.
-        pairs: makes a new pass over the rows, each with its vector, or None for null.
-        width: numbers in a vector.
-        dtype: their type.
-        vector_space: of the vectors; None where there is none.
+        rows: The number of rows.
+        pairs: Returns a new iterator over the rows, each with its vector, or None for null.
+        width: The number of components of a vector.
+        dtype: The type of the components.
+        vector_space: The vector space, or None if there are no vectors.
     """
 
     rows: int
@@ -42,31 +42,31 @@ class Table:
 
 
 def numbers(vector: npt.NDArray[Any]) -> list[float] | list[int]:
-    """A vector's numbers for JSON: as short as they can be without losing a bit of float32."""
+    """Return the components for JSON, as the shortest decimals that preserve the float32 values."""
     if vector.dtype == np.float32:
         return [float(text) for text in map(str, vector)]
     return [int(number) for number in vector]
 
 
 def json_line(row: Record, vector: npt.NDArray[Any] | None, vector_space: str | None) -> bytes:
-    """A row with its vector as a line of JSON."""
+    """Return a row and its vector as a line of JSON."""
     added = {"embedding": None if vector is None else numbers(vector), "vector_space": vector_space}
-    whole = {**row, **added}
+    fields = {**row, **added}
     try:
-        line = json.dumps(whole, ensure_ascii=False, default=str, allow_nan=False)
-    except ValueError:  # JSON has no NaN and no infinity; a column of Parquet may have them
-        line = json.dumps(_finite(whole), ensure_ascii=False, default=str)
+        line = json.dumps(fields, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:  # JSON has no NaN and infinity, which Parquet columns may hold
+        line = json.dumps(_finite(fields), ensure_ascii=False, default=str)
     try:
         return line.encode() + b"\n"
-    except UnicodeEncodeError:  # a lone surrogate in another field: JSON can carry it escaped
+    except UnicodeEncodeError:  # a lone surrogate in another field, which JSON can escape
         return json.dumps(json.loads(line)).encode() + b"\n"
 
 
 def check_parquet(records: Iterable[Record]) -> None:
-    """Checks that rows fit into one Parquet table, before their vectors are made.
+    """Check that rows fit into one Parquet table, before they are embedded.
 
     Raises:
-        FileError: pyarrow is missing, or two rows have values of types that do not go together.
+        FileError: If pyarrow is missing, or the values of a column have incompatible types.
     """
     _schema(records)
 
@@ -96,7 +96,7 @@ def _parquet(file: IO[bytes], table: Table) -> None:
     )
     zeros = np.zeros(table.width, table.dtype)
     pairs = table.pairs()
-    # Floats hardly ever repeat: a dictionary of them would only take room.
+    # Floats rarely repeat, so a dictionary would only take space.
     writer = arrow.parquet.ParquetWriter(file, whole, use_dictionary=schema.names)
     while chunk := list(islice(pairs, _CHUNK)):
         columns = [
@@ -109,7 +109,7 @@ def _parquet(file: IO[bytes], table: Table) -> None:
     writer.close()
 
 
-#: By the output's extension; each writes a table into a file opened for bytes.
+#: The writer for each extension. It writes a table to a binary file.
 WRITERS: dict[str, Callable[[IO[bytes], Table], None]] = {
     ".jsonl": _jsonl,
     ".parquet": _parquet,
@@ -118,7 +118,7 @@ WRITERS: dict[str, Callable[[IO[bytes], Table], None]] = {
 
 
 def _finite(value: Any) -> Any:
-    """The same value with null for NaN and infinity."""
+    """Replace NaN and infinity with None."""
     if isinstance(value, Mapping):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -127,7 +127,7 @@ def _finite(value: Any) -> Any:
 
 
 def _schema(records: Iterable[Record]) -> Any:
-    """The schema that holds all rows: a field that a row lacks is null there."""
+    """Return the schema of all rows. A field that a row lacks is null."""
     arrow = _arrow()
     schema = arrow.schema([])
     records = iter(records)

@@ -16,7 +16,7 @@ class Endpoint:
     """Where the model answers, and what it is."""
 
     url: str
-    dimension: int
+    dimensions: int
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,7 @@ def running(minilm_artifact) -> Iterator[Endpoint]:
             environment.delenv(name, raising=False)
         url, _ = endpoint(minilm_artifact.folder)
         with url:
-            yield Endpoint(url=url.url, dimension=minilm_artifact.manifest.dimensions[0])
+            yield Endpoint(url=url.url, dimensions=minilm_artifact.manifest.dimensions[0])
 
 
 @pytest.fixture

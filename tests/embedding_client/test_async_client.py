@@ -19,7 +19,6 @@ from embedding_client import (
     UnreachableError,
     VectorSpaceError,
 )
-from embedding_client.protocol import EmbedOptions
 
 URL = "https://abc.lambda-url.eu-west-1.on.aws"
 TEXTS = [f"text number {number}" for number in range(30)]
@@ -52,7 +51,7 @@ def test_it_gives_what_the_blocking_client_gives(running, run):
             one = await client.embed_one(TEXTS[3])
             health = await client.health()
             info = await client.info()
-            assert client.vector_space.endswith(f"/{running.dimension}")
+            assert client.vector_space.endswith(f"/{running.dimensions}")
             return whole, np.concatenate(parts), one, health, info
 
     whole, parts, one, health, info = run(main)
@@ -62,7 +61,7 @@ def test_it_gives_what_the_blocking_client_gives(running, run):
     assert np.allclose(parts, expected, atol=1e-4)
     assert np.allclose(one, expected[3], atol=1e-4)
     assert health["status"] == "ok"
-    assert info["dimensions"] == [running.dimension]
+    assert info["dimensions"] == [running.dimensions]
 
 
 def test_nothing_asked_nothing_sent(run):
@@ -71,7 +70,7 @@ def test_nothing_asked_nothing_sent(run):
     async def main():
         http = failing(AssertionError("nothing should be sent"))
         async with AsyncEmbeddingClient(URL, auth=httpx.Auth(), http_client=http) as client:
-            return await client.embed([], dimension=3)
+            return await client.embed([], dimensions=3)
 
     assert run(main).shape == (0, 3)
 
@@ -163,8 +162,3 @@ def test_a_refused_text_is_named_by_its_position_in_the_call(run):
         return caught.value.position
 
     assert run(main) == 13
-
-
-def test_options_are_the_same():
-    """Both clients take the keywords of EmbedOptions."""
-    assert EmbedOptions(dimension=3).dimension == 3

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from embedding_client.checkpoint import Checkpoint
 from embedding_client.cli import run as run_command
-from embedding_client.vector_log import VectorLog
 from local_function_url.endpoint import endpoint
 from model_compiler.index_builder import build_index
 
@@ -50,7 +50,7 @@ def test_texts_give_a_line_each(embed, client, running):
     assert [row["text"] for row in rows] == ["hello world", "the kettle"]
     vectors = np.array([row["embedding"] for row in rows], np.float32)
     assert np.allclose(vectors, client.embed(["hello world", "the kettle"]), atol=1e-5)
-    assert rows[0]["vector_space"].endswith(f"/{running.dimension}")
+    assert rows[0]["vector_space"].endswith(f"/{running.dimensions}")
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_blank_line_of_a_pipe_is_not_passed_over(piped):
     ran = piped(given="one\n\ntwo\n")
     assert ran.returncode == 1
     assert [row["text"] for row in lines(ran.stdout)] == ["one"]
-    assert ran.stderr.startswith(b"error: standard input: line 2 is blank. To go on without it")
+    assert ran.stderr.startswith(b"error: standard input: line 2 is blank. To continue without it")
     ran = piped("--on-error", "null", given="one\n\ntwo\n")
     assert ran.returncode == 3
     assert [row["embedding"] is None for row in lines(ran.stdout)] == [False, True, False]
@@ -199,7 +199,7 @@ def test_info_tells_what_is_served(embed, running):
     """With the URL as argument, or the usual one."""
     code, out, _ = embed("info", running.url)
     assert code == 0
-    assert json.loads(out)["dimensions"] == [running.dimension]
+    assert json.loads(out)["dimensions"] == [running.dimensions]
 
 
 def test_similar_says_when_there_is_no_index(embed):
@@ -301,7 +301,7 @@ def test_an_output_is_not_replaced_by_accident(embed, notes):
     output = notes.with_suffix(".npy")
     given = ("--file", notes, "--column", "body", "--output", output)
     assert embed(*given)[0] == 0
-    assert f"{output} is there already. Use --overwrite" in embed(*given)[2]
+    assert f"{output} already exists. Use --overwrite" in embed(*given)[2]
     assert embed(*given, "--overwrite")[0] == 0
 
 
@@ -366,11 +366,11 @@ def test_a_run_that_was_ended_continues(embed, running, tmp_path, client, ending
 
 def _negate(log: Path) -> int:
     """Turns the vectors of a log around, so that it shows which of them are used; counts rows."""
-    with VectorLog(log) as old:
+    with Checkpoint(log) as old:
         job, rejected, rows = old.job, old.rejected, old.rows
         vectors, space = np.concatenate(list(old.read())), old.vector_space
     log.unlink()
-    with VectorLog(log) as new:
+    with Checkpoint(log) as new:
         new.job = job
         new.append(-vectors, vector_space=space, rejected=rejected)
     return rows
@@ -387,10 +387,10 @@ def test_a_row_that_the_endpoint_refuses_is_named(embed, tmp_path, running):
     assert code == 1
     assert err == (
         f"error: {source}: row 271 (line 541) has 402 tokens, special tokens and prompt included; "
-        "the model allows 256; --truncate right embeds only its beginning. To go on without it, "
+        "the model allows 256; --truncate right embeds only its beginning. To continue without it, "
         "use --on-error skip or --on-error null.\n"
     )
-    with VectorLog(part_of(output)) as log:
+    with Checkpoint(part_of(output)) as log:
         assert log.rows == 270
     saved = part_of(output).read_bytes()
     assert embed(*given, "--truncate", "right")[0] == 0
@@ -447,12 +447,12 @@ def test_other_content_is_refused_and_said(embed, tmp_path):
     assert embed("--file", source, "--output", output)[0] == 1
     saved = part_of(output).read_bytes()
     source.write_text("one\ntwo\n")
-    code, _, err = embed("--file", source, "--output", output, "--dimension", "384")
+    code, _, err = embed("--file", source, "--output", output, "--dimensions", "384")
     assert code == 1
     assert err == (
-        f"error: {output}.part holds 1 rows of another run: the content of {source} is not the "
-        "same; --dimension was not given and is 384. To continue that run, give its file and "
-        f"options again. To begin again, delete {output}.part.\n"
+        f"error: {output}.part holds 1 rows of another run: the content of {source} has "
+        "changed; --dimensions was not given and is 384. To continue that run, use its file and "
+        f"options. To start again, delete {output}.part.\n"
     )
     assert part_of(output).read_bytes() == saved
     part_of(output).unlink()
@@ -467,7 +467,7 @@ def test_other_vectors_are_not_added(embed, running, tmp_path):
     log = part_of(output).read_bytes()
     part_of(output).write_bytes(log.replace(b"/int8/", b"/fp32/"))
     code, _, err = embed("--file", source, "--output", output, "--truncate", "right")
-    assert (code, "vectors of the two cannot be compared" in err) == (1, True)
+    assert (code, "Vectors of two spaces cannot be compared" in err) == (1, True)
 
 
 DATA = json.dumps(["first", "second"])
@@ -494,7 +494,7 @@ def test_the_input_is_never_written(embed, tmp_path, made, file, output):
     for flags in [], ["--overwrite"]:
         given = ("--file", source, "--format", "json", "--output", tmp_path / output)
         code, _, err = embed(*given, *flags)
-        assert (code, "is the input itself, and would be lost" in err) == (1, True)
+        assert (code, "is the input file and would be lost" in err) == (1, True)
     assert source.read_text() == (tmp_path / file).read_text() == DATA
 
 
@@ -509,7 +509,7 @@ def test_standard_input_is_not_written_either(tmp_path):
             capture_output=True,
             check=False,
         )
-    assert (ran.returncode, b"is the input itself" in ran.stderr) == (1, True)
+    assert (ran.returncode, b"is the input file" in ran.stderr) == (1, True)
     assert source.read_text() == '"one"\n'
 
 
@@ -522,7 +522,7 @@ def test_no_file_of_somebody_elses_is_written(embed, tmp_path, name):
     (tmp_path / name).write_text("precious")
     given = ("--file", source, "--output", tmp_path / "keep.npy")
     code, _, err = embed(*given)
-    assert (code, f"{tmp_path / name} is there already. Use --overwrite" in err) == (1, True)
+    assert (code, f"{tmp_path / name} already exists. Use --overwrite" in err) == (1, True)
     assert (tmp_path / name).read_text() == "precious"
     assert embed(*given, "--overwrite")[0] == 0
     assert (source.read_text(), kept.read_text()) == (DATA, "precious")
@@ -534,7 +534,7 @@ def test_a_dangling_link_is_not_replaced(embed, tmp_path):
     source, output = tmp_path / "a.json", tmp_path / "a.npy"
     source.write_text(DATA)
     output.symlink_to(tmp_path / "elsewhere")
-    assert "is there already" in embed("--file", source, "--output", output)[2]
+    assert "already exists" in embed("--file", source, "--output", output)[2]
 
 
 @pytest.mark.parametrize(
@@ -550,8 +550,8 @@ def test_a_column_that_the_output_adds_is_refused(embed, tmp_path, content, outp
     source = tmp_path / "a.jsonl"
     source.write_text(content)
     code, _, err = embed("--file", source, "--output", tmp_path / output)
-    assert (code, f"has a field {field!r} already" in err) == (1, True)
-    assert f"has a field {field!r} already" in embed("--file", source)[2]
+    assert (code, f"already has a field {field!r}" in err) == (1, True)
+    assert f"already has a field {field!r}" in embed("--file", source)[2]
     assert embed("--file", source, "--output", tmp_path / "o.npy")[0] == 0
 
 

@@ -109,9 +109,9 @@ def test_an_answer_in_gzip_is_the_functions_own_bytes(running):
 def test_openai_with_dimensions(openai_client, running):
     """The full size may be named; a size that the model was not trained for is refused."""
     made = openai_client.embeddings.create(
-        model="all-MiniLM-L6-v2", input="x", dimensions=running.dimension
+        model="all-MiniLM-L6-v2", input="x", dimensions=running.dimensions
     )
-    assert len(made.data[0].embedding) == running.dimension
+    assert len(made.data[0].embedding) == running.dimensions
     with pytest.raises(openai.BadRequestError, match="dimensions"):
         openai_client.embeddings.create(model="all-MiniLM-L6-v2", input="x", dimensions=5)
 

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from embedding_client.progress import Lines, progress_on
+from embedding_client.progress import LineProgress, progress_on
 
 
 @pytest.fixture
 def lines():
-    """Lines under a clock that the test moves; its first item is the time."""
+    """LineProgress under a clock that the test moves; its first item is the time."""
     now = [0.0]
-    return Lines("notes.csv", 1000, 200, clock=lambda: now[0]), now
+    return LineProgress("notes.csv", 1000, 200, clock=lambda: now[0]), now
 
 
 def test_a_line_every_ten_seconds(lines, capsys):
@@ -63,4 +63,4 @@ def test_a_terminal_gets_a_bar(monkeypatch, capsys):
 
 def test_no_terminal_gets_lines(capsys):
     """A log has no use for a bar."""
-    assert isinstance(progress_on("notes.csv", total=1000, done=0), Lines)
+    assert isinstance(progress_on("notes.csv", total=1000, done=0), LineProgress)

@@ -1,18 +1,17 @@
 """Which runs may continue which."""
 
-from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 
 from embedding_client import FileError
-from embedding_client.protocol import EmbedOptions
+from embedding_client.options import EmbedOptions
 from embedding_client.resuming import check_resumes
 
 
 def job(*, sha256="a", kind="csv", column="text", **options):
     source = {"sha256": sha256, "format": kind, "column": column}
-    return {"source": source, "options": asdict(EmbedOptions(**options))}
+    return {"source": source, "options": EmbedOptions(**{"dtype": "float32", **options})}
 
 
 def check(old, new):
@@ -32,29 +31,29 @@ def test_truncation_may_begin(before, now):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "difference"),
     [
-        ({}, {"sha256": "b"}, "the content of notes.csv is not the same"),
+        ({}, {"sha256": "b"}, "the content of notes.csv has changed"),
         ({}, {"kind": "jsonl"}, "--format was csv and is jsonl"),
         ({}, {"column": "body"}, "--column was text and is body"),
-        ({}, {"dimension": 128}, "--dimension was not given and is 128"),
+        ({}, {"dimensions": 128}, "--dimensions was not given and is 128"),
         ({"input_type": "query"}, {}, "--input-type was query and is not given"),
         ({"truncate": "right"}, {"truncate": "left"}, "--truncate was right and is left"),
         ({"truncate": "right"}, {}, "--truncate was right and is not given"),
         ({"truncate": "refuse"}, {}, "--truncate was refuse and is not given"),
     ],
 )
-def test_another_job_is_refused(old, new, said):
+def test_another_job_is_refused(old, new, difference):
     """The message says what differs and what to do."""
     with pytest.raises(FileError) as caught:
         check(job(**old), job(**new))
     assert str(caught.value) == (
-        f"o.part holds 7 rows of another run: {said}. To continue that run, give its file and "
-        "options again. To begin again, delete o.part."
+        f"o.part holds 7 rows of another run: {difference}. To continue that run, use its file and "
+        "options. To start again, delete o.part."
     )
 
 
 def test_all_differences_are_said():
     """Not only the first."""
-    with pytest.raises(FileError, match=r"not the same; --dtype was float32 and is int8\."):
+    with pytest.raises(FileError, match=r"has changed; --dtype was float32 and is int8\."):
         check(job(), job(sha256="b", dtype="int8"))

@@ -70,7 +70,7 @@ def test_other_columns_and_names(tmp_path):
 def test_a_format_that_is_not_known_is_refused(tmp_path, name):
     """The message lists the known ones and the flag that names one."""
     path = write(tmp_path / name, "a\n")
-    with pytest.raises(FileError, match=r"Known are \.txt, \.json, .* --format text\|json\|"):
+    with pytest.raises(FileError, match=r"Known extensions are \.txt, .* --format text\|json\|"):
         Source(path)
     assert [row.text for row in Source(path, kind="text").rows()] == ["a"]
 
@@ -79,7 +79,12 @@ def test_a_format_that_is_not_known_is_refused(tmp_path, name):
     ("name", "content", "place", "problem"),
     [
         ("a.txt", "a\n\nb\n", "line 2", "is blank"),
-        ("a.jsonl", '"a"\n{"body": "b"}\n', "line 2", "has no 'text'; it has 'body'. Choose with"),
+        (
+            "a.jsonl",
+            '"a"\n{"body": "b"}\n',
+            "line 2",
+            "has no 'text'; it has 'body'. Select",
+        ),
         ("a.jsonl", '"a"\n\n{"text": " "}\n', "row 2 (line 3)", "has no text in 'text': ' '"),
         ("a.jsonl", '{"text": 5}\n', "line 1", "has no text in 'text': 5"),
         ("a.jsonl", '"a"\n{"text"\n', "line 2", "is not JSON: Expecting ':' delimiter"),
@@ -108,8 +113,12 @@ def test_a_row_that_cannot_be_embedded_says_why(tmp_path, name, content, place, 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"body\nx\n", r"has no column 'text'; it has 'body'\. Choose with --column"),
-        ("a.csv", b"", "has no column 'text'; it has none"),
+        (
+            "a.csv",
+            b"body\nx\n",
+            r"has no column 'text'; it has 'body'\. Select the column",
+        ),
+        ("a.csv", b"", "has no column 'text'; it has no columns"),
         ("a.csv", b"text,id,text\na,1,b\n", "has more than one column named 'text'"),
         ("a.csv", b'text\n"never closed\nb\n', "is not CSV: line 3: unexpected end of data"),
         ("a.txt", "a\n".encode("utf-16"), "is UTF-16, not UTF-8. Convert it first"),
@@ -117,7 +126,7 @@ def test_a_row_that_cannot_be_embedded_says_why(tmp_path, name, content, place, 
         ("a.json", b'"a"\n"b"\n', "is not one JSON value: Extra data.*use --format jsonl"),
         ("a.json", b"[" * 100_000, "is not one JSON value"),
         ("a.txt.gz", gzip.compress(b"a\n" * 9000)[:-20], "is damaged"),
-        ("a.parquet", b"PAR1 it is not", "is not Parquet that can be read"),
+        ("a.parquet", b"PAR1 it is not", "is not valid Parquet"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, name, content, message):

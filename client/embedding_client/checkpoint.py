@@ -1,11 +1,11 @@
-"""Vectors on disk while a file is embedded, so that a run that ended can continue.
+"""Stores the vectors of an unfinished run, so that it can be resumed.
 
-The file begins with a line that names the format. After it come records, each a line of JSON:
+The file begins with a line that identifies the format. The records after it are lines of JSON:
 
-    {"job": …}                                       what the vectors are of
+    {"job": …}                                           the job that the vectors belong to
     {"rows": 64, "rejected": {"7": {…}}, "width": …}     followed by the vectors of 63 rows
 
-A record that was not written whole is forgotten, with the rows in it.
+A record that is incomplete is dropped when the file is opened, and its rows are embedded again.
 """
 
 import json
@@ -21,23 +21,23 @@ import numpy.typing as npt
 
 from embedding_client.errors import FileError
 
-__all__ = ["Rejected", "VectorLog"]
+__all__ = ["Checkpoint", "Rejected"]
 
-_FIRST_LINE = b"embed: vectors of a run that has not ended, format 2\n"
+_FIRST_LINE = b"embed: checkpoint of an unfinished run, format 3\n"
 
-#: Why a row has no vector: `error`, and the endpoint's `code` where it refused the row.
+#: Why a row has no vector: `error`, and the endpoint's `code` if it refused the row.
 Rejected = Mapping[str, str | None]
 
 
-class VectorLog:
-    """An append-only file of vectors; a context manager that locks it for this process.
+class Checkpoint:
+    """An append-only file of vectors. As a context manager, it locks the file for this process.
 
     Attributes:
-        job: what the vectors are of, as JSON; None in a new log. A change is written with the next
-            rows.
-        rows: how many rows of the source are in it, with or without a vector.
-        rejected: the rows without a vector, by their number from 0.
-        vector_space: of the vectors; None before any.
+        job: The job that the vectors belong to, as JSON, or None in a new file. A change is written
+            with the next rows.
+        rows: The number of rows of the source in the file, with or without a vector.
+        rejected: The rows without a vector, by their position in the source.
+        vector_space: The vector space of the vectors, or None if there are none.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,15 +46,15 @@ class VectorLog:
         self.rows = 0
         self.rejected: dict[int, Rejected] = {}
         self.vector_space: str | None = None
-        self._written: dict[str, Any] | None = None  # the job that the file names
-        self._row: npt.NDArray[Any] | None = None  # one row, empty: its type and width
-        self._blocks: list[tuple[int, int]] = []  # where vectors begin, and how many
+        self._written: dict[str, Any] | None = None  # the job in the file
+        self._row: npt.NDArray[Any] | None = None  # an uninitialized vector, for its type and width
+        self._blocks: list[tuple[int, int]] = []  # the offset and number of vectors of each record
         self._end = 0
         self._file: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
         try:
-            # Unbuffered: an error is raised by the write that meets it, not by a later close.
+            # Unbuffered, so that the write that fails raises the error, not a later close.
             self._file = self.path.open("a+b", buffering=0)
             _lock(self._file, self.path)
             with self.path.open("rb") as file:
@@ -74,7 +74,7 @@ class VectorLog:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._row is None:  # nothing in it that took work
+        if self._row is None:  # no vectors to keep
             self.path.unlink(missing_ok=True)
         self._close()
 
@@ -85,15 +85,16 @@ class VectorLog:
         vector_space: str | None,
         rejected: Mapping[int, Rejected] | None = None,
     ) -> None:
-        """Adds the next rows of the source.
+        """Append the next rows of the source.
 
         Args:
-            vectors: of the rows that have one, in order: (some, width).
-            vector_space: of the vectors.
-            rejected: the rows that have none, by their position among these rows.
+            vectors: The vectors of the rows that have one, in order: an array of shape
+                (some, width).
+            vector_space: The vector space of the vectors.
+            rejected: The rows without a vector, by their position among these rows.
 
         Raises:
-            FileError: they cannot be written; the log is as it was.
+            FileError: If they cannot be written. The file is then unchanged.
         """
         rejected = rejected or {}
         record: dict[str, Any] = {"rows": len(vectors) + len(rejected), "rejected": rejected}
@@ -107,10 +108,10 @@ class VectorLog:
         head += _line(record)
         self._write(head + (vectors.tobytes() if len(vectors) else b""))
         self._written = self.job
-        self._note(record, at=self._end + len(head))
+        self._index(record, at=self._end + len(head))
 
     def read(self) -> Iterator[npt.NDArray[Any]]:
-        """Yields the vectors as they were appended, in arrays (some, width)."""
+        """Yield the vectors of each record, as an array of shape (some, width)."""
         if self._row is None:
             return
         with self.path.open("rb") as file:
@@ -121,12 +122,12 @@ class VectorLog:
 
     @property
     def width(self) -> int:
-        """Numbers in a vector; 0 before any."""
+        """The number of components of a vector, or 0 if there are none."""
         return 0 if self._row is None else len(self._row)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the numbers; float32 before any."""
+        """The type of the components, or float32 if there are none."""
         return np.dtype(np.float32) if self._row is None else self._row.dtype
 
     def _write(self, data: bytes) -> None:
@@ -137,13 +138,13 @@ class VectorLog:
             while left:
                 left = left[self._file.write(left) :]
         except OSError as error:
-            # What was written of it is cut off here, or else when the log is opened again.
+            # Remove the incomplete record. If this fails, the next run removes it.
             with suppress(OSError):
                 self._file.truncate(self._end)
             raise FileError(f"{self.path} cannot be written: {error.strerror or error}.") from error
 
-    def _note(self, record: Mapping[str, Any], *, at: int) -> None:
-        """Takes a record into account whose vectors begin at a place of the file."""
+    def _index(self, record: Mapping[str, Any], *, at: int) -> None:
+        """Add a record to the index. Its vectors begin at an offset of the file."""
         count = record["rows"] - len(record["rejected"])
         self.rejected |= {self.rows + int(key): why for key, why in record["rejected"].items()}
         self.rows += record["rows"]
@@ -160,7 +161,7 @@ class VectorLog:
         first = file.read(len(_FIRST_LINE))
         if not _FIRST_LINE.startswith(first):
             raise FileError(
-                f"{self.path} was not written by this version of embed. Move it away, or delete it."
+                f"{self.path} was not written by this version of embed. Move or delete it."
             )
         if first != _FIRST_LINE:
             return
@@ -176,9 +177,9 @@ class VectorLog:
                 width = record["width"] * np.dtype(record["dtype"]).itemsize if count else 0
                 if file.tell() + count * width > size:
                     return
-                self._note(record, at=file.tell())
+                self._index(record, at=file.tell())
             except (ValueError, KeyError, TypeError, AttributeError):
-                raise FileError(f"{self.path} is damaged. Delete it to begin again.") from None
+                raise FileError(f"{self.path} is damaged. Delete it to start again.") from None
             file.seek(self._end)
 
     def _close(self) -> None:
@@ -193,10 +194,10 @@ def _line(value: object) -> bytes:
 
 def _lock(file: IO[bytes], path: Path) -> None:
     try:
-        import fcntl  # noqa: PLC0415  (not on Windows, where two runs are not told apart)
+        import fcntl  # noqa: PLC0415  (missing on Windows, where the file is not locked)
     except ImportError:
         return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise FileError(f"{path} is in use: another run is writing it.") from None
+        raise FileError(f"{path} is in use by another run.") from None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from embedding_client import FileError
-from embedding_client.vector_log import VectorLog
+from embedding_client.checkpoint import Checkpoint
 
 JOB = {"source": {"path": "a"}, "options": {"dtype": "float32"}}
 FIRST = np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -15,7 +15,7 @@ SPACE = "m@1/x/2"
 
 
 def log_of(path, *parts, job=JOB):
-    with VectorLog(path) as log:
+    with Checkpoint(path) as log:
         log.job = job
         for part in parts:
             log.append(part, vector_space=SPACE)
@@ -23,7 +23,7 @@ def log_of(path, *parts, job=JOB):
 
 
 def rows_of(path):
-    with VectorLog(path) as log:
+    with Checkpoint(path) as log:
         parts = list(log.read())
         return np.concatenate(parts) if parts else np.empty((0, 2))
 
@@ -33,17 +33,17 @@ def test_it_continues_where_it_was(tmp_path):
     path = log_of(tmp_path / "log", FIRST)
     log_of(path, SECOND)
     assert np.array_equal(rows_of(path), np.concatenate([FIRST, SECOND]))
-    with VectorLog(path) as log:
+    with Checkpoint(path) as log:
         assert (log.job, log.vector_space, log.rows, log.width) == (JOB, SPACE, 6, 2)
 
 
 def test_rows_without_a_vector_are_kept_too(tmp_path):
     """With their reasons, under their own numbers."""
     path, why = tmp_path / "log", {"error": "is blank", "code": None}
-    with VectorLog(path) as log:
+    with Checkpoint(path) as log:
         log.append(np.empty((0, 0)), vector_space=None, rejected={0: why, 1: why})
         log.append(FIRST, vector_space=SPACE, rejected={2: why})
-    with VectorLog(path) as log:
+    with Checkpoint(path) as log:
         assert log.rejected == {0: why, 1: why, 4: why}
         assert log.rows == 6
         assert np.array_equal(np.concatenate(list(log.read())), FIRST)
@@ -77,10 +77,10 @@ def test_a_changed_job_is_written_with_the_next_rows(tmp_path):
     other = {**JOB, "options": {"dtype": "float32", "truncate": "right"}}
     path = log_of(tmp_path / "log", FIRST)
     log_of(path, job=other)
-    with VectorLog(path) as log:
+    with Checkpoint(path) as log:
         assert log.job == JOB
     log_of(path, SECOND, job=other)
-    with VectorLog(path) as log:
+    with Checkpoint(path) as log:
         assert log.job == other
     assert np.array_equal(rows_of(path), np.concatenate([FIRST, SECOND]))
 
@@ -100,7 +100,7 @@ def test_a_damaged_log_is_refused(tmp_path):
     path = log_of(tmp_path / "log", FIRST)
     with path.open("ab") as file:
         file.write(b"damage\n")
-    with pytest.raises(FileError, match=r"is damaged\. Delete it to begin again"):
+    with pytest.raises(FileError, match=r"is damaged\. Delete it to start again"):
         rows_of(path)
 
 
@@ -117,7 +117,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, file_limit):
 
 def test_a_log_can_be_written_after_a_full_disk(tmp_path, file_limit):
     """The torn record is gone at once, so the next one does not follow it."""
-    with VectorLog(tmp_path / "log") as log:
+    with Checkpoint(tmp_path / "log") as log:
         log.append(FIRST, vector_space=SPACE)
         with file_limit(4096), pytest.raises(FileError):
             log.append(np.ones((2000, 2), np.float32), vector_space=SPACE)
@@ -134,7 +134,7 @@ def test_a_disk_that_is_full_from_the_start_leaves_no_log(tmp_path, file_limit):
 
 def test_a_log_that_is_closed_is_not_written(tmp_path):
     """Outside of its block."""
-    with VectorLog(tmp_path / "log") as log:
+    with Checkpoint(tmp_path / "log") as log:
         pass
     with pytest.raises(FileError, match="is not open"):
         log.append(FIRST, vector_space=SPACE)
@@ -143,7 +143,7 @@ def test_a_log_that_is_closed_is_not_written(tmp_path):
 def test_two_runs_at_once_are_refused(tmp_path):
     """The second says that the first is writing."""
     path = log_of(tmp_path / "log", FIRST)
-    with VectorLog(path), pytest.raises(FileError, match="another run is writing"):
+    with Checkpoint(path), pytest.raises(FileError, match="in use by another run"):
         log_of(path)
 
 

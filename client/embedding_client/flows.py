@@ -1,0 +1,226 @@
+"""The logic of each API call, without I/O, shared by the blocking and the asynchronous client.
+
+A call is a generator that yields the requests to send, as httpx's `Auth.auth_flow` does. The client
+that drives it waits for `delay` seconds, sends the request, and sends the response back into the
+generator, or throws the transport error into it. The generator returns the result of the call.
+Splitting, retries and the checks of responses are here; threads, tasks and sockets are not.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypedDict, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+
+from embedding_client.batches import Batch, BatchLimits, batches, halves
+from embedding_client.errors import RequestError, ResponseError, UnreachableError
+from embedding_client.options import EmbedOptions, numpy_type
+from embedding_client.protocol import Match, check_texts, check_url, embed_body, similar_body
+from embedding_client.responses import Part, read_matches, read_object, read_vectors, should_split
+from embedding_client.retries import RetryPolicy
+from embedding_client.signing import SigV4Auth
+from embedding_client.vector_spaces import VectorSpaceGuard
+
+__all__ = [
+    "TRANSPORT_ERRORS",
+    "EmbeddingFlows",
+    "Flow",
+    "Request",
+    "checked",
+    "concatenate",
+    "default_auth",
+    "http_options",
+]
+
+_T = TypeVar("_T")
+
+#: The exceptions of httpx to throw into a flow. They may be temporary, so the flow decides.
+TRANSPORT_ERRORS = (httpx.TransportError, httpx.DecodingError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request to send.
+
+    Attributes:
+        method: The HTTP method.
+        url: The URL.
+        content: The body, or None.
+        headers: The headers besides those of the HTTP client.
+        delay: Seconds to wait before sending it.
+    """
+
+    method: str
+    url: str
+    content: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+
+
+Flow = Generator[Request, httpx.Response, _T]
+
+
+class EmbeddingFlows:
+    """Makes the flows of one client's calls.
+
+    Args:
+        url: The URL of the endpoint.
+        vector_space: The vector space to accept. By default, the first response sets it.
+        limits: The limits of one request.
+        retries: The retry policy.
+
+    Attributes:
+        url: The URL of the endpoint, without a trailing slash.
+        guard: Holds the vector space of the responses.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        vector_space: str | None,
+        limits: BatchLimits | None,
+        retries: RetryPolicy | None,
+    ) -> None:
+        self.url = check_url(url)
+        self.guard = VectorSpaceGuard(vector_space)
+        self._limits = limits or BatchLimits()
+        self._retries = retries or RetryPolicy()
+
+    def split(
+        self,
+        call: Callable[[Batch, EmbedOptions], Flow[_T]],
+        texts: Iterable[str],
+        options: EmbedOptions,
+    ) -> Iterator[Flow[_T]]:
+        """Yield the flow of each batch of texts, in order.
+
+        If reading the texts fails, the last flow raises that error, so that a caller that runs the
+        flows in order still gets the results of the batches before it.
+        """
+        try:
+            for batch in batches(texts, self._limits):
+                yield call(batch, options)
+        except Exception as error:
+            yield _failure(error)
+
+    def embed(self, batch: Batch, options: EmbedOptions) -> Flow[npt.NDArray[Any]]:
+        """Embed a batch. Return an array of shape (texts, dimensions)."""
+        count = len(batch.texts)
+        body = embed_body(batch.texts, options)
+        response = yield from self._exchange("POST", "/", body, count=count)
+        if should_split(response, count=count):
+            first, second = halves(batch)
+            above = yield from self.embed(first, options)
+            below = yield from self.embed(second, options)
+            return np.concatenate([above, below])
+        try:
+            vectors, space = read_vectors(response, count=count, options=options)
+        except ResponseError as error:
+            if error.position is None:
+                raise
+            raise error.at(batch.start + error.position) from None
+        self.guard.check(space)
+        return vectors
+
+    def part(self, batch: Batch, options: EmbedOptions) -> Flow[Part]:
+        """Embed a batch. Texts that the endpoint refuses become errors in the result."""
+        remaining = list(range(len(batch.texts)))
+        refused: dict[int, RequestError] = {}
+        vectors = concatenate([], options)
+        while remaining:
+            texts = [batch.texts[position] for position in remaining]
+            try:
+                vectors = yield from self.embed(Batch(start=0, texts=texts), options)
+                break
+            except RequestError as error:
+                if error.position is None:
+                    raise
+                position = remaining.pop(error.position)
+                refused[position] = error.at(batch.start + position)
+        return Part(count=len(batch.texts), vectors=vectors, refused=refused)
+
+    def similar(self, text: str, *, num_results: int) -> Flow[list[Match]]:
+        """Search the endpoint's index. Return the matches, best first."""
+        check_texts([text])
+        response = yield from self._exchange("POST", "/similar", similar_body(text, num_results))
+        matches, space = read_matches(response)
+        self.guard.check(space)
+        return matches
+
+    def get(self, path: str) -> Flow[dict[str, Any]]:
+        """Return the JSON object at a path."""
+        response = yield from self._exchange("GET", path)
+        return read_object(response)
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None = None, *, count: int = 1
+    ) -> Flow[httpx.Response]:
+        """Send a request until a response is final or the attempts are used up."""
+        headers = {"content-type": "application/json"} if body is not None else {}
+        attempt, delay = 0, 0.0
+        while True:
+            attempt += 1
+            try:
+                response = yield Request(
+                    method=method, url=self.url + path, content=body, headers=headers, delay=delay
+                )
+            except TRANSPORT_ERRORS as error:
+                wait = self._retries.wait(attempt)
+                if wait is None:
+                    raise self._unreachable(attempt, error) from error
+            else:
+                retried = self._retries.retries(response.status_code)
+                if not retried or should_split(response, count=count):
+                    return response
+                wait = self._retries.wait(attempt, response.headers)
+                if wait is None:
+                    return response
+            delay = wait
+
+    def _unreachable(self, attempts: int, error: Exception) -> UnreachableError:
+        reason = str(error) or type(error).__name__
+        return UnreachableError(f"{self.url} did not respond in {attempts} attempts: {reason}")
+
+
+class HttpOptions(TypedDict):
+    """The options of httpx's clients that this package sets."""
+
+    timeout: httpx.Timeout
+    limits: httpx.Limits
+
+
+def http_options(concurrency: int) -> HttpOptions:
+    """Return the options of the HTTP client for a number of concurrent requests."""
+    return {
+        # Enough for a cold start and a full batch. Lambda ends a request at the function's timeout.
+        "timeout": httpx.Timeout(120.0, connect=10.0),
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
+    }
+
+
+def default_auth(url: str) -> SigV4Auth:
+    """Return the default signer, which also signs for the URL's own host."""
+    return SigV4Auth(hosts=[urlsplit(url).hostname or ""])
+
+
+def checked(texts: Iterable[str]) -> Iterator[str]:
+    """Yield texts, each checked when it is read."""
+    for position, text in enumerate(texts):
+        check_texts([text], start=position)
+        yield text
+
+
+def concatenate(parts: list[npt.NDArray[Any]], options: EmbedOptions) -> npt.NDArray[Any]:
+    """Return the rows of all parts, or an empty array of the requested type and length."""
+    if parts:
+        return np.concatenate(parts)
+    return np.empty((0, options.get("dimensions") or 0), dtype=numpy_type(options))
+
+
+def _failure(error: Exception) -> Flow[Any]:
+    raise error
+    yield

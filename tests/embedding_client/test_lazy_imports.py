@@ -1,0 +1,32 @@
+"""The package imports each public name on first use."""
+
+import subprocess
+import sys
+
+import pytest
+
+import embedding_client
+
+
+@pytest.mark.parametrize("name", embedding_client.__all__)
+def test_each_public_name_can_be_imported(name: str) -> None:
+    """The module of each name in `__all__` exists and defines it."""
+    assert getattr(embedding_client, name).__name__ == name
+
+
+def test_unknown_names_raise_attribute_error() -> None:
+    """As in any module."""
+    with pytest.raises(AttributeError, match="has no attribute 'Client'"):
+        _ = embedding_client.Client
+
+
+def test_importing_the_package_imports_no_library() -> None:
+    """Each name imports only the libraries that it needs."""
+    program = (
+        "import sys, embedding_client\n"
+        "heavy = {'anyio', 'botocore', 'httpx', 'numpy', 'tqdm', 'pyarrow'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "from embedding_client import SigV4Auth\n"
+        "assert 'botocore' in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
