@@ -32,7 +32,7 @@ try:  # httpx2 has its own Auth class. openai, huggingface_hub and others requir
 except ImportError:
 
     class _Httpx2Auth:  # type: ignore[no-redef]
-        """Stands for httpx2's class."""
+        """A placeholder without httpx2."""
 
 
 __all__ = ["SigV4Auth", "region_of"]

@@ -13,7 +13,7 @@ from local_function_url.endpoint import endpoint
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """Where the model answers, and what it is."""
+    """The URL of a served model, and the length of its vectors."""
 
     url: str
     dimensions: int
@@ -21,7 +21,7 @@ class Endpoint:
 
 @pytest.fixture(scope="session")
 def running(minilm_artifact) -> Iterator[Endpoint]:
-    """all-MiniLM-L6-v2 in AWS's runtime behind a signature check, for the pair local / local."""
+    """Serve all-MiniLM-L6-v2 in AWS's runtime, for requests signed with the pair local / local."""
     with pytest.MonkeyPatch.context() as environment:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
             environment.delenv(name, raising=False)
@@ -40,7 +40,7 @@ def client(running) -> Iterator[EmbeddingClient]:
 
 @pytest.fixture
 def file_limit():
-    """Makes every file full at a size, as a full disk does, for the length of a block."""
+    """Limit the size of all files within a block, to simulate a full disk."""
 
     @contextlib.contextmanager
     def limited(size: int) -> Iterator[None]:

@@ -30,7 +30,7 @@ def run(request):
 
 
 def failing(error):
-    """A transport that always gives the same."""
+    """Return an HTTP client that always responds, or fails, in the same way."""
 
     def answer(request):
         if isinstance(error, Exception):
@@ -40,8 +40,8 @@ def failing(error):
     return httpx.AsyncClient(transport=httpx.MockTransport(answer))
 
 
-def test_it_gives_what_the_blocking_client_gives(running, run):
-    """Many requests at once, the same vectors in the same order."""
+def test_it_returns_the_vectors_of_the_blocking_client(running, run):
+    """Concurrent requests return the same vectors in the same order."""
 
     async def main():
         limits = BatchLimits(texts=4)
@@ -64,8 +64,8 @@ def test_it_gives_what_the_blocking_client_gives(running, run):
     assert info["dimensions"] == [running.dimensions]
 
 
-def test_nothing_asked_nothing_sent(run):
-    """No texts: an empty array."""
+def test_no_texts_send_no_request(run):
+    """The result is an empty array."""
 
     async def main():
         http = failing(AssertionError("nothing should be sent"))
@@ -86,7 +86,7 @@ def test_nothing_asked_nothing_sent(run):
     ],
 )
 def test_one_error_is_raised_not_a_group(run, answer, error):
-    """The first error of many requests comes as itself."""
+    """The first error of many requests is raised by itself."""
 
     async def main():
         client = AsyncEmbeddingClient(
@@ -102,8 +102,8 @@ def test_one_error_is_raised_not_a_group(run, answer, error):
     run(main)
 
 
-def test_what_is_too_much_is_halved(running, run):
-    """A refusal for size leads to two requests."""
+def test_a_request_that_is_too_large_is_sent_in_halves(running, run):
+    """The client splits a batch that the endpoint rejects as too large."""
     sizes = []
 
     async def answer(request):
@@ -126,7 +126,7 @@ def test_what_is_too_much_is_halved(running, run):
     assert max(sizes) == 30
 
 
-def test_an_expected_vector_space_is_held(running, run):
+def test_another_vector_space_is_refused(running, run):
     """As in the blocking client."""
 
     async def main():
@@ -148,8 +148,8 @@ def test_a_refused_text_is_named_by_its_position_in_the_call(run):
             row = base64.b64encode(np.ones(2, "<f4").tobytes()).decode()
             body = {"embeddings": [row] * len(texts), "vector_space": "m@1/x/2"}
             return httpx.Response(200, json=body)
-        said = f'"texts[{texts.index("long")}]" has 9 tokens'
-        return httpx.Response(400, json={"error": said, "code": "input_too_long"})
+        message = f'"texts[{texts.index("long")}]" has 9 tokens'
+        return httpx.Response(400, json={"error": message, "code": "input_too_long"})
 
     async def main():
         http = httpx.AsyncClient(transport=httpx.MockTransport(answer))

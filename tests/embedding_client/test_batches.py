@@ -1,4 +1,4 @@
-"""Texts into requests."""
+"""Splitting texts into requests."""
 
 import json
 
@@ -16,7 +16,7 @@ from embedding_client.batches import batches, estimated_tokens, halves
     st.integers(20, 300),
 )
 def test_batches_keep_order_and_limits(texts, count, tokens, body):
-    """All texts, in order, within each limit unless a text alone is over it."""
+    """Batches hold all texts in order, within each limit unless one text exceeds it by itself."""
     made = list(batches(texts, BatchLimits(texts=count, tokens=tokens, body=body)))
     assert [text for batch in made for text in batch.texts] == texts
     assert [batch.start for batch in made] == [
@@ -30,8 +30,8 @@ def test_batches_keep_order_and_limits(texts, count, tokens, body):
 
 
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=20))
-def test_halves_are_the_whole(texts):
-    """Two batches, neither empty, with the same texts in the same places."""
+def test_halves_hold_all_texts(texts):
+    """Both halves have texts, and their positions are those of the batch."""
     (batch,) = batches(texts, BatchLimits(tokens=10**9))
     first, second = halves(batch)
     assert [*first.texts, *second.texts] == texts
@@ -39,8 +39,8 @@ def test_halves_are_the_whole(texts):
     assert second.start == len(first.texts)
 
 
-def test_batches_are_made_as_they_are_asked_for():
-    """An endless stream of texts is fine."""
+def test_batches_are_lazy():
+    """An endless stream of texts can be split."""
     endless = ("x" for _ in iter(int, 1))
     made = batches(endless, BatchLimits(texts=3))
     assert next(made).texts == ["x"] * 3

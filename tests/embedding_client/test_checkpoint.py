@@ -1,4 +1,4 @@
-"""The log that lets a run go on."""
+"""The file that an interrupted run is resumed from."""
 
 import numpy as np
 import pytest
@@ -14,90 +14,95 @@ SECOND = FIRST + 10
 SPACE = "m@1/x/2"
 
 
-def log_of(path, *parts, job=JOB):
-    with Checkpoint(path) as log:
-        log.job = job
+def write_to(path, *parts, job=JOB):
+    with Checkpoint(path) as checkpoint:
+        checkpoint.job = job
         for part in parts:
-            log.append(part, vector_space=SPACE)
+            checkpoint.append(part, vector_space=SPACE)
     return path
 
 
 def rows_of(path):
-    with Checkpoint(path) as log:
-        parts = list(log.read())
+    with Checkpoint(path) as checkpoint:
+        parts = list(checkpoint.read())
         return np.concatenate(parts) if parts else np.empty((0, 2))
 
 
-def test_it_continues_where_it_was(tmp_path):
-    """Rows of several runs are in their order, with the job and the vector space of the first."""
-    path = log_of(tmp_path / "log", FIRST)
-    log_of(path, SECOND)
+def test_a_checkpoint_can_be_continued(tmp_path):
+    """The rows of several runs are in order, with the job and the vector space of the first."""
+    path = write_to(tmp_path / "log", FIRST)
+    write_to(path, SECOND)
     assert np.array_equal(rows_of(path), np.concatenate([FIRST, SECOND]))
-    with Checkpoint(path) as log:
-        assert (log.job, log.vector_space, log.rows, log.width) == (JOB, SPACE, 6, 2)
+    with Checkpoint(path) as checkpoint:
+        assert (checkpoint.job, checkpoint.vector_space, checkpoint.rows, checkpoint.width) == (
+            JOB,
+            SPACE,
+            6,
+            2,
+        )
 
 
-def test_rows_without_a_vector_are_kept_too(tmp_path):
-    """With their reasons, under their own numbers."""
+def test_rows_without_a_vector_are_stored(tmp_path):
+    """With their positions and reasons."""
     path, why = tmp_path / "log", {"error": "is blank", "code": None}
-    with Checkpoint(path) as log:
-        log.append(np.empty((0, 0)), vector_space=None, rejected={0: why, 1: why})
-        log.append(FIRST, vector_space=SPACE, rejected={2: why})
-    with Checkpoint(path) as log:
-        assert log.rejected == {0: why, 1: why, 4: why}
-        assert log.rows == 6
-        assert np.array_equal(np.concatenate(list(log.read())), FIRST)
+    with Checkpoint(path) as checkpoint:
+        checkpoint.append(np.empty((0, 0)), vector_space=None, rejected={0: why, 1: why})
+        checkpoint.append(FIRST, vector_space=SPACE, rejected={2: why})
+    with Checkpoint(path) as checkpoint:
+        assert checkpoint.rejected == {0: why, 1: why, 4: why}
+        assert checkpoint.rows == 6
+        assert np.array_equal(np.concatenate(list(checkpoint.read())), FIRST)
 
 
 @pytest.mark.parametrize("cut", range(1, 120))
-def test_a_record_that_was_not_whole_is_forgotten(tmp_path, cut):
-    """A run that ended anywhere, even within a number, leaves whole records only."""
-    first = log_of(tmp_path / "log", FIRST)
+def test_an_incomplete_record_is_dropped(tmp_path, cut):
+    """After a run that ended anywhere, only complete records remain."""
+    first = write_to(tmp_path / "log", FIRST)
     whole = first.read_bytes()
-    log_of(first, SECOND)
+    write_to(first, SECOND)
     both = first.read_bytes()
     first.write_bytes(both[:-cut])
     kept = FIRST if len(both) - cut >= len(whole) else FIRST[:0]
     assert np.array_equal(rows_of(first), kept)
-    log_of(first, SECOND)
+    write_to(first, SECOND)
     assert np.array_equal(rows_of(first), np.concatenate([kept, SECOND]))
 
 
 @pytest.mark.parametrize("left", [0, 1, 20])
-def test_a_first_line_that_was_not_whole_is_begun_again(tmp_path, left):
-    """A run that ended in the first line had embedded nothing."""
-    path = log_of(tmp_path / "log", FIRST)
+def test_an_incomplete_first_line_is_written_again(tmp_path, left):
+    """A run that ended in the first line had no vectors."""
+    path = write_to(tmp_path / "log", FIRST)
     path.write_bytes(path.read_bytes()[:left])
-    log_of(path, SECOND)
+    write_to(path, SECOND)
     assert np.array_equal(rows_of(path), SECOND)
 
 
 def test_a_changed_job_is_written_with_the_next_rows(tmp_path):
-    """The log names the latest one."""
+    """The checkpoint then has the new job."""
     other = {**JOB, "options": {"dtype": "float32", "truncate": "right"}}
-    path = log_of(tmp_path / "log", FIRST)
-    log_of(path, job=other)
-    with Checkpoint(path) as log:
-        assert log.job == JOB
-    log_of(path, SECOND, job=other)
-    with Checkpoint(path) as log:
-        assert log.job == other
+    path = write_to(tmp_path / "log", FIRST)
+    write_to(path, job=other)
+    with Checkpoint(path) as checkpoint:
+        assert checkpoint.job == JOB
+    write_to(path, SECOND, job=other)
+    with Checkpoint(path) as checkpoint:
+        assert checkpoint.job == other
     assert np.array_equal(rows_of(path), np.concatenate([FIRST, SECOND]))
 
 
 @pytest.mark.parametrize("content", [b"precious\nthings\n", b"precious", b"embed: notes"])
 def test_another_file_is_refused(tmp_path, content):
-    """A file of that name that is something else is not touched."""
+    """The file is unchanged."""
     path = tmp_path / "log"
     path.write_bytes(content)
     with pytest.raises(FileError, match="was not written by this version of embed"):
-        log_of(path)
+        write_to(path)
     assert path.read_bytes() == content
 
 
-def test_a_damaged_log_is_refused(tmp_path):
-    """A record that is no JSON in the middle of a log is no torn end."""
-    path = log_of(tmp_path / "log", FIRST)
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    """A complete line that is not JSON is an error, not an incomplete record."""
+    path = write_to(tmp_path / "log", FIRST)
     with path.open("ab") as file:
         file.write(b"damage\n")
     with pytest.raises(FileError, match=r"is damaged\. Delete it to start again"):
@@ -105,54 +110,54 @@ def test_a_damaged_log_is_refused(tmp_path):
 
 
 def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path, file_limit):
-    """What does not fit is cut off again; the log continues once there is room."""
-    path = log_of(tmp_path / "log", FIRST)
+    """The incomplete record is removed. The checkpoint can be continued once there is space."""
+    path = write_to(tmp_path / "log", FIRST)
     many = np.ones((2000, 2), np.float32)
     with file_limit(4096), pytest.raises(FileError, match="log cannot be written: File too large"):
-        log_of(path, many)
+        write_to(path, many)
     assert np.array_equal(rows_of(path), FIRST)
-    log_of(path, many)
+    write_to(path, many)
     assert np.array_equal(rows_of(path), np.concatenate([FIRST, many]))
 
 
-def test_a_log_can_be_written_after_a_full_disk(tmp_path, file_limit):
-    """The torn record is gone at once, so the next one does not follow it."""
-    with Checkpoint(tmp_path / "log") as log:
-        log.append(FIRST, vector_space=SPACE)
+def test_a_checkpoint_can_be_written_after_a_full_disk(tmp_path, file_limit):
+    """The incomplete record is removed at once, so the next one is valid."""
+    with Checkpoint(tmp_path / "log") as checkpoint:
+        checkpoint.append(FIRST, vector_space=SPACE)
         with file_limit(4096), pytest.raises(FileError):
-            log.append(np.ones((2000, 2), np.float32), vector_space=SPACE)
-        log.append(SECOND, vector_space=SPACE)
+            checkpoint.append(np.ones((2000, 2), np.float32), vector_space=SPACE)
+        checkpoint.append(SECOND, vector_space=SPACE)
     assert np.array_equal(rows_of(tmp_path / "log"), np.concatenate([FIRST, SECOND]))
 
 
-def test_a_disk_that_is_full_from_the_start_leaves_no_log(tmp_path, file_limit):
-    """There is nothing in it to continue with."""
+def test_a_full_disk_leaves_no_empty_checkpoint(tmp_path, file_limit):
+    """A file without vectors is deleted."""
     with file_limit(100), pytest.raises(FileError, match="cannot be written"):
-        log_of(tmp_path / "log", FIRST)
+        write_to(tmp_path / "log", FIRST)
     assert not (tmp_path / "log").exists()
 
 
-def test_a_log_that_is_closed_is_not_written(tmp_path):
-    """Outside of its block."""
-    with Checkpoint(tmp_path / "log") as log:
+def test_a_closed_checkpoint_cannot_be_written(tmp_path):
+    """After the `with` block."""
+    with Checkpoint(tmp_path / "log") as checkpoint:
         pass
     with pytest.raises(FileError, match="is not open"):
-        log.append(FIRST, vector_space=SPACE)
+        checkpoint.append(FIRST, vector_space=SPACE)
 
 
-def test_two_runs_at_once_are_refused(tmp_path):
-    """The second says that the first is writing."""
-    path = log_of(tmp_path / "log", FIRST)
+def test_concurrent_runs_are_refused(tmp_path):
+    """The second run raises the error."""
+    path = write_to(tmp_path / "log", FIRST)
     with Checkpoint(path), pytest.raises(FileError, match="in use by another run"):
-        log_of(path)
+        write_to(path)
 
 
-def test_nothing_embedded_nothing_left(tmp_path):
-    """A run that fails before its first vector leaves no file."""
-    assert not log_of(tmp_path / "log").exists()
+def test_a_run_without_vectors_leaves_no_file(tmp_path):
+    """If a run fails before its first vector."""
+    assert not write_to(tmp_path / "log").exists()
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path):
-    """With the system's reason."""
+def test_a_missing_folder_is_an_error(tmp_path):
+    """The message has the reason of the operating system."""
     with pytest.raises(FileError, match="cannot be opened: No such file"):
-        log_of(tmp_path / "none" / "log")
+        write_to(tmp_path / "none" / "log")

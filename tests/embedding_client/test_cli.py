@@ -1,4 +1,4 @@
-"""The command `embed`, as it is typed."""
+"""The command `embed`."""
 
 import csv
 import gzip
@@ -27,7 +27,7 @@ EMBED = [sys.executable, "-m", "embedding_client.cli"]
 
 @pytest.fixture
 def embed(running, monkeypatch, capsys):
-    """Runs the command in this process; returns its code, output and errors."""
+    """Run the command in this process. Return its status, output and errors."""
     monkeypatch.setenv("EMBED_URL", running.url)
 
     def run(*arguments):
@@ -42,8 +42,8 @@ def lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_texts_give_a_line_each(embed, client, running):
-    """JSON with text, vector and vector space; float32 loses nothing in it."""
+def test_each_text_prints_a_line(embed, client, running):
+    """The line is JSON with the text, the exact float32 vector and the vector space."""
     code, out, _ = embed("hello world", "the kettle")
     rows = lines(out)
     assert code == 0
@@ -55,7 +55,7 @@ def test_texts_give_a_line_each(embed, client, running):
 
 @pytest.fixture
 def piped(running, tmp_path):
-    """Runs the command in a process of its own, with standard input; returns the process."""
+    """Run the command in another process with standard input. Return the process."""
 
     def run(*arguments, given="", **options):
         return subprocess.run(
@@ -70,16 +70,16 @@ def piped(running, tmp_path):
     return run
 
 
-def test_a_pipe_gives_a_line_for_a_line(piped):
-    """Standard input is embedded line by line."""
+def test_each_line_of_a_pipe_prints_a_line(piped):
+    """Standard input has one text per line."""
     ran = piped("--dtype", "ubinary", given="one\nGrüße\n")
     rows = lines(ran.stdout)
     assert [row["text"] for row in rows] == ["one", "Grüße"]
     assert all(0 <= number <= 255 for number in rows[0]["embedding"])
 
 
-def test_a_blank_line_of_a_pipe_is_not_passed_over(piped):
-    """What came before it is printed; then the run stops, or goes on where that is asked."""
+def test_a_blank_line_of_a_pipe_is_an_error(piped):
+    """The lines before it are printed. Then the run stops, or continues with --on-error."""
     ran = piped(given="one\n\ntwo\n")
     assert ran.returncode == 1
     assert [row["text"] for row in lines(ran.stdout)] == ["one"]
@@ -92,8 +92,8 @@ def test_a_blank_line_of_a_pipe_is_not_passed_over(piped):
     assert count == "1 rows have no vector"
 
 
-def test_a_pipe_that_is_not_utf8_says_so(piped):
-    """With the line, not as a surrogate of Python's."""
+def test_a_pipe_that_is_not_utf8_is_an_error(piped):
+    """The message has the line number."""
     ran = piped(given="gut\nschön\n".encode("latin-1"))
     assert ran.returncode == 1
     assert ran.stderr.startswith(b"error: standard input: line 2 is not UTF-8. Convert the file")
@@ -102,7 +102,7 @@ def test_a_pipe_that_is_not_utf8_says_so(piped):
 @pytest.mark.parametrize("to", [["--output", "out.jsonl"], []], ids=["file", "standard output"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_standard_input_may_have_any_format(piped, tmp_path, to, packed):
-    """`--file -` reads it; `--format` says what it is; gzip is recognized."""
+    """`--file -` with `--format` reads it; gzip is detected."""
     given = b'{"id": 1, "body": "one"}\n{"id": 2, "body": "two"}\n'
     more = ["--file", "-", "--format", "jsonl", "--column", "body", *to]
     ran = piped(*more, given=gzip.compress(given) if packed else given)
@@ -114,8 +114,8 @@ def test_standard_input_may_have_any_format(piped, tmp_path, to, packed):
     ]
 
 
-def test_a_run_from_a_pipe_continues(piped, tmp_path):
-    """The same input again goes on where the first run stopped."""
+def test_a_run_from_a_pipe_can_be_resumed(piped, tmp_path):
+    """The second run with the same input resumes the first one."""
     given = "one\ntwo\n" + "word " * 400 + "\nthree\n"
     arguments = ["--file", "-", "--output", "a.npy"]
     ran = piped(*arguments, given=given)
@@ -128,8 +128,8 @@ def test_a_run_from_a_pipe_continues(piped, tmp_path):
 
 
 @pytest.mark.parametrize("to_file", [True, False], ids=["file", "standard output"])
-def test_ctrl_c_does_not_wait_for_answers(tmp_path, to_file):
-    """A request that is never answered does not hold the command."""
+def test_ctrl_c_does_not_wait_for_responses(tmp_path, to_file):
+    """The command ends while a request has no response."""
     (tmp_path / "a.txt").write_text("one\n")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -147,7 +147,7 @@ def test_ctrl_c_does_not_wait_for_answers(tmp_path, to_file):
 
 
 def test_a_named_pipe_is_read_like_standard_input(piped, tmp_path):
-    """As a shell's `<(…)` gives one."""
+    """For example from `<(…)` in a shell."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_text, args=("one\ntwo\n",))
@@ -158,16 +158,16 @@ def test_a_named_pipe_is_read_like_standard_input(piped, tmp_path):
     assert len(np.load(tmp_path / "a.npy")) == 2
 
 
-def test_standard_output_that_is_full_is_told(piped):
-    """One line, no traceback, and not a success."""
+def test_a_full_standard_output_is_an_error(piped):
+    """It prints one line without a traceback, and the status is 1."""
     with Path("/dev/full").open("wb") as full:
         ran = piped("hello", stdout=full, stderr=subprocess.PIPE, capture_output=False)
     assert ran.returncode == 1
     assert ran.stderr == (b"error: standard output cannot be written: No space left on device.\n")
 
 
-def test_a_reader_that_leaves_is_no_error_to_tell(running):
-    """`embed … | head` ends without a word."""
+def test_a_closed_standard_output_prints_no_error(running):
+    """`embed … | head` ends without a message."""
     command = [*EMBED, "--url", running.url, *(["hello"] * 300)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         run.stdout.close()
@@ -175,8 +175,8 @@ def test_a_reader_that_leaves_is_no_error_to_tell(running):
         assert run.wait(60) == 1
 
 
-def test_help_imports_nothing_heavy():
-    """So it is there at once; the same for the version."""
+def test_help_imports_no_library():
+    """`--help` and `--version` print at once."""
     program = (
         "import sys\n"
         "from embedding_client.cli import run\n"
@@ -195,15 +195,39 @@ def test_help_imports_nothing_heavy():
         assert ran.stdout.endswith("set()\n")
 
 
-def test_info_tells_what_is_served(embed, running):
-    """With the URL as argument, or the usual one."""
+@pytest.mark.parametrize("word", ["info", "similar", "embed"])
+def test_words_of_the_command_line_can_be_embedded(embed, word):
+    """After `--`, the name of a subcommand is a text."""
+    code, out, _ = embed("--", word)
+    assert (code, lines(out)[0]["text"]) == (0, word)
+
+
+def test_a_word_that_is_not_a_subcommand_is_a_text(embed):
+    """The texts may follow the options."""
+    code, out, _ = embed("--dtype", "int8", "embed", "information")
+    assert (code, [row["text"] for row in lines(out)]) == (0, ["embed", "information"])
+
+
+@pytest.mark.parametrize("command", ["info", "similar"])
+def test_subcommands_have_their_own_help(command, capsys):
+    """The help shows the options of the subcommand only."""
+    with pytest.raises(SystemExit) as caught:
+        run_command([command, "--help"])
+    shown = capsys.readouterr().out
+    assert (caught.value.code, f"usage: embed {command}" in shown) == (0, True)
+    assert "--url" in shown
+    assert "--on-error" not in shown
+
+
+def test_info_prints_the_description_of_the_endpoint(embed, running):
+    """The URL may be an argument."""
     code, out, _ = embed("info", running.url)
     assert code == 0
     assert json.loads(out)["dimensions"] == [running.dimensions]
 
 
-def test_similar_says_when_there_is_no_index(embed):
-    """An error is one line on standard error, and the code is 1."""
+def test_similar_without_an_index_is_an_error(embed):
+    """It prints one line to standard error, and the status is 1."""
     code, out, err = embed("similar", "parse a date")
     assert (code, out) == (1, "")
     assert err.startswith("error: This image carries no search index")
@@ -211,7 +235,7 @@ def test_similar_says_when_there_is_no_index(embed):
 
 @pytest.fixture(scope="module")
 def searched(minilm_artifact, tmp_path_factory):
-    """An endpoint that carries an index of three facts."""
+    """An endpoint with an index of three facts."""
     index = tmp_path_factory.mktemp("index") / "facts"
     facts = ["Water boils at 100 degrees.", "A violin\nhas four strings.", "Rain is wet."]
     build_index(facts, minilm_artifact.folder, index)
@@ -220,8 +244,8 @@ def searched(minilm_artifact, tmp_path_factory):
         yield url.url
 
 
-def test_similar_tells_the_best_matches(embed, searched):
-    """Score and text on a line each, best first; or JSON."""
+def test_similar_prints_the_best_matches(embed, searched):
+    """Each line has a score and a text, best first, or JSON."""
     code, out, _ = embed("similar", "Which instrument?", "-n", "2", "--url", searched)
     first, second = out.splitlines()
     assert code == 0
@@ -232,8 +256,8 @@ def test_similar_tells_the_best_matches(embed, searched):
     assert [rows[0]["index"], len(rows)] == [1, 3]
 
 
-def test_no_endpoint_is_an_error(embed, monkeypatch):
-    """The message says how to name one."""
+def test_a_missing_url_is_an_error(embed, monkeypatch):
+    """The message names the flag and the variable."""
     monkeypatch.delenv("EMBED_URL")
     assert embed("x") == (1, "", "error: No endpoint: give --url, or set EMBED_URL.\n")
 
@@ -241,8 +265,8 @@ def test_no_endpoint_is_an_error(embed, monkeypatch):
 @pytest.mark.parametrize(
     "arguments", [["x", "--output", "a.npy"], ["x", "--file", "a"], ["x", "--on-error", "perhaps"]]
 )
-def test_wrong_usage_is_told(embed, arguments):
-    """With the code that argparse uses."""
+def test_invalid_arguments_exit_with_status_2(embed, arguments):
+    """As usual with argparse."""
     with pytest.raises(SystemExit) as caught:
         embed(*arguments)
     assert caught.value.code == 2
@@ -267,7 +291,7 @@ def expected(client):
 
 
 def test_a_file_becomes_jsonl(embed, notes, expected):
-    """Each row keeps its fields."""
+    """The rows keep their fields."""
     output = notes.with_suffix(".jsonl")
     code, _, err = embed("--file", notes, "--column", "body", "--output", output)
     rows = lines(output.read_text(encoding="utf-8"))
@@ -277,7 +301,7 @@ def test_a_file_becomes_jsonl(embed, notes, expected):
 
 
 def test_a_file_becomes_parquet(embed, notes, expected):
-    """The vectors are a column of fixed-size lists, the vector space is in the metadata."""
+    """The vectors are a column of fixed-size lists. The metadata has the vector space."""
     output = notes.with_suffix(".parquet")
     assert embed("--file", notes, "--column", "body", "--output", output)[0] == 0
     table = pyarrow.parquet.read_table(output)
@@ -287,7 +311,7 @@ def test_a_file_becomes_parquet(embed, notes, expected):
 
 
 def test_a_file_becomes_an_array(embed, notes, expected):
-    """The array alone; a small file beside it says what it is."""
+    """A second file describes the array."""
     output = notes.with_suffix(".npy")
     assert embed("--file", notes, "--column", "body", "--output", output)[0] == 0
     assert np.allclose(np.load(output), expected, atol=1e-5)
@@ -296,8 +320,8 @@ def test_a_file_becomes_an_array(embed, notes, expected):
     assert about["vector_space"].endswith("/384")
 
 
-def test_an_output_is_not_replaced_by_accident(embed, notes):
-    """It takes a word more."""
+def test_an_existing_output_is_not_replaced(embed, notes):
+    """Unless with --overwrite."""
     output = notes.with_suffix(".npy")
     given = ("--file", notes, "--column", "body", "--output", output)
     assert embed(*given)[0] == 0
@@ -306,8 +330,8 @@ def test_an_output_is_not_replaced_by_accident(embed, notes):
 
 
 @pytest.mark.parametrize("name", ["out.txt", "no/folder/out.npy"])
-def test_an_output_that_cannot_be_is_told_first(embed, notes, name):
-    """Before anything is sent."""
+def test_an_invalid_output_path_is_an_error(embed, notes, name):
+    """Before a request is sent."""
     code, _, err = embed("--file", notes, "--column", "body", "--output", notes.parent / name)
     assert code == 1
     assert "must end in" in err or "is not a folder" in err
@@ -318,8 +342,8 @@ def part_of(output):
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_was_ended_continues(embed, running, tmp_path, client, ending):
-    """Ctrl-C, a polite end, a kill: the same command goes on, and skips the same rows."""
+def test_an_interrupted_run_can_be_resumed(embed, running, tmp_path, client, ending):
+    """After Ctrl-C, SIGTERM or SIGKILL, the same command continues and skips the same rows."""
     texts = [f"row {number} of many" for number in range(1500)]
     texts[3], texts[1400], texts[1401] = "", "", "word " * 400
     texts[40] = "long " * 400
@@ -333,9 +357,9 @@ def test_a_run_that_was_ended_continues(embed, running, tmp_path, client, ending
             assert run.poll() is None, run.stderr.read()
             time.sleep(0.01)
         run.send_signal(ending)
-        told = run.communicate()[1]
+        message = run.communicate()[1]
     assert run.returncode == (-9 if ending == signal.SIGKILL else 130)
-    assert ending == signal.SIGKILL or "the same command continues from here" in told
+    assert ending == signal.SIGKILL or "the same command continues from here" in message
     assert not output.exists()
     done = _negate(part_of(output))
     assert 50 < done < 1500
@@ -364,20 +388,20 @@ def test_a_run_that_was_ended_continues(embed, running, tmp_path, client, ending
     assert np.allclose(vectors[sample], expected * signs, atol=1e-4)
 
 
-def _negate(log: Path) -> int:
-    """Turns the vectors of a log around, so that it shows which of them are used; counts rows."""
-    with Checkpoint(log) as old:
+def _negate(path: Path) -> int:
+    """Negate the vectors of a checkpoint, to recognize them in the output. Return its rows."""
+    with Checkpoint(path) as old:
         job, rejected, rows = old.job, old.rejected, old.rows
         vectors, space = np.concatenate(list(old.read())), old.vector_space
-    log.unlink()
-    with Checkpoint(log) as new:
+    path.unlink()
+    with Checkpoint(path) as new:
         new.job = job
         new.append(-vectors, vector_space=space, rejected=rejected)
     return rows
 
 
-def test_a_row_that_the_endpoint_refuses_is_named(embed, tmp_path, running):
-    """With file, row and the command's own flags; then the run may go on in each way."""
+def test_the_error_for_a_refused_row_has_its_position(embed, tmp_path, running):
+    """It has the file, the row and the flags. Then the run can be resumed in each way."""
     source, output = tmp_path / "a.jsonl", tmp_path / "a.jsonl.npy"
     texts = [f"row {number}" for number in range(300)]
     texts[270] = "word " * 400
@@ -390,8 +414,8 @@ def test_a_row_that_the_endpoint_refuses_is_named(embed, tmp_path, running):
         "the model allows 256; --truncate right embeds only its beginning. To continue without it, "
         "use --on-error skip or --on-error null.\n"
     )
-    with Checkpoint(part_of(output)) as log:
-        assert log.rows == 270
+    with Checkpoint(part_of(output)) as checkpoint:
+        assert checkpoint.rows == 270
     saved = part_of(output).read_bytes()
     assert embed(*given, "--truncate", "right")[0] == 0
     assert len(np.load(output)) == 300
@@ -404,8 +428,8 @@ def test_a_row_that_the_endpoint_refuses_is_named(embed, tmp_path, running):
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_null_keeps_the_place_of_a_row(embed, tmp_path, suffix):
-    """A blank line of a text file shifts nothing."""
+def test_null_preserves_the_position_of_rows(embed, tmp_path, suffix):
+    """A blank line of a text file is a row with null."""
     source, output = tmp_path / "a.txt", tmp_path / f"out{suffix}"
     source.write_text("one\n\nthree\n\n")
     assert "a.txt: line 2 is blank" in embed("--file", source, "--output", output)[2]
@@ -418,8 +442,8 @@ def test_null_keeps_the_place_of_a_row(embed, tmp_path, suffix):
     assert [row["embedding"] is None for row in rows] == [False, True, False]
 
 
-def test_what_was_skipped_is_not_forgotten(embed, tmp_path):
-    """A run with skipped rows does not become one without them."""
+def test_skipped_rows_are_reported_again(embed, tmp_path):
+    """The report is deleted only when every row has a vector."""
     source, output = tmp_path / "a.txt", tmp_path / "a.npy"
     source.write_text("one\n" + "word " * 400 + "\n")
     given = ("--file", source, "--output", output)
@@ -431,8 +455,8 @@ def test_what_was_skipped_is_not_forgotten(embed, tmp_path):
     assert not (tmp_path / "a.npy.errors.jsonl").exists()
 
 
-def test_a_file_without_one_good_row_is_an_error(embed, tmp_path):
-    """There is nothing to write."""
+def test_a_file_without_a_valid_row_is_an_error(embed, tmp_path):
+    """No output is written."""
     source, output = tmp_path / "a.txt", tmp_path / "a.npy"
     source.write_text("word " * 400 + "\n" + "word " * 500)
     code, _, err = embed("--file", source, "--output", output, "--on-error", "skip")
@@ -440,8 +464,8 @@ def test_a_file_without_one_good_row_is_an_error(embed, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_other_content_is_refused_and_said(embed, tmp_path):
-    """And what to do; nothing of the earlier run is lost."""
+def test_changed_content_is_refused(embed, tmp_path):
+    """The message has the next steps. The checkpoint is unchanged."""
     source, output = tmp_path / "a.txt", tmp_path / "a.npy"
     source.write_text("one\n" + "word " * 400 + "\n")
     assert embed("--file", source, "--output", output)[0] == 1
@@ -459,8 +483,8 @@ def test_other_content_is_refused_and_said(embed, tmp_path):
     assert embed("--file", source, "--output", output)[0] == 0
 
 
-def test_other_vectors_are_not_added(embed, running, tmp_path):
-    """An endpoint whose model has changed since the first run is refused."""
+def test_vectors_of_another_model_are_refused(embed, running, tmp_path):
+    """If the endpoint's model has changed since the first run."""
     source, output = tmp_path / "a.txt", tmp_path / "a.npy"
     source.write_text("one\n" + "word " * 400 + "\ntwo\n")
     assert embed("--file", source, "--output", output)[0] == 1
@@ -483,8 +507,8 @@ DATA = json.dumps(["first", "second"])
         ("a.jsonl.part", "a.jsonl"),
     ],
 )
-def test_the_input_is_never_written(embed, tmp_path, made, file, output):
-    """Under whatever name it meets the output; `--overwrite` does not change that."""
+def test_the_input_is_never_replaced(embed, tmp_path, made, file, output):
+    """Under any name or link, with and without `--overwrite`."""
     source = tmp_path / "source" if made != "same" else tmp_path / file
     source.write_text(DATA)
     if made == "symbolic":
@@ -498,7 +522,7 @@ def test_the_input_is_never_written(embed, tmp_path, made, file, output):
     assert source.read_text() == (tmp_path / file).read_text() == DATA
 
 
-def test_standard_input_is_not_written_either(tmp_path):
+def test_standard_input_is_never_replaced(tmp_path):
     """`embed --file - --output a.jsonl < a.jsonl`."""
     source = tmp_path / "a.jsonl"
     source.write_text('"one"\n')
@@ -514,8 +538,8 @@ def test_standard_input_is_not_written_either(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["keep.npy", "keep.npy.json", "keep.npy.errors.jsonl"])
-def test_no_file_of_somebody_elses_is_written(embed, tmp_path, name):
-    """Each file that a run would write is looked for first; neighbors are left alone."""
+def test_other_files_are_not_replaced(embed, tmp_path, name):
+    """Every file that a run would replace is an error. Files with similar names are unchanged."""
     source, kept = tmp_path / "notes.json", tmp_path / "keep.json"
     source.write_text(DATA)
     kept.write_text("precious")
@@ -530,7 +554,7 @@ def test_no_file_of_somebody_elses_is_written(embed, tmp_path, name):
 
 
 def test_a_dangling_link_is_not_replaced(embed, tmp_path):
-    """It is a file of somebody's, too."""
+    """The link counts as an existing file."""
     source, output = tmp_path / "a.json", tmp_path / "a.npy"
     source.write_text(DATA)
     output.symlink_to(tmp_path / "elsewhere")
@@ -545,8 +569,8 @@ def test_a_dangling_link_is_not_replaced(embed, tmp_path):
         ('"a"\n{"text": "b", "vector_space": 1}\n', "o.jsonl", "vector_space"),
     ],
 )
-def test_a_column_that_the_output_adds_is_refused(embed, tmp_path, content, output, field):
-    """Rather than replaced; an array adds none."""
+def test_a_field_that_the_output_adds_is_refused(embed, tmp_path, content, output, field):
+    """It is not replaced. An array adds no fields."""
     source = tmp_path / "a.jsonl"
     source.write_text(content)
     code, _, err = embed("--file", source, "--output", tmp_path / output)
@@ -556,8 +580,8 @@ def test_a_column_that_the_output_adds_is_refused(embed, tmp_path, content, outp
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".jsonl", ".parquet"])
-def test_a_full_disk_is_an_error_and_the_run_continues(embed, tmp_path, file_limit, suffix):
-    """No traceback, no half an output in its place; with room again, the same command ends."""
+def test_a_run_can_be_resumed_after_a_full_disk(embed, tmp_path, file_limit, suffix):
+    """It prints no traceback and writes no incomplete output. With space, the command succeeds."""
     source, output = tmp_path / "a.txt", tmp_path / f"out{suffix}"
     source.write_text("".join(f"row {number}\n" for number in range(300)))
     given = ("--file", source, "--output", output)
@@ -566,7 +590,7 @@ def test_a_full_disk_is_an_error_and_the_run_continues(embed, tmp_path, file_lim
     assert code == 1
     assert err == f"error: {output}.part cannot be written: File too large.\n"
     assert not output.exists()
-    # The log fits (460 KB), the output beside it does not.
+    # The checkpoint fits (460 KB), but not the output.
     _fill(part_of(output), embed, given, file_limit)
     assert embed(*given) == (0, "", f"{output}: 300 rows\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
@@ -575,7 +599,7 @@ def test_a_full_disk_is_an_error_and_the_run_continues(embed, tmp_path, file_lim
 
 
 def _fill(part, embed, given, file_limit):
-    """Embeds everything, and has no room for the output."""
+    """Embed everything without space for the output."""
     output = given[3]
     full = 461_500 if output.suffix == ".npy" else 600_000
     if output.suffix != ".jsonl":

@@ -1,4 +1,4 @@
-"""The blocking client, against answers made here and against a real model."""
+"""The blocking client, with mocked responses and with a real model."""
 
 import base64
 import gzip
@@ -35,7 +35,7 @@ def vector_of(text):
 
 
 def embeds(request):
-    """Answers as the endpoint does: two numbers that tell the text."""
+    """Respond as the endpoint does, with a vector of two numbers that depend on the text."""
     texts = json.loads(request.content)["texts"]
     rows = [base64.b64encode(vector_of(text).tobytes()).decode() for text in texts]
     return httpx.Response(200, json={"embeddings": rows, "vector_space": SPACE})
@@ -53,8 +53,8 @@ def refused(status, code=None, message="no", headers=None, **more):
     return httpx.Response(status, json=body, headers={"x-request-id": "r-1", **(headers or {})})
 
 
-def test_lists_of_any_length_are_split_and_come_back_in_order():
-    """A thousand texts in requests of seven, four at once: row i is of text i."""
+def test_long_lists_are_split_and_keep_their_order():
+    """With a thousand texts in requests of seven, row i is the vector of text i."""
     requests = []
 
     def answer(request):
@@ -69,14 +69,14 @@ def test_lists_of_any_length_are_split_and_come_back_in_order():
     assert sum(requests) == 1000
 
 
-def test_no_texts_no_request():
-    """Nothing in, nothing out."""
+def test_no_texts_send_no_request():
+    """The result is an empty array."""
     with made(lambda _: pytest.fail("nothing should be sent")) as client:
         assert client.embed([], dimensions=5).shape == (0, 5)
 
 
-def test_no_more_requests_at_once_than_allowed():
-    """Concurrency is bounded."""
+def test_concurrency_is_limited():
+    """No more than `concurrency` requests are in flight."""
     lock, running, most = threading.Lock(), [0], [0]
     gate = threading.Barrier(3, timeout=120)
 
@@ -95,15 +95,15 @@ def test_no_more_requests_at_once_than_allowed():
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-def test_what_may_pass_is_tried_again(status):
-    """Overload and faults of the moment are retried."""
+def test_temporary_errors_are_retried(status):
+    """The client retries overload and temporary server errors."""
     answers = iter([refused(status), refused(status)])
     with made(lambda request: next(answers, None) or embeds(request)) as client:
         assert len(client.embed(["a"])) == 1
 
 
-def test_a_dropped_connection_is_tried_again():
-    """So is a request that got no answer."""
+def test_a_dropped_connection_is_retried():
+    """The client retries a request without a response."""
     faults = iter([httpx.ConnectError("x"), httpx.ReadTimeout("x")])
 
     def answer(request):
@@ -115,8 +115,8 @@ def test_a_dropped_connection_is_tried_again():
         assert len(client.embed(["a"])) == 1
 
 
-def test_attempts_end():
-    """After the last attempt the last answer is the error."""
+def test_attempts_are_limited():
+    """The response of the last attempt is raised as the error."""
     count = []
 
     def answer(request):
@@ -131,7 +131,7 @@ def test_attempts_end():
     assert len(count) == 4
 
 
-def test_no_answer_at_all_is_told():
+def test_a_missing_response_is_an_error():
     """The message names the endpoint and the reason."""
 
     def answer(request):
@@ -145,8 +145,8 @@ def test_no_answer_at_all_is_told():
 
 
 @pytest.mark.parametrize("code", ["batch_too_large", "body_too_large", "out_of_time"])
-def test_what_is_too_much_is_halved(code):
-    """A request that is refused for its size goes again in two halves, and those again."""
+def test_a_request_that_is_too_large_is_sent_in_halves(code):
+    """The client splits a batch, and its halves, until the endpoint accepts them."""
 
     def answer(request):
         too_many = len(json.loads(request.content)["texts"]) > 2
@@ -157,8 +157,8 @@ def test_what_is_too_much_is_halved(code):
         assert np.array_equal(client.embed(texts), np.stack([vector_of(text) for text in texts]))
 
 
-def test_what_lambda_itself_refuses_for_its_size_is_halved():
-    """AWS's own 413 has no code."""
+def test_a_request_that_lambda_rejects_is_sent_in_halves():
+    """Lambda's own 413 has no error code."""
 
     def answer(request):
         if len(json.loads(request.content)["texts"]) > 1:
@@ -169,8 +169,8 @@ def test_what_lambda_itself_refuses_for_its_size_is_halved():
         assert len(client.embed(["a", "b", "c"])) == 3
 
 
-def test_a_text_too_long_alone_is_an_error():
-    """One text cannot be halved."""
+def test_a_single_text_that_is_too_long_is_an_error():
+    """A single text cannot be split."""
     with (
         made(lambda _: refused(413, "input_too_long", "300 tokens; 256 allowed")) as client,
         pytest.raises(RequestError, match="300 tokens") as caught,
@@ -180,8 +180,8 @@ def test_a_text_too_long_alone_is_an_error():
     assert caught.value.request_id == "r-1"
 
 
-def test_awss_own_refusals_are_told():
-    """A 403 from IAM has AWS's words and type."""
+def test_errors_of_aws_are_reported():
+    """The error for a 403 of IAM has AWS's message and error type."""
     body = {"message": "The request signature we calculated does not match"}
     headers = {"x-amzn-errortype": "InvalidSignatureException"}
     with (
@@ -203,8 +203,8 @@ def test_awss_own_refusals_are_told():
         httpx.Response(501, content=b"<html>"),
     ],
 )
-def test_an_answer_that_makes_no_sense_is_an_error(answer):
-    """Nothing but the endpoint's own answers becomes vectors."""
+def test_an_invalid_response_is_an_error(answer):
+    """The client returns no vectors from a response that is not the endpoint's."""
     with made(lambda _: answer) as client, pytest.raises(ServiceError):
         client.embed(["a"])
 
@@ -220,7 +220,7 @@ def spaces(*names):
 
 
 def test_two_vector_spaces_are_not_mixed():
-    """A release that changes the model in the middle of a run is noticed."""
+    """The client detects a release that changes the model during a run."""
     answer = spaces("m@1/int8/a/384", "m@2/int8/b/384")
     with (
         made(answer, limits=BatchLimits(texts=1), concurrency=1) as client,
@@ -229,8 +229,8 @@ def test_two_vector_spaces_are_not_mixed():
         client.embed(["a", "b"])
 
 
-def test_an_expected_vector_space_is_held():
-    """Vectors that do not belong to the stored ones are refused at the first answer."""
+def test_another_vector_space_than_the_expected_one_is_refused():
+    """The first response raises the error."""
     with (
         made(spaces("m@2/int8/b/384"), vector_space="m@1/int8/a/384") as client,
         pytest.raises(VectorSpaceError),
@@ -238,8 +238,8 @@ def test_an_expected_vector_space_is_held():
         client.embed(["a"])
 
 
-def test_dimensions_of_one_space_may_differ_from_call_to_call():
-    """But not from an expected space that names its dimensions."""
+def test_calls_may_use_different_dimensions_of_one_space():
+    """Unless the expected space includes the dimensions."""
     with made(spaces("m@1/int8/a/384", "m@1/int8/a/128")) as client:
         client.embed(["a"])
         client.embed(["a"])
@@ -260,8 +260,8 @@ def test_dimensions_of_one_space_may_differ_from_call_to_call():
         (["\ud800"], "lone surrogate at position 0"),
     ],
 )
-def test_what_is_no_text_is_refused_before_it_is_sent(texts, message):
-    """The message says where it stands."""
+def test_invalid_texts_are_refused_before_they_are_sent(texts, message):
+    """The message contains the position of the text."""
     with (
         made(lambda _: pytest.fail("nothing should be sent")) as client,
         pytest.raises(ConfigurationError, match=message),
@@ -272,31 +272,33 @@ def test_what_is_no_text_is_refused_before_it_is_sent(texts, message):
 @pytest.mark.parametrize(
     "url", ["abc.lambda-url.eu-west-1.on.aws", "ftp://x", "https://x/?a=b", ""]
 )
-def test_a_url_that_is_none_is_refused(url):
-    """The message shows what one looks like."""
+def test_an_invalid_url_is_refused(url):
+    """The message shows a valid URL."""
     with pytest.raises(ConfigurationError, match="must look like https://<id>"):
         EmbeddingClient(url)
 
 
 def test_options_are_checked():
-    """A type of numbers that does not exist, and two ways to choose the prompt."""
+    """Unknown options and values are refused, and options that exclude each other."""
     with made(embeds) as client:
         with pytest.raises(ConfigurationError, match="float32, int8, uint8, binary, ubinary"):
             client.embed(["a"], dtype="float16")
         with pytest.raises(ConfigurationError, match="prompt or input_type, not both"):
             client.embed(["a"], prompt="query", input_type="query")
+        with pytest.raises(TypeError, match="unknown option 'size'; the options are prompt, "):
+            client.embed(["a"], size=3)
 
 
 def test_a_stream_is_read_as_it_is_embedded():
-    """An endless stream of texts gives vectors without end."""
+    """An endless stream of texts can be embedded."""
     texts = (chr(65 + number % 26) for number in iter(int, 1))
     with made(embeds, limits=BatchLimits(texts=5)) as client:
         parts = client.iter_embed(texts)
         assert [len(next(parts)) for _ in range(4)] == [5, 5, 5, 5]
 
 
-def test_one_text_answered_by_lambdas_own_413_is_an_error():
-    """One text has no halves: it is sent once, and the error names its position."""
+def test_a_single_text_that_lambda_rejects_is_an_error():
+    """The client sends it once, and the error has its position."""
     sent = []
 
     def answer(request):
@@ -311,24 +313,24 @@ def test_one_text_answered_by_lambdas_own_413_is_an_error():
     assert sent.count(["long"]) == 1
 
 
-def test_one_text_that_is_out_of_time_is_tried_again():
-    """It cannot be halved, and another attempt may have more time."""
+def test_a_single_text_that_is_out_of_time_is_retried():
+    """It cannot be split, and the next attempt may have more time."""
     answers = iter([refused(503, "out_of_time")])
     with made(lambda request: next(answers, None) or embeds(request)) as client:
         assert len(client.embed(["a"])) == 1
 
 
 def picky(request):
-    """Refuses the first text with more than 5 letters as the endpoint does."""
+    """Refuse the first text with more than 5 letters as the endpoint does."""
     for position, text in enumerate(json.loads(request.content)["texts"]):
         if len(text) > 5:
-            said = f'"texts[{position}]" has {len(text)} tokens; the model allows 5.'
-            return refused(400, "input_too_long", said, field="texts")
+            message = f'"texts[{position}]" has {len(text)} tokens; the model allows 5.'
+            return refused(400, "input_too_long", message, field="texts")
     return embeds(request)
 
 
-def test_a_refused_text_is_named_by_its_position_in_the_call():
-    """Not by its position in the request that happened to hold it."""
+def test_the_error_has_the_position_of_the_text_in_the_call():
+    """It is not the position in the request."""
     texts = [*("a" * 150), "too long", *("b" * 49)]
     with (
         made(picky, limits=BatchLimits(texts=64)) as client,
@@ -339,8 +341,8 @@ def test_a_refused_text_is_named_by_its_position_in_the_call():
     assert caught.value.reason == '"texts[150]" has 8 tokens; the model allows 5.'
 
 
-def test_a_field_that_names_a_text_is_corrected_too():
-    """`field` counts as `position` does."""
+def test_the_field_has_the_position_of_the_text_in_the_call():
+    """`field` and `position` are equal."""
 
     def answer(request):
         texts = json.loads(request.content)["texts"]
@@ -355,8 +357,8 @@ def test_a_field_that_names_a_text_is_corrected_too():
     assert (caught.value.field, caught.value.position) == ("texts[6]", 6)
 
 
-def test_a_refusal_that_names_no_text_is_narrowed_down():
-    """Where the message does not say which text is too long, halves find it."""
+def test_an_error_without_a_position_is_located():
+    """If the message does not name the text that is too long, splitting the batch finds it."""
 
     def answer(request):
         reply = picky(request)
@@ -368,7 +370,7 @@ def test_a_refusal_that_names_no_text_is_narrowed_down():
 
 
 def test_refused_texts_do_not_end_a_stream_of_parts():
-    """Each part holds its vectors and its refusals; together they are all texts, in order."""
+    """The vectors and errors of all parts cover all texts in order."""
     texts = [letter * (9 if number % 7 == 0 else 2) for number, letter in enumerate("abcdefgh" * 9)]
     with made(picky, limits=BatchLimits(texts=10)) as client:
         parts = list(client.iter_parts(iter(texts)))
@@ -381,28 +383,28 @@ def test_refused_texts_do_not_end_a_stream_of_parts():
     assert np.array_equal(vectors, np.stack([vector_of(text) for text in kept]))
 
 
-def test_a_part_may_be_refused_as_a_whole():
-    """It has no vectors then."""
+def test_all_texts_of_a_part_may_be_refused():
+    """The part then has no vectors."""
     with made(picky) as client:
         (part,) = client.iter_parts(["too long", "much too long"])
     assert (part.count, sorted(part.refused), part.vectors.size) == (2, [0, 1], 0)
 
 
-def test_a_refusal_that_is_about_no_text_ends_a_stream_of_parts():
-    """A permission that is missing is nobody's row."""
+def test_an_error_that_is_not_about_one_text_ends_a_stream_of_parts():
+    """A missing permission is raised."""
     with made(lambda _: refused(403, message="Forbidden")) as client, pytest.raises(ForbiddenError):
         list(client.iter_parts(["a", "b"]))
 
 
-def test_a_text_of_a_stream_that_is_blank_is_named_by_its_position():
-    """Counted from the start of the stream."""
+def test_the_error_for_a_blank_text_has_its_position_in_the_stream():
+    """Positions are counted from the start of the stream."""
     with made(embeds) as client, pytest.raises(ConfigurationError, match="at position 2"):
         list(client.iter_embed(iter(["a", "b", " "])))
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_vectors_that_are_no_numbers_are_refused(number):
-    """NaN and infinity would spoil every comparison that they are part of."""
+def test_vectors_with_nan_or_infinity_are_refused(number):
+    """They cannot be compared."""
     rows = [np.array(row, "<f4").tobytes() for row in ([1, 2], [3, number])]
     body = {"embeddings": [base64.b64encode(row).decode() for row in rows], "vector_space": SPACE}
     with (
@@ -413,8 +415,8 @@ def test_vectors_that_are_no_numbers_are_refused(number):
 
 
 @pytest.mark.parametrize("score", ["NaN", "Infinity", "1e999"])
-def test_scores_that_are_no_numbers_are_refused(score):
-    """JSON has no such numbers, and Python's reader takes them all the same."""
+def test_scores_with_nan_or_infinity_are_refused(score):
+    """Python's JSON parser accepts them, although JSON does not have them."""
     body = '{"results": [{"text": "a", "index": 0, "score": %s}], "vector_space": "m@1/x/2"}'
     with (
         made(lambda _: httpx.Response(200, content=body % score)) as client,
@@ -424,8 +426,8 @@ def test_scores_that_are_no_numbers_are_refused(score):
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_redirect_is_explained(status):
-    """The message says where to, and why it is not followed."""
+def test_a_redirect_is_an_error(status):
+    """The message has the target, and the reason for not following it."""
     answer = httpx.Response(status, headers={"location": "https://login.example.com/start"})
     with made(lambda _: answer) as client, pytest.raises(ServiceError) as caught:
         client.embed(["a"])
@@ -434,8 +436,8 @@ def test_a_redirect_is_explained(status):
     assert caught.value.status == status
 
 
-def test_a_redirect_to_nowhere_is_explained():
-    """Without a Location there is none to name."""
+def test_a_redirect_without_a_target_is_an_error():
+    """The message says that the Location header is missing."""
     with (
         made(lambda _: httpx.Response(302)) as client,
         pytest.raises(ServiceError, match="redirects without a Location header"),
@@ -444,7 +446,7 @@ def test_a_redirect_to_nowhere_is_explained():
 
 
 def test_bodies_are_sent_as_json():
-    """Requests with a body name its type; requests without one name none."""
+    """Only requests with a body have a content type."""
     types = {}
 
     def answer(request):
@@ -457,8 +459,8 @@ def test_bodies_are_sent_as_json():
     assert types == {"POST": "application/json", "GET": None}
 
 
-def test_closing_ends_what_waits_to_be_sent_again():
-    """A call that waits for a retry in another thread ends with an error."""
+def test_closing_cancels_requests_that_wait_for_a_retry():
+    """The call in the other thread raises an error."""
     asked = threading.Event()
     raised = []
 
@@ -483,7 +485,7 @@ def test_closing_ends_what_waits_to_be_sent_again():
 
 
 def test_a_context_closes_the_client():
-    """After the block it sends nothing."""
+    """A call after the block raises an error."""
     with made(embeds) as client:
         client.embed(["a"])
     with pytest.raises(UnreachableError, match="is closed"):
@@ -491,10 +493,10 @@ def test_a_context_closes_the_client():
 
 
 class Compressed(BaseHTTPRequestHandler):
-    """Answers with gzip to a client that accepts it; the answer to "damaged" is damaged."""
+    """Responds with gzip to a client that accepts it. The response to "damaged" is invalid."""
 
     def do_POST(self):
-        """Answers `POST /`."""
+        """Respond to `POST /`."""
         assert "gzip" in self.headers["accept-encoding"]
         texts = json.loads(self.rfile.read(int(self.headers["content-length"])))["texts"]
         rows = [base64.b64encode(vector_of(text).tobytes()).decode() for text in texts]
@@ -508,11 +510,11 @@ class Compressed(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Keeps quiet."""
+        """Log nothing."""
 
 
-def test_compressed_answers_are_read():
-    """An endpoint may compress its answers; a damaged one is an error of this package."""
+def test_compressed_responses_are_read():
+    """Invalid gzip data raises an error of this package."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Compressed) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
@@ -537,22 +539,22 @@ def whole(running):
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(size=st.integers(1, 50), concurrency=st.integers(1, 6))
-def test_split_requests_are_one_request(running, whole, size, concurrency):
-    """However a list is split, a real model gives each text the same vector."""
+def test_the_size_of_requests_does_not_change_vectors(running, whole, size, concurrency):
+    """A real model returns the same vectors for any split of a list."""
     limits = BatchLimits(texts=size)
     with EmbeddingClient(running.url, limits=limits, concurrency=concurrency) as client:
         assert np.allclose(client.embed(TEXTS), whole, atol=1e-4)
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("int8", np.int8), ("uint8", np.uint8)])
-def test_whole_numbers_come_as_arrays(client, running, dtype, kind):
-    """One byte a component."""
+def test_integer_vectors_are_arrays(client, running, dtype, kind):
+    """They have one byte per component."""
     vectors = client.embed(["a", "b"], dtype=dtype)
     assert (vectors.shape, vectors.dtype) == ((2, running.dimensions), kind)
 
 
-def test_bits_come_packed(client, running):
-    """Eight components a byte, the first the highest bit: numpy's own packing."""
+def test_binary_vectors_are_packed(client, running):
+    """They have eight components per byte, the first in the highest bit, as `numpy.packbits`."""
     floats = client.embed(TEXTS[:5])
     bits = client.embed(TEXTS[:5], dtype="ubinary")
     assert bits.shape == (5, running.dimensions // 8)
@@ -561,7 +563,7 @@ def test_bits_come_packed(client, running):
 
 
 def test_long_texts_are_refused_or_cut(client):
-    """A text over the model's limit is refused with the limit told, and cut where that is asked."""
+    """The error for a text over the model's limit has the limit; `truncate` cuts the text."""
     long = "word " * 400
     with pytest.raises(RequestError, match="256") as caught:
         client.embed([long])
@@ -572,14 +574,14 @@ def test_long_texts_are_refused_or_cut(client):
     )
 
 
-def test_an_image_without_an_index_says_so(client):
-    """Searching needs one."""
+def test_search_without_an_index_is_an_error(client):
+    """The status is 404."""
     with pytest.raises(RequestError, match="no search index") as caught:
         client.similar("anything")
     assert caught.value.status == 404
 
 
-def test_the_endpoint_tells_about_itself(client, running):
-    """Model, vector space and limits."""
+def test_health_and_info_describe_the_endpoint(client, running):
+    """The description includes the supported dimensions."""
     assert client.health()["status"] == "ok"
     assert client.info()["dimensions"] == [running.dimensions]

@@ -1,4 +1,4 @@
-"""Clients of others, as they are, against a real model at a Function URL that checks signatures."""
+"""Third-party clients with a real model behind a Function URL that checks signatures."""
 
 import asyncio
 import gzip
@@ -28,13 +28,13 @@ TEXTS = ["hello world", "the kettle is boiling", "Grüße aus Köln ☕"]
 
 @pytest.fixture
 def reference(client):
-    """The vectors of TEXTS as the kit's own client gets them."""
+    """The vectors of TEXTS from the client of this package."""
     return client.embed(TEXTS)
 
 
 @pytest.fixture(params=[httpx, httpx2], ids=["httpx", "httpx2"])
 def library(request):
-    """httpx, which the issue of a client is usually written for, and its successor."""
+    """Httpx and its successor. SDKs use one or the other."""
     return request.param
 
 
@@ -45,42 +45,42 @@ def openai_client(running, library):
 
 
 def test_openai_gives_the_same_vectors(openai_client, reference):
-    """The official package, which asks for base64 by itself, gives the endpoint's vectors."""
-    answer = openai_client.embeddings.create(model="all-MiniLM-L6-v2", input=TEXTS)
-    assert np.array_equal(np.array([one.embedding for one in answer.data], np.float32), reference)
-    assert [one.index for one in answer.data] == [0, 1, 2]
-    assert answer.usage.prompt_tokens > len(TEXTS)
+    """The official package, which requests base64, returns the endpoint's vectors."""
+    response = openai_client.embeddings.create(model="all-MiniLM-L6-v2", input=TEXTS)
+    assert np.array_equal(np.array([one.embedding for one in response.data], np.float32), reference)
+    assert [one.index for one in response.data] == [0, 1, 2]
+    assert response.usage.prompt_tokens > len(TEXTS)
 
 
 def test_openai_as_floats(openai_client, reference):
-    """Numbers written out differ from base64 by no more than their last digit."""
-    answer = openai_client.embeddings.create(
+    """Decimal numbers differ from base64 by at most the last digit."""
+    response = openai_client.embeddings.create(
         model="all-MiniLM-L6-v2", input=TEXTS[0], encoding_format="float"
     )
-    assert np.allclose(answer.data[0].embedding, reference[0], atol=1e-6)
+    assert np.allclose(response.data[0].embedding, reference[0], atol=1e-6)
 
 
 def test_openai_with_token_ids(openai_client, running, client):
-    """Token ids may be sent instead of text; they are those that /tokenize returns."""
+    """The token IDs of /tokenize can be sent instead of text."""
     with httpx.Client(auth=SigV4Auth()) as http:
         body = {"inputs": TEXTS[0]}
         (tokens,) = http.post(running.url + "/tokenize", json=body).raise_for_status().json()
     ids = [token["id"] for token in tokens]
-    answer = openai_client.embeddings.create(model="all-MiniLM-L6-v2", input=[ids])
-    assert np.allclose(answer.data[0].embedding, client.embed_one(TEXTS[0]), atol=1e-6)
+    response = openai_client.embeddings.create(model="all-MiniLM-L6-v2", input=[ids])
+    assert np.allclose(response.data[0].embedding, client.embed_one(TEXTS[0]), atol=1e-6)
     bare = openai_client.embeddings.create(
         model="all-MiniLM-L6-v2", input=[ids[1:-1]], extra_body={"add_special_tokens": True}
     )
-    assert bare.data[0].embedding == answer.data[0].embedding
+    assert bare.data[0].embedding == response.data[0].embedding
 
 
 def test_openai_with_its_largest_batch_as_floats(openai_client, reference):
-    """OpenAI takes 2,048 inputs; so does the endpoint, in gzip, which the package asks for."""
+    """The endpoint accepts 2,048 inputs as OpenAI does, with gzip, which the package requests."""
     texts = [TEXTS[number % 3] for number in range(2048)]
-    answer = openai_client.embeddings.create(
+    response = openai_client.embeddings.create(
         model="all-MiniLM-L6-v2", input=texts, encoding_format="float"
     )
-    vectors = np.array([one.embedding for one in answer.data], np.float32)
+    vectors = np.array([one.embedding for one in response.data], np.float32)
     assert np.allclose(vectors, reference[np.arange(2048) % 3], atol=1e-6)
 
 
@@ -107,7 +107,7 @@ def test_an_answer_in_gzip_is_the_functions_own_bytes(running):
 
 
 def test_openai_with_dimensions(openai_client, running):
-    """The full size may be named; a size that the model was not trained for is refused."""
+    """The full length is accepted; a length that the model does not support is refused."""
     made = openai_client.embeddings.create(
         model="all-MiniLM-L6-v2", input="x", dimensions=running.dimensions
     )
@@ -117,27 +117,27 @@ def test_openai_with_dimensions(openai_client, running):
 
 
 def test_openai_without_a_signature_is_refused(running):
-    """An API key alone gets 403."""
+    """The response to an API key is 403."""
     plain = openai.OpenAI(base_url=running.url + "/v1", api_key="sk-unused", max_retries=0)
     with plain, pytest.raises(openai.PermissionDeniedError):
         plain.embeddings.create(model="all-MiniLM-L6-v2", input="x")
 
 
 def test_openai_async(running, library, reference):
-    """The asynchronous client works the same, many requests at once."""
+    """The asynchronous client works with concurrent requests."""
 
     async def embed():
         async with library.AsyncClient(auth=SigV4Auth()) as http:
             made = openai.AsyncOpenAI(base_url=running.url + "/v1", api_key="-", http_client=http)
             calls = [made.embeddings.create(model="all-MiniLM-L6-v2", input=one) for one in TEXTS]
-            return [answer.data[0].embedding for answer in await asyncio.gather(*calls)]
+            return [response.data[0].embedding for response in await asyncio.gather(*calls)]
 
     vectors = np.array(asyncio.run(embed()), np.float32)
     assert np.allclose(vectors, reference, atol=1e-5)
 
 
 def test_langchain_openai(running, reference):
-    """LangChain's OpenAIEmbeddings needs nothing but the URL and a signing client."""
+    """LangChain's OpenAIEmbeddings needs only the URL and a signing HTTP client."""
     with httpx2.Client(auth=SigV4Auth()) as http:
         embeddings = OpenAIEmbeddings(
             model="all-MiniLM-L6-v2",
@@ -151,7 +151,7 @@ def test_langchain_openai(running, reference):
 
 
 class RecordedEncoding:
-    """What tiktoken's `cl100k_base`, which it downloads, makes of the recorded texts."""
+    """The token IDs of the recorded texts by tiktoken's `cl100k_base`, which needs a download."""
 
     def __init__(self, texts, lists):
         self.ids = dict(zip(texts, lists, strict=True))
@@ -171,8 +171,8 @@ class RecordedEncoding:
 GOLDEN = json.loads((Path(__file__).parent / "goldens" / "langchain_defaults.json").read_bytes())
 
 
-def test_langchains_defaults_get_an_error_that_names_the_fix(running, monkeypatch):
-    """It sends ids of tiktoken's tokenizer: never a wrong vector, for one text or for many."""
+def test_the_error_for_langchains_defaults_names_the_fix(running, monkeypatch):
+    """LangChain sends the IDs of another tokenizer. The endpoint refuses them."""
     encoding = RecordedEncoding(GOLDEN["texts"], GOLDEN["requests"][0]["input"])
     monkeypatch.setattr("tiktoken.get_encoding", lambda _: encoding)
     monkeypatch.setattr("tiktoken.encoding_for_model", lambda _: encoding)
@@ -188,16 +188,16 @@ def test_langchains_defaults_get_an_error_that_names_the_fix(running, monkeypatc
 
 
 @pytest.mark.parametrize("body", GOLDEN["requests"])
-def test_what_langchain_was_recorded_to_send_is_refused(running, body):
-    """The requests themselves, whatever the installed version sends."""
+def test_recorded_requests_of_langchain_are_refused(running, body):
+    """The requests were recorded, so they do not depend on the installed version."""
     with httpx.Client(auth=SigV4Auth()) as http:
-        answer = http.post(running.url + "/v1/embeddings", json=body)
-    assert answer.status_code == 400
-    assert "check_embedding_ctx_length=False" in answer.json()["error"]["message"]
+        response = http.post(running.url + "/v1/embeddings", json=body)
+    assert response.status_code == 400
+    assert "check_embedding_ctx_length=False" in response.json()["error"]["message"]
 
 
 def test_llama_index_openai(running, reference):
-    """LlamaIndex's OpenAIEmbedding too."""
+    """LlamaIndex's OpenAIEmbedding returns the endpoint's vectors."""
     with httpx.Client(auth=SigV4Auth()) as http:
         embedding = OpenAIEmbedding(
             model_name="all-MiniLM-L6-v2",
@@ -210,9 +210,9 @@ def test_llama_index_openai(running, reference):
 
 
 def test_huggingface_feature_extraction(running, reference):
-    """The hub's InferenceClient, pointed at /embed, speaks text-embeddings-inference.
+    """Hugging Face's InferenceClient works with the URL of /embed.
 
-    It also asks the hub something through the same client; that request is not signed.
+    It also sends a request to the hub with the same HTTP client, which is not signed.
     """
     to_hub = []
 
@@ -236,7 +236,7 @@ def test_huggingface_feature_extraction(running, reference):
 
 
 def test_curl(running, reference):
-    """Curl signs by itself."""
+    """Curl signs requests with `--aws-sigv4`."""
     command = ["curl", "--silent", "--fail", "--user", "local:local"]
     command += ["--aws-sigv4", "aws:amz:us-east-1:lambda", "-d", json.dumps({"text": TEXTS[2]})]
     ran = subprocess.run([*command, running.url + "/"], capture_output=True, check=True)
@@ -244,16 +244,16 @@ def test_curl(running, reference):
 
 
 def test_botocore(running, reference):
-    """So does botocore, with any HTTP library behind it."""
+    """Botocore signs a request that any HTTP library sends."""
     url, body = running.url + "/", json.dumps({"text": TEXTS[1]}).encode()
     request = AWSRequest("POST", url, data=body, headers={"content-type": "application/json"})
     BotocoreSigV4Auth(Credentials("local", "local"), "lambda", "us-east-1").add_auth(request)
-    answer = httpx.post(url, content=body, headers=dict(request.headers.items()))
-    assert np.allclose(answer.json()["embedding"], reference[1], atol=1e-6)
+    response = httpx.post(url, content=body, headers=dict(request.headers.items()))
+    assert np.allclose(response.json()["embedding"], reference[1], atol=1e-6)
 
 
 def test_javascript(running, reference):
-    """And aws4fetch, from npm, in Node."""
+    """The npm package aws4fetch signs requests in Node."""
     node = shutil.which("node")
     assert node is not None, "Node comes with the environment: run this by scripts/test"
     assert (ROOT / "node_modules" / "aws4fetch").is_dir(), "run `npm ci`, as scripts/test does"
@@ -261,6 +261,6 @@ def test_javascript(running, reference):
     body = json.dumps({"text": TEXTS[2]})
     command = [node, str(script), running.url + "/", body]
     ran = subprocess.run(command, capture_output=True, check=True, env={**os.environ})
-    answer = json.loads(ran.stdout)
-    assert answer["status"] == 200
-    assert np.allclose(answer["body"]["embedding"], reference[2], atol=1e-6)
+    response = json.loads(ran.stdout)
+    assert response["status"] == 200
+    assert np.allclose(response["body"]["embedding"], reference[2], atol=1e-6)

@@ -1,4 +1,4 @@
-"""LangChain's and LlamaIndex's own kind of embeddings, in those packages' own hands."""
+"""The embedding classes for LangChain and LlamaIndex, used by those packages."""
 
 import asyncio
 
@@ -25,35 +25,35 @@ def reference(client):
     return client.embed(FACTS)
 
 
-def test_langchain_searches_with_it(running):
-    """A vector store of LangChain finds what a question means."""
+def test_langchain_search(running):
+    """A LangChain vector store finds a document by meaning."""
     store = InMemoryVectorStore(FunctionUrlEmbeddings(running.url))
     store.add_texts(FACTS)
     (found,) = store.similarity_search("Which instrument is this?", k=1)
     assert found.page_content == FACTS[2]
 
 
-def test_langchain_gives_the_endpoints_vectors(running, reference):
-    """Blocking and not, documents and queries."""
+def test_langchain_returns_the_endpoints_vectors(running, reference):
+    """For documents and queries, with the blocking and the asynchronous methods."""
     embeddings = FunctionUrlEmbeddings(running.url, auth=SigV4Auth())
     assert np.allclose(embeddings.embed_documents(FACTS), reference, atol=1e-5)
     assert np.allclose(embeddings.embed_query(FACTS[0]), reference[0], atol=1e-5)
-    for _ in range(2):  # each run has an event loop of its own
+    for _ in range(2):  # each run uses a new event loop
         documents = asyncio.run(embeddings.aembed_documents(FACTS))
         assert np.allclose(documents, reference, atol=1e-5)
     assert np.allclose(asyncio.run(embeddings.aembed_query(FACTS[0])), reference[0], atol=1e-5)
 
 
-def test_llama_index_searches_with_it(running):
-    """So does an index of LlamaIndex."""
+def test_llama_index_search(running):
+    """A LlamaIndex index finds a document by meaning."""
     embedding = FunctionUrlEmbedding(url=running.url)
     index = VectorStoreIndex([TextNode(text=fact) for fact in FACTS], embed_model=embedding)
     (found,) = index.as_retriever(similarity_top_k=1).retrieve("How hot is the kettle?")
     assert found.node.get_content() == FACTS[0]
 
 
-def test_llama_index_gives_the_endpoints_vectors(running, reference):
-    """Blocking and not, nodes and queries."""
+def test_llama_index_returns_the_endpoints_vectors(running, reference):
+    """For nodes and queries, with the blocking and the asynchronous methods."""
     embedding = FunctionUrlEmbedding(url=running.url, auth=SigV4Auth(), embed_batch_size=2)
     assert np.allclose(embedding.get_text_embedding_batch(FACTS), reference, atol=1e-5)
     assert np.allclose(embedding.get_query_embedding(FACTS[0]), reference[0], atol=1e-5)
@@ -67,7 +67,7 @@ def test_llama_index_gives_the_endpoints_vectors(running, reference):
 
 @pytest.mark.parametrize("kind", [FunctionUrlEmbeddings, FunctionUrlEmbedding])
 def test_another_vector_space_is_refused(running, kind):
-    """An index built with another model is not searched with this one."""
+    """An index of another model cannot be searched."""
     embeddings = kind(url=running.url, vector_space="another@1/int8/abc")
     query = getattr(embeddings, "embed_query", None) or embeddings.get_query_embedding
     with pytest.raises(VectorSpaceError, match="cannot be compared"):
@@ -75,14 +75,14 @@ def test_another_vector_space_is_refused(running, kind):
 
 
 class Recorder:
-    """Says yes to everything and keeps what was asked."""
+    """Records the options of each call."""
 
     def __init__(self):
-        self.asked = []
+        self.recorded = []
 
     def embed(self, texts, **options):
-        """Stands in for the client's."""
-        self.asked.append(options)
+        """Return zeros."""
+        self.recorded.append(options)
         return np.zeros((len(texts), 2), np.float32)
 
 
@@ -93,8 +93,8 @@ class Recorder:
         ({"prompt": "STS"}, {"prompt": "STS"}, {"prompt": "STS"}),
     ],
 )
-def test_prompts_fit_what_is_embedded(given, documents, query):
-    """Documents and queries get their own prompts, unless one is given for both."""
+def test_documents_and_queries_use_their_prompts(given, documents, query):
+    """Documents and queries use different prompts, unless `prompt` sets one for both."""
     url = "https://abc.lambda-url.eu-west-1.on.aws"
     chain = FunctionUrlEmbeddings(url, **given)
     chain._client = Recorder()
@@ -104,17 +104,17 @@ def test_prompts_fit_what_is_embedded(given, documents, query):
     llama._client = Recorder()
     llama.get_text_embedding("a")
     llama.get_query_embedding("a")
-    assert chain._client.asked == llama._client.asked == [documents, query]
+    assert chain._client.recorded == llama._client.recorded == [documents, query]
 
 
-def test_llama_index_keeps_no_credentials(running):
-    """What LlamaIndex writes down of its settings holds no way to sign."""
+def test_llama_index_stores_no_credentials(running):
+    """The settings that LlamaIndex stores do not contain the signer."""
     embedding = FunctionUrlEmbedding(url=running.url, auth=httpx.BasicAuth("user", "secret"))
     assert "secret" not in str(embedding.to_dict())
 
 
-def test_the_client_is_enough_without_them():
-    """Neither package is imported by the client itself."""
+def test_the_client_does_not_import_them():
+    """The client works without both packages."""
     import subprocess
     import sys
 

@@ -1,4 +1,4 @@
-"""The files of a run."""
+"""The output files of a run."""
 
 import numpy as np
 import pytest
@@ -24,15 +24,15 @@ def names(folder):
 
 
 def test_all_files_are_named_after_the_output(tmp_path):
-    """So they meet no other output's files."""
+    """The files of two outputs have different names."""
     place(Outputs(tmp_path / "a.npy"), report=REPORT)
     assert names(tmp_path) == ["a.npy", "a.npy.errors.jsonl", "a.npy.json"]
     assert (tmp_path / "a.npy.errors.jsonl").read_text() == '{"row": 2, "error": "is blank"}\n'
     assert (tmp_path / "a.npy").read_bytes() == b"whole"
 
 
-def test_a_report_of_an_earlier_run_goes(tmp_path):
-    """When the output is replaced by one in which each row has its vector."""
+def test_the_report_of_an_earlier_run_is_deleted(tmp_path):
+    """If every row of the new output has a vector."""
     outputs = Outputs(tmp_path / "a.jsonl")
     place(outputs, report=REPORT)
     place(outputs)
@@ -40,8 +40,8 @@ def test_a_report_of_an_earlier_run_goes(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.jsonl", "a.parquet"])
-def test_what_cannot_be_written_is_not_put_in_place(tmp_path, file_limit, name):
-    """The output is as it was, and nothing half written is left."""
+def test_an_incomplete_output_is_not_moved_into_place(tmp_path, file_limit, name):
+    """The existing output is unchanged, and no incomplete file remains."""
     outputs = Outputs(tmp_path / name)
     place(outputs, b"earlier")
     before = names(tmp_path)
@@ -52,8 +52,8 @@ def test_what_cannot_be_written_is_not_put_in_place(tmp_path, file_limit, name):
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".jsonl", ".parquet"])
-def test_a_format_that_is_cut_short_is_not_put_in_place(tmp_path, file_limit, suffix):
-    """Each writer reports a full disk, pyarrow's too."""
+def test_every_writer_reports_a_full_disk(tmp_path, file_limit, suffix):
+    """No incomplete file remains, and a second attempt succeeds."""
     outputs = Outputs(tmp_path / f"a{suffix}")
     vectors = np.random.default_rng(5).random((9000, 8), np.float32)
     table = Table(
@@ -74,8 +74,8 @@ def test_a_format_that_is_cut_short_is_not_put_in_place(tmp_path, file_limit, su
     assert outputs.path.stat().st_size > 100_000
 
 
-def test_what_is_refused_at_the_end_is_not_put_in_place(tmp_path):
-    """A source that changed in the meantime, say."""
+def test_a_failing_check_leaves_no_output(tmp_path):
+    """For example, if the input has changed."""
 
     def check():
         raise FileError("changed")
@@ -93,8 +93,8 @@ def test_what_is_refused_at_the_end_is_not_put_in_place(tmp_path):
         ("folder.npy", "is a folder; --output must name a file"),
     ],
 )
-def test_an_output_that_cannot_be_is_refused(tmp_path, name, message):
-    """Before anything is read."""
+def test_an_invalid_path_is_refused(tmp_path, name, message):
+    """Before the input is read."""
     (tmp_path / "folder.npy").mkdir()
     with pytest.raises(FileError, match=message):
         Outputs(tmp_path / name)

@@ -1,4 +1,4 @@
-"""What a run tells about how far it is."""
+"""The progress of a run."""
 
 import io
 import sys
@@ -10,13 +10,13 @@ from embedding_client.progress import LineProgress, progress_on
 
 @pytest.fixture
 def lines():
-    """LineProgress under a clock that the test moves; its first item is the time."""
+    """Return a display, and the list with the time of its clock."""
     now = [0.0]
     return LineProgress("notes.csv", 1000, 200, clock=lambda: now[0]), now
 
 
 def test_a_line_every_ten_seconds(lines, capsys):
-    """With rows, share, rate and the time left; the rate is that of this run alone."""
+    """It has the rows, the percentage, the rate of this run and the remaining time."""
     shown, now = lines
     for second in range(1, 31):
         now[0] = float(second)
@@ -29,8 +29,8 @@ def test_a_line_every_ten_seconds(lines, capsys):
     ]
 
 
-def test_a_short_run_prints_no_line(lines, capsys):
-    """The command's own last line is enough."""
+def test_a_short_run_prints_no_progress(lines, capsys):
+    """The command prints the final line."""
     shown, now = lines
     now[0] = 9.0
     shown.update(800)
@@ -38,7 +38,7 @@ def test_a_short_run_prints_no_line(lines, capsys):
 
 
 def test_a_full_log_does_not_end_the_run(lines, monkeypatch):
-    """Progress is not what a run is for."""
+    """An error while printing progress is ignored."""
 
     class Full(io.StringIO):
         def write(self, _text):
@@ -50,17 +50,17 @@ def test_a_full_log_does_not_end_the_run(lines, monkeypatch):
     shown.update(1)
 
 
-def test_a_terminal_gets_a_bar(monkeypatch, capsys):
-    """It begins where the earlier run ended, and moves."""
+def test_a_terminal_shows_a_bar(monkeypatch, capsys):
+    """It starts at the number of rows of the earlier run."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     bar = progress_on("notes.csv", total=1000, done=200)
     bar.update(300)
     bar.close()
-    said = capsys.readouterr().err
-    assert "200/1000" in said
-    assert "500/1000" in said
+    output = capsys.readouterr().err
+    assert "200/1000" in output
+    assert "500/1000" in output
 
 
-def test_no_terminal_gets_lines(capsys):
-    """A log has no use for a bar."""
+def test_other_outputs_show_lines(capsys):
+    """A log file shows lines."""
     assert isinstance(progress_on("notes.csv", total=1000, done=0), LineProgress)

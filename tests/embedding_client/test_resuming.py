@@ -1,4 +1,4 @@
-"""Which runs may continue which."""
+"""Checks before a run is resumed."""
 
 from types import SimpleNamespace
 
@@ -18,15 +18,15 @@ def check(old, new):
     check_resumes(SimpleNamespace(job=old, path="o.part", rows=7), new, name="notes.csv")
 
 
-def test_the_same_job_continues():
-    """Each option as it was."""
+def test_the_same_job_can_be_resumed():
+    """With the same options."""
     check(job(dtype="int8", prompt="query"), job(dtype="int8", prompt="query"))
 
 
 @pytest.mark.parametrize("before", [None, "refuse"])
 @pytest.mark.parametrize("now", ["right", "left"])
-def test_truncation_may_begin(before, now):
-    """No text so far was over the limit, so no vector depends on it."""
+def test_truncation_may_be_added(before, now):
+    """No text in the checkpoint exceeded the limit, so no vector depends on it."""
     check(job(truncate=before), job(truncate=now))
 
 
@@ -44,7 +44,7 @@ def test_truncation_may_begin(before, now):
     ],
 )
 def test_another_job_is_refused(old, new, difference):
-    """The message says what differs and what to do."""
+    """The message has the difference and the next steps."""
     with pytest.raises(FileError) as caught:
         check(job(**old), job(**new))
     assert str(caught.value) == (
@@ -53,7 +53,7 @@ def test_another_job_is_refused(old, new, difference):
     )
 
 
-def test_all_differences_are_said():
-    """Not only the first."""
+def test_the_message_has_all_differences():
+    """The differences are separated by semicolons."""
     with pytest.raises(FileError, match=r"has changed; --dtype was float32 and is int8\."):
         check(job(), job(sha256="b", dtype="int8"))

@@ -1,4 +1,4 @@
-"""What SigV4Auth puts on requests, and on which."""
+"""The requests that SigV4Auth signs, and their signatures."""
 
 import asyncio
 import hashlib
@@ -23,7 +23,7 @@ PAIR = Credentials("AKID", "secret")
 
 @pytest.fixture(autouse=True)
 def no_configuration(monkeypatch, tmp_path):
-    """No AWS configuration but the test's own."""
+    """Use only the AWS configuration of the test."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
@@ -34,7 +34,7 @@ def no_configuration(monkeypatch, tmp_path):
 
 
 def sent(auth, *, method="POST", url=URL + "/", library=httpx, **parts):
-    """The request as it leaves a client with this auth."""
+    """Return the request that an HTTP client with this auth sends."""
     seen = []
 
     def answer(request):
@@ -47,7 +47,7 @@ def sent(auth, *, method="POST", url=URL + "/", library=httpx, **parts):
 
 
 def accepted(request, *, region="eu-central-1", pair=PAIR):
-    """Lets the local Function URL's check look at a request; it raises if it refuses."""
+    """Verify a request as the local Function URL does. Return its caller."""
     received = SignedRequest(
         method=request.method,
         target=request.url.raw_path.decode(),
@@ -63,33 +63,33 @@ def accepted(request, *, region="eu-central-1", pair=PAIR):
     ["/", "/v1/embeddings", "/a b/é?x=1 2&y=%2F&x=0", "/p?q=a:b/c+d&flag", "/~user/(1)?a='b'"],
 )
 def test_the_signature_covers_any_path_and_query(library, path):
-    """What httpx and httpx2 make of a URL is signed as it goes out."""
+    """The URL is signed as httpx and httpx2 send it."""
     request = sent(SigV4Auth(credentials=PAIR), url=URL + path, library=library, content=b"body")
     assert accepted(request).access_key == "AKID"
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_the_signature_covers_the_method(method):
-    """Any method is signed, with a body or without."""
+    """With and without a body."""
     accepted(sent(SigV4Auth(credentials=PAIR), method=method))
 
 
 def test_a_streamed_body_is_signed():
-    """A body that comes in pieces is read before it is signed."""
+    """The body is read completely before it is signed."""
     request = sent(SigV4Auth(credentials=PAIR), content=iter([b"one ", b"two"]))
     assert request.headers["x-amz-content-sha256"] == hashlib.sha256(b"one two").hexdigest()
     accepted(request)
 
 
-def test_an_api_key_gives_way():
-    """The Authorization header of an SDK is replaced."""
+def test_an_api_key_is_replaced():
+    """The signature replaces the Authorization header of an SDK."""
     request = sent(SigV4Auth(credentials=PAIR), headers={"authorization": "Bearer sk-123"})
     assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 ")
     accepted(request)
 
 
 def test_headers_that_proxies_change_are_not_signed():
-    """A user agent that is changed on the way breaks nothing."""
+    """The signature is valid after a proxy changes the user agent."""
     request = sent(SigV4Auth(credentials=PAIR), headers={"user-agent": "a"}, json={})
     request.headers["user-agent"] = "b"
     request.headers["accept-encoding"] = "identity"
@@ -97,14 +97,14 @@ def test_headers_that_proxies_change_are_not_signed():
 
 
 def test_a_session_token_is_sent_and_signed():
-    """Temporary credentials carry their token."""
+    """For temporary credentials."""
     request = sent(SigV4Auth(credentials=Credentials("AKID", "secret", "token")))
     assert accepted(request).session_token == "token"
     assert "x-amz-security-token" in request.headers["authorization"]
 
 
-def test_the_signature_covers_the_headers_that_change_the_meaning():
-    """The host, the content type and each `x-amz-` header; not what a proxy may change."""
+def test_the_signature_covers_the_relevant_headers():
+    """They are the host, the content type and each `x-amz-` header."""
     request = sent(
         SigV4Auth(credentials=Credentials("AKID", "secret", "token")),
         headers={"x-amz-meta-team": "search", "x-other": "1"},
@@ -123,8 +123,8 @@ def test_the_signature_covers_the_headers_that_change_the_meaning():
 
 
 @pytest.mark.parametrize("name", ["content-type", "x-amz-meta-team"])
-def test_a_signed_header_that_is_changed_on_the_way_is_refused(name):
-    """The endpoint's check recomputes the signature with the changed value."""
+def test_a_change_of_a_signed_header_is_detected(name):
+    """The endpoint computes another signature."""
     headers = {"content-type": "application/json", "x-amz-meta-team": "search"}
     request = sent(SigV4Auth(credentials=PAIR), headers=headers, content=b"{}")
     request.headers[name] = "changed"
@@ -135,28 +135,28 @@ def test_a_signed_header_that_is_changed_on_the_way_is_refused(name):
 @pytest.mark.parametrize(
     "url", ["https://example.com/", "https://lambda-url.eu-central-1.on.aws.example.com/"]
 )
-def test_other_hosts_get_no_signature(url):
-    """A request that an SDK sends elsewhere through the same client goes out as it is."""
+def test_requests_to_other_hosts_are_not_signed(url):
+    """A request of the same HTTP client to another host is unchanged."""
     request = sent(SigV4Auth(credentials=PAIR), url=url, headers={"authorization": "Bearer x"})
     assert request.headers["authorization"] == "Bearer x"
     assert "x-amz-date" not in request.headers
 
 
-def test_own_domains_are_named():
-    """A domain in front of a Function URL is signed for once it is named, with its region."""
+def test_custom_domains_are_signed_for():
+    """With `hosts` and `region`."""
     auth = SigV4Auth(credentials=PAIR, hosts=["embed.example.com"], region="eu-west-1")
     accepted(sent(auth, url="https://embed.example.com/"), region="eu-west-1")
 
 
 def test_a_domain_without_a_region_is_an_error():
-    """The message says what to give."""
+    """The message names the argument and the variable."""
     auth = SigV4Auth(credentials=PAIR, hosts=["embed.example.com"])
     with pytest.raises(ConfigurationError, match="Give region=, or set AWS_REGION"):
         sent(auth, url="https://embed.example.com/")
 
 
-def test_the_region_is_the_urls(monkeypatch):
-    """The URL's own region wins over the configured one; elsewhere that one counts."""
+def test_the_region_comes_from_the_url(monkeypatch):
+    """The configured region applies only to other hosts."""
     monkeypatch.setenv("AWS_REGION", "ap-south-1")
     assert region_of("abc.lambda-url.eu-west-3.on.aws") == "eu-west-3"
     assert region_of("embed.example.com") == "ap-south-1"
@@ -165,7 +165,7 @@ def test_the_region_is_the_urls(monkeypatch):
 
 
 def test_credentials_come_from_a_profile(tmp_path):
-    """A profile of the configuration files is read by botocore."""
+    """Botocore reads the profile from the configuration files."""
     (tmp_path / "credentials").write_text(
         "[team]\naws_access_key_id = AKID\naws_secret_access_key = secret\n"
     )
@@ -173,45 +173,45 @@ def test_credentials_come_from_a_profile(tmp_path):
 
 
 def test_credentials_come_from_the_environment(monkeypatch):
-    """As for every AWS program."""
+    """The variables are those of every AWS program."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     accepted(sent(SigV4Auth()))
 
 
 def test_credentials_come_from_a_given_session():
-    """A session of one's own is asked instead."""
+    """The botocore session provides the credentials."""
     session = botocore.session.Session()
     session.set_credentials("AKID", "secret")
     accepted(sent(SigV4Auth(session=session)))
 
 
 def test_this_machine_needs_no_credentials():
-    """For a local URL the pair is local / local, and a profile's key is never shown to it."""
+    """For a local URL the key pair is local / local, and profiles are not used."""
     request = sent(SigV4Auth(), url="http://127.0.0.1:9000/")
     accepted(request, region="us-east-1", pair=Credentials("local", "local"))
 
 
-def test_no_credentials_is_a_clear_error():
-    """Nothing found: the message says what to set."""
+def test_missing_credentials_are_an_error():
+    """The message names the variables to set."""
     with pytest.raises(CredentialsError, match="No AWS credentials were found: set AWS_ACCESS"):
         sent(SigV4Auth())
 
 
-def test_an_unknown_profile_is_a_clear_error():
-    """Botocore's own words, as an error of this package."""
+def test_an_unknown_profile_is_an_error():
+    """An error of this package with botocore's message."""
     with pytest.raises(CredentialsError, match="config profile"):
         sent(SigV4Auth(profile="nobody"))
 
 
 def test_two_sources_of_credentials_are_an_error():
-    """It would not be clear which counts."""
+    """Only one of the arguments is allowed."""
     with pytest.raises(ConfigurationError, match="one of profile, session and credentials"):
         SigV4Auth(profile="a", credentials=PAIR)
 
 
 def expiring(keys):
-    """Credentials that are about to expire each time, and come anew as the next of some keys."""
+    """Return credentials that expire soon. Each refresh returns the next of some keys."""
 
     def renew():
         return {
@@ -226,15 +226,15 @@ def expiring(keys):
     )
 
 
-def test_credentials_are_refreshed_while_it_runs():
-    """Each request asks for credentials that are good now."""
+def test_credentials_are_refreshed():
+    """Each request uses current credentials."""
     auth = SigV4Auth(credentials=expiring(iter(["FIRST", "SECOND", "THIRD"])))
     keys = [sent(auth).headers["authorization"].split("=")[1].split("/")[0] for _ in range(2)]
     assert keys == ["SECOND", "THIRD"]
 
 
 def test_credentials_are_refreshed_asynchronously():
-    """The same for asynchronous clients."""
+    """In asynchronous clients too."""
     auth = SigV4Auth(credentials=expiring(iter(["FIRST", "SECOND"])))
 
     async def send():
@@ -246,8 +246,8 @@ def test_credentials_are_refreshed_asynchronously():
     accepted(request, pair=Credentials("SECOND", "secret"))
 
 
-def test_httpx2_is_not_needed():
-    """Where only httpx is installed, nothing is missing."""
+def test_httpx2_is_optional():
+    """The signer works with httpx alone."""
     program = (
         "import sys; sys.modules['httpx2'] = None\n"
         "import httpx\n"

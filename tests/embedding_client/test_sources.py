@@ -1,4 +1,4 @@
-"""Files of texts, as rows."""
+"""Reading the rows of files."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ CONTENTS = {
 
 @pytest.fixture(params=[*CONTENTS, *(f"{name}.gz" for name in CONTENTS), "rows.parquet"])
 def file(request, tmp_path):
-    """The same rows in each format."""
+    """A file with the same rows in each format."""
     path = tmp_path / request.param
     if path.suffix == ".parquet":
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
@@ -44,21 +44,21 @@ def file(request, tmp_path):
     return path
 
 
-def test_each_format_gives_the_same_rows(file):
-    """The name tells the format; blank lines at the end are no rows."""
+def test_each_format_has_the_same_rows(file):
+    """The file name sets the format. Blank lines at the end are ignored."""
     rows = list(Source(file).rows())
     assert [row.text for row in rows] == [row["text"] for row in ROWS]
     assert [row.fields for row in rows] == ROWS
     assert [row.number for row in rows] == [1, 2, 3]
 
 
-def test_reading_may_begin_anywhere(file):
-    """Rows before the start are left out, and the others keep their numbers."""
+def test_reading_may_start_at_any_row(file):
+    """The rows keep their numbers."""
     assert [(row.number, row.text) for row in Source(file).rows(start=2)] == [(3, 'four "five"')]
 
 
-def test_other_columns_and_names(tmp_path):
-    """The column is chosen, the format too; the other fields are kept."""
+def test_column_and_format_can_be_set(tmp_path):
+    """The rows keep the other fields."""
     path = write(tmp_path / "data", '{"id": 7, "body": "hello"}\n"bare"\n')
     source = Source(path, kind="jsonl", column="body")
     assert [row.fields for row in source.rows()] == [{"id": 7, "body": "hello"}, {"body": "bare"}]
@@ -67,8 +67,8 @@ def test_other_columns_and_names(tmp_path):
 @pytest.mark.parametrize(
     "name", ["notes", "notes.foo", "notes.gz", "notes.foo.gz", "notes.parquet.gz", ".txt"]
 )
-def test_a_format_that_is_not_known_is_refused(tmp_path, name):
-    """The message lists the known ones and the flag that names one."""
+def test_an_unknown_format_is_refused(tmp_path, name):
+    """The message lists the known extensions and the flag."""
     path = write(tmp_path / name, "a\n")
     with pytest.raises(FileError, match=r"Known extensions are \.txt, .* --format text\|json\|"):
         Source(path)
@@ -101,8 +101,8 @@ def test_a_format_that_is_not_known_is_refused(tmp_path, name):
         ("a.csv", b"text,n\na,\xe9\n", "row 1 (line 2)", "is not UTF-8"),
     ],
 )
-def test_a_row_that_cannot_be_embedded_says_why(tmp_path, name, content, place, problem):
-    """It is still a row, so the rows after it keep their places."""
+def test_a_row_that_cannot_be_embedded_has_a_problem(tmp_path, name, content, place, problem):
+    """It is still a row, so later rows keep their numbers."""
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     (row,) = [row for row in Source(path).rows() if row.problem]
@@ -129,8 +129,8 @@ def test_a_row_that_cannot_be_embedded_says_why(tmp_path, name, content, place, 
         ("a.parquet", b"PAR1 it is not", "is not valid Parquet"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused(tmp_path, name, content, message):
-    """With its name, and what to do where that is known."""
+def test_an_invalid_file_is_refused(tmp_path, name, content, message):
+    """The message starts with the name of the file."""
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(FileError, match=message) as caught:
@@ -138,16 +138,16 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, name, content, message)
     assert str(caught.value).startswith(f"{path} ")
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
-    """Before anything is sent; so is a folder."""
+def test_a_missing_file_is_refused(tmp_path):
+    """Folders are refused too."""
     with pytest.raises(FileError, match="none does not exist"):
         Source(tmp_path / "none")
     with pytest.raises(FileError, match="is not a file"):
         Source(tmp_path)
 
 
-def test_the_content_is_what_a_file_is(tmp_path):
-    """Not its time, nor its name; another format or column is another job."""
+def test_the_identity_is_the_content(tmp_path):
+    """The name and the time do not matter; the format and the column do."""
     path = write(tmp_path / "a.txt", "one\n")
     before = Source(path).identity()
     os.utime(path, (1, 1))
@@ -159,8 +159,8 @@ def test_the_content_is_what_a_file_is(tmp_path):
     assert Source(path).identity() != before
 
 
-def test_a_change_during_a_run_is_noticed(tmp_path):
-    """A touch is no change; other content of the same size is."""
+def test_a_change_during_a_run_is_detected(tmp_path):
+    """By the content, not by the modification time."""
     path = write(tmp_path / "a.txt", "one\n")
     source = Source(path)
     source.identity()

@@ -1,4 +1,4 @@
-"""Rows and vectors as files."""
+"""Writing rows and vectors to files."""
 
 import io
 import json
@@ -26,8 +26,8 @@ def written(suffix, rows, vectors, *, dtype=np.float32, width=2):
     return io.BytesIO(file.getvalue())
 
 
-def test_parquet_holds_each_field_of_each_row():
-    """A field that the first rows lack, a number that turns out to be a fraction."""
+def test_parquet_has_all_fields_of_all_rows():
+    """Even if the first rows lack a field, or integers are followed by a fraction."""
     rows = [{"text": "a"}, {"text": "b", "n": 1}, {"text": "c", "n": 0.5, "tags": ["x"]}] * 2000
     vectors = [*VECTORS] * 2000
     table = pyarrow.parquet.read_table(written(".parquet", rows, vectors))
@@ -37,8 +37,8 @@ def test_parquet_holds_each_field_of_each_row():
     assert table.schema.metadata == {b"vector_space": b"m@1/x/2"}
 
 
-def test_parquet_has_nulls_and_no_rows():
-    """A row without a vector is null; a file without rows has its columns."""
+def test_parquet_may_have_nulls_or_no_rows():
+    """A missing vector is null. A file without rows has the columns."""
     table = pyarrow.parquet.read_table(written(".parquet", [{"t": "a"}] * 2, [None, VECTORS[0]]))
     assert table["embedding"].to_pylist() == [None, [0.0, 1.0]]
     empty = pyarrow.parquet.read_table(written(".parquet", [], [], width=0))
@@ -48,14 +48,14 @@ def test_parquet_has_nulls_and_no_rows():
 @pytest.mark.parametrize(
     "rows", [[{"n": 1}, {"n": "one"}], [{"n": 1}] * 5000 + [{"n": "one"}], [{"n": "\ud800"}]]
 )
-def test_rows_that_fit_in_no_table_are_refused(rows):
-    """Before anything is sent, with the way out."""
+def test_incompatible_rows_are_refused_for_parquet(rows):
+    """The message recommends .jsonl."""
     with pytest.raises(FileError, match=r"do not fit into one Parquet table: .*Write \.jsonl"):
         check_parquet(rows)
 
 
-def test_json_lines_can_hold_what_utf8_cannot():
-    """A lone surrogate in another field goes out escaped, as it came in."""
+def test_json_lines_escape_lone_surrogates():
+    """A lone surrogate in another field is preserved."""
     (line,) = written(".jsonl", [{"text": "é", "note": "\ud800"}], [VECTORS[1]])
     assert json.loads(line) == {
         "text": "é",
@@ -65,8 +65,8 @@ def test_json_lines_can_hold_what_utf8_cannot():
     }
 
 
-def test_json_lines_have_null_for_what_json_has_not():
-    """NaN and infinity in another field, at any depth: readers of JSON refuse a bare NaN."""
+def test_json_lines_have_null_for_nan_and_infinity():
+    """In other fields at any depth, because JSON does not have them."""
     row = {"text": "é", "price": float("nan"), "tags": [{"weight": float("-inf")}, 0.5]}
     (line,) = written(".jsonl", [row], [VECTORS[1]])
     found = json.loads(line, parse_constant=pytest.fail)
@@ -74,8 +74,8 @@ def test_json_lines_have_null_for_what_json_has_not():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint8])
-def test_arrays_are_little_endian_and_whole(dtype):
-    """As numpy reads them."""
+def test_arrays_can_be_loaded_by_numpy(dtype):
+    """With the same type and values."""
     vectors = VECTORS.astype(dtype)
     array = np.load(written(".npy", [{}] * 3, vectors, dtype=dtype))
     assert array.dtype == dtype
@@ -84,13 +84,13 @@ def test_arrays_are_little_endian_and_whole(dtype):
 
 @pytest.mark.parametrize("suffix", [".npy", ".jsonl", ".parquet"])
 def test_fewer_vectors_than_rows_are_an_error(suffix):
-    """Nothing is written that pairs a row with another row's vector."""
+    """A row is never written with the vector of another row."""
     with pytest.raises(ValueError, match="shorter"):
         written(suffix, [{"text": "a"}] * 3, VECTORS[:2])
 
 
-def test_numbers_are_short_and_lose_nothing():
-    """float32 in its own shortest form; whole numbers as such."""
+def test_numbers_have_their_shortest_exact_form():
+    """Decimals preserve the float32 value; integers remain integers."""
     vector = np.array([0.1, 1 / 3, 1e-30], np.float32)
     assert json.dumps(numbers(vector)) == "[0.1, 0.33333334, 1e-30]"
     assert np.array_equal(np.array(numbers(vector), np.float32), vector)
