@@ -105,7 +105,7 @@ def test_commands_that_are_named_are_there():
 def test_the_layout_that_is_drawn_is_there():
     """Each path in README's picture of the folders exists."""
     drawn = re.search(
-        r"## How it is laid out\n\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+        r"## Layout\n\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
     )
     names = [
         name.rstrip(",")
