@@ -104,9 +104,7 @@ def test_commands_that_are_named_are_there():
 
 def test_the_layout_that_is_drawn_is_there():
     """Each path in README's picture of the folders exists."""
-    drawn = re.search(
-        r"## Layout\n\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
-    )
+    drawn = re.search(r"## Layout\n\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     names = [
         name.rstrip(",")
         for line in drawn[1].splitlines()
