@@ -3,20 +3,20 @@
 python docs/generate.py
 """
 
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from embedder.service import ROUTES
 from embedding_client import errors
 from embedding_kit.environment import Environment
-from embedding_kit.settings.words import tables
+from embedding_kit.settings.descriptions import export_schema, kinds
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pictures.flow import draw
+from settings_page import settings_page
 
 __all__ = ["GENERATED", "errors_tree", "paths_table", "settings_table", "with_block"]
 
@@ -30,19 +30,17 @@ _APIS = {
 
 
 def settings_table() -> str:
-    """A row for each group of settings, with the names that it holds."""
-    rows = ["| in the file | what it says | settings |", "|---|---|---|"]
+    """Return a table with a row for each table of settings."""
+    rows = ["| table | description | settings |", "|---|---|---|"]
     plain = []
-    for name, field in Environment.model_fields.items():
-        groups = tables(field.annotation)
-        if field.exclude:
-            continue
+    for name, field in export_schema(Environment)["properties"].items():
+        groups = kinds(field)
         if not groups:
             plain.append(f"`{name}`")
             continue
-        keys = dict.fromkeys(key for group in groups.values() for key in _keys(group))
+        keys = dict.fromkeys(key for group in groups.values() for key in group["properties"])
         settings = ", ".join(f"`{key}`" for key in keys)
-        rows.append(f"| `[{name}]` | {field.description} | {settings} |")
+        rows.append(f"| `[{name}]` | {field['description']} | {settings} |")
     rows.insert(2, f"| at the top | Where it is deployed. | {', '.join(plain)} |")
     return "\n".join(rows)
 
@@ -73,8 +71,9 @@ def with_block(text: str, name: str, content: str) -> str:
     return replaced
 
 
-def _keys(group: type[BaseModel]) -> list[str]:
-    return [name for name, field in group.model_fields.items() if not field.exclude]
+def environment_schema() -> str:
+    """Return the JSON Schema of an environment's file."""
+    return json.dumps(export_schema(Environment), indent=2, ensure_ascii=False) + "\n"
 
 
 def _block(path: str, name: str, content: Callable[[], str]) -> Callable[[], str]:
@@ -90,6 +89,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/api.md": _block("docs/api.md", "paths", paths_table),
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
     "docs/pictures/flow.svg": draw,
+    "docs/settings.md": lambda: settings_page(export_schema(Environment)),
+    "environments/environment.schema.json": environment_schema,
 }
 
 if __name__ == "__main__":

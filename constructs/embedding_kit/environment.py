@@ -7,6 +7,7 @@ and what is allowed.
 import json
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -30,8 +31,8 @@ from embedding_kit.settings import (
     check_memory,
 )
 from embedding_kit.settings.base import Settings, allowed, rule_error
+from embedding_kit.settings.descriptions import describe, export_schema, find
 from embedding_kit.settings.release import AllAtOnce
-from embedding_kit.settings.words import find, words
 
 __all__ = ["COST_TAG", "Environment", "EnvironmentFileError", "load_environment"]
 
@@ -232,21 +233,26 @@ def _read(path: Path, shown: str) -> dict[str, Any]:
 
 def _explain(error: ErrorDetails) -> str:
     """Turn a pydantic error into one line: key, what was found, what is allowed."""
-    place = find(Environment, error["loc"])
+    place = find(_schema(), error["loc"])
     key = place.key or "the file"
     context = error.get("ctx", {})
     if error["type"] == "rule":
         found = _show(context["found"])
         return f"{key}: {context['rule']}; found: {found}; allowed: {context['allowed']}"
     if error["type"] == "extra_forbidden":
-        known = ", ".join(name for name in place.siblings if name != "name")
+        known = ", ".join(place.siblings)
         return f"{key}: unknown key; found: {_quote(error['input'])}; allowed here: {known}"
     if error["type"] == "missing":
-        return f"{key}: missing; found: nothing; allowed: {words(place.annotation)}"
+        return f"{key}: missing; found: nothing; allowed: {describe(place.schema)}"
     if error["type"].startswith("union_tag"):
         found = _quote(context["tag"]) if "tag" in context else "nothing"
-        return f"{key}.kind: found: {found}; allowed: {words(place.annotation)}"
-    return f"{key}: found: {_quote(error['input'])}; allowed: {words(place.annotation)}"
+        return f"{key}.kind: found: {found}; allowed: {describe(place.schema)}"
+    return f"{key}: found: {_quote(error['input'])}; allowed: {describe(place.schema)}"
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return export_schema(Environment)
 
 
 def _quote(value: object) -> str:

@@ -2,26 +2,26 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomlkit
 from hypothesis import given
 from hypothesis import strategies as some
-from pydantic import BaseModel
 
 from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
-from embedding_kit.settings.words import item_of, tables
+from embedding_kit.settings.descriptions import export_schema, kinds
 
 
-def _keys(model: type[BaseModel]) -> set[str]:
-    found = set(model.model_fields)
-    for field in model.model_fields.values():
-        for group in tables(item_of(field.annotation) or field.annotation).values():
+def _keys(table: dict[str, Any]) -> set[str]:
+    found = set(table.get("properties", {}))
+    for setting in table.get("properties", {}).values():
+        for group in kinds(setting.get("items", setting)).values():
             found |= _keys(group)
     return found
 
 
-KEYS = some.sampled_from(sorted(_keys(Environment))) | some.text(max_size=5)
+KEYS = some.sampled_from(sorted(_keys(export_schema(Environment)))) | some.text(max_size=5)
 PLAIN = (
     some.booleans()
     | some.integers(-(2**40), 2**40)

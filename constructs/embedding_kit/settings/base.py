@@ -2,10 +2,18 @@
 
 import re
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 __all__ = ["Duration", "EachOnce", "Settings", "allowed", "format_duration", "rule_error"]
 
@@ -14,7 +22,7 @@ _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _DURATION = re.compile(r"([1-9][0-9]*)(ms|s|m|h|d)")
 #: More digits than any setting's limit needs; a `timedelta` overflows soon after.
 _DURATION_DIGITS = 9
-_DURATION_ALLOWED = 'a whole number and a unit of ms, s, m, h or d, such as "30s"'
+DURATION_ALLOWED = 'a whole number and a unit of ms, s, m, h or d, such as "30s"'
 
 
 class Settings(BaseModel):
@@ -38,10 +46,16 @@ def rule_error(rule: str, *, found: object, allowed: str) -> PydanticCustomError
 
 
 class allowed:  # noqa: N801 - an annotation, written as one
-    """Say in words which values a field allows, for errors and the table, where its type cannot."""
+    """Describe a field's allowed values, for errors and the docs, where its type does not."""
 
     def __init__(self, words: str) -> None:
         self.words = words
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Add the description to the JSON Schema."""
+        return {**handler(schema), "allowed": self.words}
 
 
 def format_duration(span: timedelta) -> str:
@@ -58,12 +72,12 @@ def _parse(value: object) -> object:
         return value
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise rule_error("a duration is expected", found=value, allowed=_DURATION_ALLOWED)
+        raise rule_error("a duration is expected", found=value, allowed=DURATION_ALLOWED)
     if len(match[1]) > _DURATION_DIGITS:
         raise rule_error(
             f"a duration has up to {_DURATION_DIGITS} digits",
             found=value,
-            allowed=_DURATION_ALLOWED,
+            allowed=DURATION_ALLOWED,
         )
     return timedelta(milliseconds=int(match[1]) * _UNITS[match[2]])
 
@@ -77,7 +91,15 @@ def _each_once(values: tuple[object, ...]) -> tuple[object, ...]:
     return values
 
 
-Duration = Annotated[timedelta, BeforeValidator(_parse), allowed(_DURATION_ALLOWED)]
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_parse),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema(
+        {"type": "string", "pattern": f"^{_DURATION.pattern}$", "allowed": DURATION_ALLOWED}
+    ),
+    allowed(DURATION_ALLOWED),
+]
 
 #: Attached to a list's type: no value of it comes twice.
 EachOnce = AfterValidator(_each_once)

@@ -1,0 +1,147 @@
+"""The settings' JSON Schema, and descriptions of allowed values for errors and the docs."""
+
+import json
+import re
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, TypeAdapter
+
+from embedding_kit.settings.base import DURATION_ALLOWED, format_duration
+
+__all__ = ["Location", "describe", "export_schema", "find", "is_list", "kinds"]
+
+Schema = dict[str, Any]
+
+_TIMEDELTA = TypeAdapter(timedelta)
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+#: The kinds that a table without `kind` has.
+_DEFAULT_KINDS = {"none", "all-at-once"}
+_NUMBERS = {"integer": "a whole number", "number": "a number"}
+
+
+class Location(NamedTuple):
+    """A setting found by the location of a validation error.
+
+    Attributes:
+        key: The setting's dotted name, as in a TOML file.
+        schema: Its schema; empty where there is no such setting.
+        siblings: The settings of the same table.
+    """
+
+    key: str
+    schema: Schema
+    siblings: tuple[str, ...]
+
+
+def export_schema(model: type[BaseModel]) -> Schema:
+    """Return the JSON Schema of a model's file: without references and excluded fields."""
+    whole = model.model_json_schema()
+    definitions = whole.pop("$defs", {})
+    for name, field in model.model_fields.items():
+        if field.exclude:
+            del whole["properties"][name]
+            whole["required"].remove(name)
+    inlined: Schema = _inline(whole, definitions)
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **inlined}
+
+
+def find(schema: Schema, location: tuple[str | int, ...]) -> Location:
+    """Follow a validation error's location from a table's schema to the setting."""
+    key, siblings = "", ()
+    for part in location:
+        tables = kinds(schema)
+        if isinstance(part, int):
+            key, schema = f"{key}[{part}]", _value(schema).get("items", {})
+        elif part in tables and len(tables) > 1:
+            schema = tables[part]  # the tag of a union is not a key of the file
+        else:
+            key = f"{key}.{_quoted(part)}" if key else _quoted(part)
+            value = _value(schema)
+            if "properties" in value:
+                siblings = tuple(value["properties"])
+                schema = value["properties"].get(part, {})
+            else:
+                schema = value.get("additionalProperties") or {}
+    return Location(key, schema, siblings)
+
+
+def kinds(schema: Schema) -> dict[str, Schema]:
+    """Return the tables that a setting may be: by `kind` for a union, else under ""."""
+    value = _value(schema)
+    if "properties" in value:
+        return {"": value}
+    tables = [table for table in value.get("anyOf", []) if "properties" in table]
+    return {table["properties"]["kind"]["const"]: table for table in tables}
+
+
+def is_list(schema: Schema) -> bool:
+    """Return whether a setting is a list."""
+    return _value(schema).get("type") == "array"
+
+
+def describe(schema: Schema) -> str:
+    """Describe the allowed values of a setting."""
+    value = _value(schema)
+    if "allowed" in value:
+        return str(value["allowed"])
+    if value.get("type") in _NUMBERS:
+        return _NUMBERS[value["type"]] + _range(value)
+    if value.get("type") == "array":
+        return f"a list, each {describe(value['items'])}"
+    choices = value.get("enum") or ([value["const"]] if "const" in value else list(kinds(value)))
+    if choices and choices != [""]:
+        return "one of " + ", ".join(f'"{choice}"' for choice in choices)
+    plain = {
+        "boolean": "true or false",
+        "string": "a path" if value.get("format") == "path" else "text",
+    }
+    other = "a table of text" if isinstance(value.get("additionalProperties"), dict) else "a table"
+    return plain.get(value.get("type", ""), other)
+
+
+def _range(value: Schema) -> str:
+    low, high = value.get("minimum"), value.get("maximum")
+    above, below = value.get("exclusiveMinimum"), value.get("exclusiveMaximum")
+    if above is not None and below is not None:
+        return f" above {above} and below {below}"
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    return f" from {low} up" if low is not None else ""
+
+
+def _value(schema: Schema) -> Schema:
+    """Return the schema of an optional setting's value."""
+    members = [member for member in schema.get("anyOf", []) if member.get("type") != "null"]
+    return members[0] if len(members) == 1 else schema
+
+
+def _inline(node: Any, definitions: Schema) -> Any:
+    if isinstance(node, list):
+        return [_inline(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        target = definitions[node["$ref"].rpartition("/")[2]]
+        return _inline({**target, **{k: v for k, v in node.items() if k != "$ref"}}, definitions)
+    if "discriminator" in node:
+        # A default kind may be left out, so a table may match more than one kind.
+        tables = [_with_kind(table) for table in _inline(node["oneOf"], definitions)]
+        rest = {k: v for k, v in node.items() if k not in {"discriminator", "oneOf"}}
+        return {**rest, "anyOf": tables}
+    inlined = {key: _inline(value, definitions) for key, value in node.items() if key != "title"}
+    if "default" in node and node.get("allowed") == DURATION_ALLOWED:
+        # pydantic writes a duration's default in ISO 8601.
+        inlined["default"] = format_duration(_TIMEDELTA.validate_python(node["default"]))
+    return inlined
+
+
+def _with_kind(table: Schema) -> Schema:
+    if table["properties"]["kind"]["const"] in _DEFAULT_KINDS:
+        return table
+    return {**table, "required": ["kind", *table.get("required", [])]}
+
+
+def _quoted(name: str) -> str:
+    """Write a key as TOML does: bare if possible, else in quotes."""
+    return name if _BARE_KEY.fullmatch(name) else json.dumps(name)

@@ -1,0 +1,87 @@
+"""The page of all settings, and the JSON Schema that it is made from."""
+
+import json
+import sys
+import tomllib
+from contextlib import nullcontext
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
+from embedding_kit.settings.descriptions import export_schema
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENTS = sorted((ROOT / "environments").glob("*.toml"))
+sys.path.insert(0, str(ROOT / "docs"))
+
+from generate import GENERATED  # noqa: E402 - docs/ is on the path only here
+from settings_page import settings_page  # noqa: E402 - docs/ is on the path only here
+
+SCHEMA = export_schema(Environment)
+
+
+@pytest.mark.parametrize("name", ["docs/settings.md", "environments/environment.schema.json"])
+def test_the_file_is_up_to_date(name):
+    """`python docs/generate.py` writes it."""
+    assert (ROOT / name).read_text(encoding="utf-8") == GENERATED[name]()
+
+
+def test_the_page_has_every_setting():
+    """No table and no setting at the top of the file is missing."""
+    page = settings_page(SCHEMA)
+    names = [name for name, field in Environment.model_fields.items() if not field.exclude]
+    assert all(f"`{name}`" in page or f"`[{name}]" in page for name in names)
+
+
+def test_the_page_writes_defaults_and_ranges_as_toml():
+    """A default can be copied from the page into an environment's file."""
+    page = settings_page(SCHEMA)
+    assert "| `memory_mb` | a whole number from 128 to 10240 | `2048` |" in page
+    assert (
+        '| `timeout` | a whole number and a unit of ms, s, m, h or d, such as "30s" | `"30s"` |'
+        in page
+    )
+    assert '| `truncate` | one of "refuse", "right", "left" | `"refuse"` |' in page
+    assert (
+        '| `init_max` | a whole number and a unit of ms, s, m, h or d, such as "30s" | `"8s"`'
+        in page
+    )
+    assert "#### `[[cold_start.schedule]]`" in page or "### `[[cold_start.schedule]]`" in page
+
+
+@pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda path: path.stem)
+def test_an_environments_file_names_the_schema_and_is_valid(path):
+    """An editor finds the schema by the first line, and reports no error in the shipped files."""
+    text = path.read_text(encoding="utf-8")
+    assert text.splitlines()[0] == "#:schema ./environment.schema.json"
+    jsonschema.validate(tomllib.loads(text), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("[release]\nallow_vector_space_change = true", True),
+        ('[release]\nkind = "canary"\npercent = 20', True),
+        ('[release]\nkind = "canary"\nmemory_mb = 1', False),
+        ("[cold_start]\nminimum = 2", False),
+        ('[function]\ntimeout = "30"', False),
+        ("[function]\nmemory_mb = 64", False),
+        ("[functions]\nmemory_mb = 128", False),
+        ('name = "other"', False),
+        ('[callers]\norganization = "o-a1b2c3d4e5"', True),
+    ],
+)
+def test_the_schema_agrees_with_the_types(tmp_path, text, valid):
+    """An editor accepts what synth accepts, and marks unknown keys and values out of range."""
+    path = tmp_path / "test.toml"
+    path.write_text(f'{text}\n[model]\nname = "BAAI/bge-small-en-v1.5"\n')
+    assert jsonschema.Draft7Validator(SCHEMA).is_valid(tomllib.loads(path.read_text())) is valid
+    with nullcontext() if valid else pytest.raises(EnvironmentFileError):
+        load_environment("test", folder=tmp_path)
+
+
+def test_the_schema_is_json():
+    """It has no value that only Python can write."""
+    assert json.loads(json.dumps(SCHEMA)) == SCHEMA
