@@ -22,7 +22,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from local_function_url.runtime import EmulatedRuntime, Function, emulator
+from local_function_url.runtime import EmulatedRuntime, Function, emulator_binary
 
 SOURCE_ROOT = Path(__file__).parents[1] / "lambda_image"
 #: So many pairs of requests at the beginning fill what the tokenizer remembers: 16,384 words, then
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    binary = emulator()
+    binary = emulator_binary()
     if binary is None:
         sys.exit("error: AWS's emulator has no binary for this machine")
     function = Function(

@@ -125,7 +125,7 @@ def _tsv(file: io.BufferedReader, column: str) -> Iterator[_Read]:
 def _parquet(file: io.BufferedReader, column: str) -> Iterator[_Read]:
     try:
         import pyarrow as arrow  # noqa: PLC0415  (an extra)
-        import pyarrow.parquet  # noqa: PLC0415
+        import pyarrow.parquet  # noqa: PLC0415  (an extra)
     except ImportError:
         raise FileError(
             "cannot be read without pyarrow: pip install 'embedding-kit[parquet]'."

@@ -148,7 +148,7 @@ def _schema(records: Iterable[Record]) -> Any:
 def _arrow() -> Any:
     try:
         import pyarrow as arrow  # noqa: PLC0415  (an extra)
-        import pyarrow.parquet  # noqa: PLC0415
+        import pyarrow.parquet  # noqa: PLC0415  (an extra)
     except ImportError:
         raise FileError("Parquet needs pyarrow: pip install 'embedding-kit[parquet]'.") from None
     return arrow

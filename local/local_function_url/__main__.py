@@ -1,4 +1,4 @@
-"""The command: `python -m local_function_url [--model MODEL] [--port 9000]`."""
+"""The command of `scripts/serve`: `python -m local_function_url [--model MODEL] [--port 9000]`."""
 
 import argparse
 import signal
@@ -20,7 +20,7 @@ from local_function_url.signature import Caller, SignedRequest
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serves until it is stopped; returns 0, or 1 after an error told on standard error."""
+    """Serve a model until stopped. Return 0, or 1 after an error, which is printed."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(f"port {options.port} on 127.0.0.1 cannot be used: {error.strerror}")
     with url:
         try:
-            _wake(runtime)
+            _initialize(runtime)
         except FunctionError as error:
             return _failed(f"the function did not start: {error}")
         print(_ready(url.url, model=options.model, runtime=runtime.description), flush=True)
@@ -62,43 +62,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/serve",
-        description="Serve an embedding model at a Function URL on this machine, for any signer.",
-        epilog="Accepted: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or local and local where "
-        "they are not set; service lambda; region AWS_REGION, or us-east-1.",
+        description="Serve an embedding model at a Function URL on this machine.",
+        epilog="Requests must be signed with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (default: "
+        "local and local), for the service lambda and the region AWS_REGION (default: us-east-1).",
     )
     parser.add_argument(
         "--model",
         default=DEFAULT_MODEL,
-        help="a name of the catalogue, a sentence-transformers folder, or an artifact's folder "
+        help="a model of the catalog, a sentence-transformers folder, or an artifact folder "
         "(default: %(default)s)",
     )
     parser.add_argument(
         "--accept-license",
         metavar="NAME",
-        help="say that you accept the terms of the model's license (gemma, say)",
+        help="accept the terms of the model's license, for example gemma",
     )
     parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
     parser.add_argument(
         "--index",
         metavar="TEXTS",
-        help="what POST /similar searches: a file with a text on each line or a JSON list of them, "
-        f"an index's folder, or {STANDARD_LIBRARY} for the docstrings of Python's",
+        help="the index for POST /similar: a text file with one text per line, a JSON list of "
+        f"texts, an index folder, or {STANDARD_LIBRARY} for the docstrings of Python's library",
     )
     parser.add_argument(
-        "--memory", type=int, default=1769, help="the function's megabytes (default: %(default)s)"
+        "--memory",
+        type=int,
+        default=1769,
+        help="the memory setting in MB (default: %(default)s)",
     )
     parser.add_argument(
-        "--timeout", type=int, default=60, help="seconds for one request (default: %(default)s)"
+        "--timeout", type=int, default=60, help="seconds per request (default: %(default)s)"
     )
     parser.add_argument(
-        "--verbose", action="store_true", help="show what the setup and the compiler print"
+        "--verbose", action="store_true", help="show the output of the setup and the compiler"
     )
-    parser.add_argument("--quiet", action="store_true", help="do not show the function's log")
+    parser.add_argument("--quiet", action="store_true", help="hide the function's log")
     return parser
 
 
-def _wake(runtime: Runtime) -> None:
-    """Starts the function with a first request, as Lambda would at a cold start."""
+def _initialize(runtime: Runtime) -> None:
+    """Send a first request, which initializes the function."""
     request = SignedRequest(method="GET", target="/health", headers={"host": "localhost"}, body=b"")
     caller = Caller(access_key="local", session_token=None)
     runtime.invoke(to_event(request, caller=caller, source_ip="127.0.0.1"))
@@ -106,11 +109,11 @@ def _wake(runtime: Runtime) -> None:
 
 def _ready(url: str, *, model: str, runtime: str) -> str:
     pair = key_pair()
-    # The documented pair is no secret; another one is not printed.
+    # Print only the documented default secret.
     secret = "local" if pair.access_key == "local" else "$AWS_SECRET_ACCESS_KEY"
     return textwrap.dedent(f"""
-        {model} is served at {url}, running in {runtime}.
-        Stop it with Ctrl-C. To try it, type in another terminal:
+        {model} is served at {url} by {runtime}.
+        Press Ctrl-C to stop. To try it, run in another terminal:
 
           curl --aws-sigv4 "aws:amz:{region()}:lambda" --user "{pair.access_key}:{secret}" \\
             -d '{{"text":"hello world"}}' {url}/

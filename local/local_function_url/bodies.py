@@ -1,4 +1,4 @@
-"""Reads the body of an HTTP/1.1 request, of a known length or in chunks, up to a limit."""
+"""Reads the body of an HTTP/1.1 request, with a Content-Length or chunked, up to a limit."""
 
 from collections.abc import Iterator
 from email.message import Message
@@ -6,8 +6,8 @@ from typing import Protocol
 
 __all__ = ["BodyError", "check_length", "read_body"]
 
-# A body over the limit is still read to its end, up to here, so that its sender hears the answer.
-_PATIENCE = 64 * 1024 * 1024
+# A body over the limit is read up to this size, so that the caller can read the response.
+_READ_LIMIT = 64 * 1024 * 1024
 _PIECE = 64 * 1024
 
 
@@ -17,11 +17,11 @@ class _Stream(Protocol):
 
 
 class BodyError(Exception):
-    """A body that cannot be taken.
+    """A body that is too large or invalid.
 
     Attributes:
-        status: the HTTP status to answer.
-        message: why.
+        status: The HTTP status of the response.
+        message: The reason.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -31,20 +31,20 @@ class BodyError(Exception):
 
 
 def check_length(headers: Message, *, limit: int) -> None:
-    """Checks what the headers say of a body that has not been sent yet.
+    """Check the Content-Length before the body is read.
 
     Raises:
-        BodyError: it will be over `limit` bytes (413), or its length is no number (400).
+        BodyError: If it is over `limit` bytes (413), or is not a number (400).
     """
     if "chunked" not in headers.get("transfer-encoding", "").lower() and _length(headers) > limit:
         raise _too_large(limit)
 
 
 def read_body(headers: Message, stream: _Stream, *, limit: int) -> bytes:
-    """Returns the body's bytes.
+    """Return the body.
 
     Raises:
-        BodyError: it is over `limit` bytes (413), or its framing is broken (400).
+        BodyError: If it is over `limit` bytes (413), or its framing is invalid (400).
     """
     if "chunked" in headers.get("transfer-encoding", "").lower():
         pieces = _chunks(stream)
@@ -56,7 +56,7 @@ def read_body(headers: Message, stream: _Stream, *, limit: int) -> bytes:
         total += len(piece)
         if total <= limit:
             body += piece
-        elif total > _PATIENCE:
+        elif total > _READ_LIMIT:
             break
     if total > limit:
         raise _too_large(limit)
@@ -95,9 +95,8 @@ def _chunks(stream: _Stream) -> Iterator[bytes]:
         if size < 0:
             raise BodyError(400, "a chunk of the body has a negative size")
         yield from _pieces(stream, size)
-        line = stream.readline(
-            8192
-        )  # the end of the chunk, or, after the last one, a trailer or nothing
+        # The end of the chunk. After the last chunk, the first trailer or the end of the body.
+        line = stream.readline(8192)
         while size == 0 and line.strip():
             line = stream.readline(8192)
         if size == 0:

@@ -1,7 +1,7 @@
-"""The demo: real text, a real model, AWS's own runtime, signed requests, and the stacks.
+"""The demo: real texts, a real model, AWS's runtime, signed requests, and the stacks.
 
-Everything that it shows was computed on this machine while it ran; the artifact and the index are
-kept in .cache for the next time.
+It computes everything that it shows on this machine. The artifact and the index are stored in
+.cache for the next run.
 """
 
 import argparse
@@ -62,12 +62,12 @@ _KINDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the demo; returns 0, or 1 after an error told on standard error."""
+    """Run the demo. Return 0, or 1 after an error, which is printed."""
     parser = argparse.ArgumentParser(
         prog="scripts/demo", description=(__doc__ or "").split("\n")[0]
     )
-    told = "show what the setup and the compiler print, which otherwise goes to log files in .cache"
-    parser.add_argument("--verbose", action="store_true", help=told)
+    verbose_help = "show the output of the setup and the compiler, which otherwise is in .cache"
+    parser.add_argument("--verbose", action="store_true", help=verbose_help)
     verbose = parser.parse_args(arguments).verbose
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -79,11 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             index = index_of(STANDARD_LIBRARY, artifact, verbose=verbose)
             manifest = json.loads((artifact / "manifest.json").read_text(encoding="utf-8"))
             size = sum(entry["bytes"] for entry in manifest["files"].values())
-            _say(f"compiled to {manifest['precision']}, {size / 1e6:.0f} MB: {_shown(artifact)}")
+            _print(f"compiled to {manifest['precision']}, {size / 1e6:.0f} MB: {_shown(artifact)}")
             _serve(artifact, index)
             _heading("4  What `scripts/deploy dev` would create in your AWS account")
             _await_synthesis(synthesis, log)
-            _tell_stacks(Path(folder))
+            _print_stacks(Path(folder))
         except (ModelError, FunctionError, EmbeddingClientError) as error:
             sys.stderr.write(f"error: {error}\n")
             return 1
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if synthesis.poll() is None:
                 synthesis.terminate()
                 synthesis.wait()
-    _say(f"\nDone in {time.monotonic() - began:.0f} s. Next: scripts/serve, or README.md.")
+    _print(f"\nDone in {time.monotonic() - began:.0f} s. Next: scripts/serve, or README.md.")
     return 0
 
 
@@ -102,30 +102,30 @@ def _serve(artifact: Path, index: Path) -> None:
     url, runtime = endpoint(artifact, index=index)
     with url, EmbeddingClient(url.url) as client:
         _heading("2  Signed requests to a Function URL on this machine")
-        _say(f"{url.url}, IAM auth in front; behind it {runtime.description}")
+        _print(f"{url.url} with IAM auth, served by {runtime.description}")
         began = time.monotonic()
         vectors = client.embed(list(SENTENCES))
         cold = time.monotonic() - began
-        client.embed_one("The first request started the function; this one found it warm.")
+        client.embed_one("The first request was a cold start. This one is warm.")
         warm = time.monotonic() - began - cold
-        _say(
+        _print(
             f"cold start and {len(SENTENCES)} texts: {cold * 1000:.0f} ms; "
             f"one text when warm: {warm * 1000:.0f} ms"
         )
-        _say(f"vectors {vectors.shape[0]} x {vectors.shape[1]} of {client.vector_space}")
-        _say("how alike the sentences are (cosine):\n")
+        _print(f"vectors {vectors.shape[0]} x {vectors.shape[1]} of {client.vector_space}")
+        _print("similarity of the sentences (cosine):\n")
         for sentence, row in zip(SENTENCES, vectors @ vectors.T, strict=True):
-            _say("  " + "  ".join(f"{score:5.2f}" for score in row) + f"   {sentence}")
+            _print("  " + "  ".join(f"{score:5.2f}" for score in row) + f"   {sentence}")
         count = json.loads((index / "manifest.json").read_text(encoding="utf-8"))["count"]
         _heading(f"3  Python's standard library by meaning: {count} docstrings")
         for question in QUESTIONS:
-            _say(f"“{question}”")
+            _print(f"“{question}”")
             for match in client.similar(question, num_results=4):
-                _say(f"  {match.score:.3f}  {_one_line(match.text)}")
+                _print(f"  {match.score:.3f}  {_one_line(match.text)}")
 
 
 def _start_synthesis(folder: Path, log: Path) -> "subprocess.Popen[bytes]":
-    """Begins `python app.py`, which takes some seconds, beside everything else."""
+    """Start `python app.py` in the background, because it takes some seconds."""
     environment = {
         **os.environ,
         "CDK_OUTDIR": str(folder),
@@ -147,20 +147,20 @@ def _await_synthesis(synthesis: "subprocess.Popen[bytes]", log: Path) -> None:
             time.sleep(0.1)
             bar.refresh()
     if synthesis.returncode != 0:
-        said = log.read_text(encoding="utf-8", errors="replace")
-        raise ModelError(f"the stacks could not be synthesized:\n{said}")
+        output = log.read_text(encoding="utf-8", errors="replace")
+        raise ModelError(f"the stacks could not be synthesized:\n{output}")
 
 
-def _tell_stacks(folder: Path) -> None:
+def _print_stacks(folder: Path) -> None:
     for stack in _in_order(json.loads((folder / "manifest.json").read_text(encoding="utf-8"))):
         template = json.loads((folder / f"{stack}.template.json").read_text(encoding="utf-8"))
-        _say(f"  {stack}: {_resources(template)}")
+        _print(f"  {stack}: {_resources(template)}")
         for resource in template["Resources"].values():
-            _tell_function(resource)
+            _print_function(resource)
 
 
 def _in_order(manifest: Mapping[str, Any]) -> list[str]:
-    """The stacks, each after those that it depends on."""
+    """Return the names of the stacks, each after its dependencies."""
     stacks = {
         name: [needed for needed in artifact.get("dependencies", []) if ".assets" not in needed]
         for name, artifact in manifest["artifacts"].items()
@@ -180,16 +180,16 @@ def _resources(template: Mapping[str, Any]) -> str:
     return ", ".join(named) + (f", and {others} more" if others else "")
 
 
-def _tell_function(resource: Mapping[str, Any]) -> None:
+def _print_function(resource: Mapping[str, Any]) -> None:
     properties = resource.get("Properties", {})
     if resource["Type"] == "AWS::Lambda::Function":
-        _say(
+        _print(
             f"    - {properties.get('Description', 'function')}: "
             f"{'/'.join(properties['Architectures'])}, {properties['MemorySize']} MB, "
             f"at most {properties['Timeout']} s"
         )
     elif resource["Type"] == "AWS::Lambda::Url":
-        _say(f"    - Function URL on the alias, auth {properties['AuthType']}")
+        _print(f"    - Function URL on the alias, auth {properties['AuthType']}")
 
 
 def _one_line(text: str) -> str:
@@ -204,10 +204,10 @@ def _shown(path: Path) -> str:
 
 def _heading(text: str) -> None:
     bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
-    _say(f"\n{bold}{text}{plain}")
+    _print(f"\n{bold}{text}{plain}")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""One process of AWS's Runtime Interface Emulator, with awslambdaric and the function behind it."""
+"""A process of AWS's Runtime Interface Emulator, which runs awslambdaric and the function."""
 
 import collections
 import contextlib
@@ -17,23 +17,23 @@ from typing import IO
 
 from local_function_url.function import Function, FunctionError
 
-__all__ = ["Emulator", "emulator"]
+__all__ = ["Emulator", "emulator_binary"]
 
 _INVOKE_PATH = "/2015-03-31/functions/function/invocations"
 _BINARIES = {
     ("Linux", "x86_64"): "aws-lambda-rie-x86_64",
     ("Linux", "aarch64"): "aws-lambda-rie-arm64",
 }
-# Lines of the emulator about itself; of its report, all but the init line is made up.
+# The emulator's own log lines. The numbers of its report are not measured, except in the init line.
 _EMULATOR_LINES = ("START RequestId:", "END RequestId:", "REPORT RequestId:")
-# An emulator that ends is noticed at once; one that neither ends nor listens is given this long.
+# The maximum time until the emulator listens. If it exits, the error is raised at once.
 _START_SECONDS = 120
-# The emulator itself answers when the function is out of time. This is for one that hangs.
+# The emulator responds when the function times out. This is for an emulator that hangs.
 _GRACE_SECONDS = 30
 
 
-def emulator() -> Path | None:
-    """Returns the emulator's binary for this machine; None where there is none (macOS, Windows)."""
+def emulator_binary() -> Path | None:
+    """Return the emulator's binary for this machine, or None without one (macOS, Windows)."""
     name = _BINARIES.get((platform.system(), platform.machine()))
     package = importlib.util.find_spec("samcli")
     if name is None or package is None or not package.submodule_search_locations:
@@ -43,29 +43,29 @@ def emulator() -> Path | None:
 
 
 class Emulator:
-    """A running emulator. It takes one event at a time, and crashes on two.
+    """A running emulator. It accepts one event at a time, and crashes on concurrent ones.
 
-    It ends with the thread that made this object, however that thread ends.
+    It exits when the thread that created this object ends, in any way.
 
     Args:
-        function: what to run.
-        binary: the emulator's program.
-        logs: where the function's log lines go.
+        function: The function to run.
+        binary: The emulator's program.
+        logs: Receives the function's log lines.
 
     Raises:
-        FunctionError: it did not start; the message has what it printed.
+        FunctionError: If it did not start. The message has its output.
     """
 
     def __init__(self, function: Function, *, binary: Path, logs: IO[str] | None = None) -> None:
         self._tail: collections.deque[str] = collections.deque(maxlen=40)
         self._timeout = function.timeout + _GRACE_SECONDS
         self._port, runtime_port = _free_ports(2)
-        self._process = subprocess.Popen(  # noqa: S603  (a program of our own environment)
+        self._process = subprocess.Popen(  # noqa: S603  (a program of this environment)
             [
-                *(sys.executable, "-m", "local_function_url.tether", str(os.getpid())),
+                *(sys.executable, "-m", "local_function_url.parent_watchdog", str(os.getpid())),
                 *(str(binary), "--log-level", "error"),
                 *("--runtime-interface-emulator-address", f"127.0.0.1:{self._port}"),
-                # By default 127.0.0.1:9001, where only one emulator fits.
+                # The default port, 9001, allows only one emulator.
                 *("--runtime-api-address", f"127.0.0.1:{runtime_port}"),
                 *(sys.executable, "-m", "awslambdaric", function.handler),
             ],
@@ -75,46 +75,46 @@ class Emulator:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            start_new_session=True,  # Ctrl-C is for the server, which then ends this process itself
+            start_new_session=True,  # Ctrl-C goes to the server, which stops this process
         )
         self._reader = threading.Thread(target=self._read_logs, args=(logs,), daemon=True)
         self._reader.start()
         self._await_port()
 
     def invoke(self, event: bytes) -> tuple[int, bytes]:
-        """Returns the status and body that the emulator answers to an event.
+        """Send an event. Return the status and the body of the emulator's response.
 
         Raises:
-            ConnectionRefusedError: the emulator has ended; the event was not sent.
-            http.client.HTTPException, OSError: it gave no answer; the event may have been sent.
+            ConnectionRefusedError: If the emulator has exited. The event was not sent.
+            http.client.HTTPException, OSError: If it did not respond. The event may have been sent.
         """
-        # A connection for each event, so that a refused one says that the event was not sent.
+        # One connection per event. If it is refused, the event was not sent.
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
         with contextlib.closing(connection):
             connection.connect()
-            # Headers and body go out in two writes; without this, the second waits for an ack.
+            # Headers and body are two writes. Without this option, the second waits for an ACK.
             connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.request("POST", _INVOKE_PATH, event, {"Content-Type": "application/json"})
             response = connection.getresponse()
             return response.status, response.read()
 
     def wait(self) -> str:
-        """Waits until the emulator ends, and returns how it did and what it printed last."""
+        """Wait until the emulator exits. Return its status and the end of its output."""
         status = self._process.wait()
         self._reader.join(timeout=5)
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         return f"{how}\n{''.join(self._tail)}".rstrip()
 
     def stop(self) -> None:
-        """Asks the emulator to end, and with it the function."""
+        """Ask the emulator and the function to exit."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """Ends the emulator at once; the function ends once it finds its emulator gone."""
+        """Kill the emulator. The function exits when it loses the connection to it."""
         self._process.kill()
 
     def close(self) -> None:
-        """Ends the emulator if it still runs."""
+        """Stop the emulator if it is running."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -146,8 +146,8 @@ class Emulator:
 
 
 def _child_environment(function: Function) -> dict[str, str]:
-    # Only what Lambda would give it, and the way to Python's own files: a variable of this shell
-    # that the function read by accident would not be there once deployed.
+    # Lambda's variables, and those that Python needs. The function must not read a variable of this
+    # shell that is missing once it is deployed.
     inherited = {
         name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ
     }
@@ -158,6 +158,6 @@ def _child_environment(function: Function) -> dict[str, str]:
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        for bound in sockets:
+            bound.bind(("127.0.0.1", 0))
+        return [int(bound.getsockname()[1]) for bound in sockets]

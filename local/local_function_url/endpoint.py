@@ -1,4 +1,4 @@
-"""The whole embedding endpoint on this machine: artifact, runtime, signature check, URL."""
+"""Serves an artifact behind a local Function URL."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ __all__ = ["endpoint", "key_pair", "region"]
 
 
 def key_pair() -> Credentials:
-    """The pair whose signatures are accepted: the environment's, else `local` / `local`."""
+    """Return the accepted key pair, from the environment, or else `local` and `local`."""
     access_key = os.environ.get("AWS_ACCESS_KEY_ID")
     secret_key = os.environ.get("AWS_SECRET_ACCESS_KEY")
     if access_key and secret_key:
@@ -24,7 +24,7 @@ def key_pair() -> Credentials:
 
 
 def region() -> str:
-    """The region to sign for."""
+    """Return the region that requests must be signed for."""
     return os.environ.get("AWS_REGION") or "us-east-1"
 
 
@@ -37,15 +37,18 @@ def endpoint(
     timeout: int = 60,
     logs: IO[str] | None = None,
 ) -> tuple[LocalFunctionUrl, Runtime]:
-    """Starts the embedder behind a local Function URL; enter the first of what is returned.
+    """Start the embedder behind a local Function URL.
 
     Args:
-        artifact: the compiled model.
-        index: a search index for `POST /similar`.
-        port: where to listen; 0 takes a free port.
-        memory: megabytes told to the function, which decide on its threads.
-        timeout: seconds for one request.
-        logs: where the function's log lines go.
+        artifact: The folder of the compiled model.
+        index: The folder of a search index for `POST /similar`.
+        port: The port to listen on. 0 selects a free port.
+        memory: The function's memory setting in MB, which sets its number of threads.
+        timeout: Seconds per request.
+        logs: Receives the function's log lines.
+
+    Returns:
+        The Function URL, which is a context manager to enter, and its runtime.
     """
     variables = {"EMBEDDING_ARTIFACT": str(artifact)}
     if index is not None:

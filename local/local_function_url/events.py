@@ -1,4 +1,4 @@
-"""HTTP requests as a Function URL hands them to its function, and the function's answers as HTTP.
+"""Converts HTTP requests to the events of a Function URL, and the function's results to HTTP.
 
 Payload format version 2.0: https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html#urls-payloads
 """
@@ -14,22 +14,22 @@ from urllib.parse import parse_qsl
 
 from local_function_url.signature import Caller, SignedRequest
 
-__all__ = ["INTERNAL_SERVER_ERROR", "Answer", "to_answer", "to_event"]
+__all__ = ["INTERNAL_SERVER_ERROR", "Response", "to_event", "to_response"]
 
-# A documentation account: nothing here belongs to anyone.
+# The account ID of AWS's documentation.
 _ACCOUNT = "123456789012"
 _TEXT_TYPES = ("application/json", "application/javascript", "application/xml")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Response:
     """An HTTP response.
 
     Attributes:
-        status: the status code.
-        headers: as the function named them.
-        cookies: one `Set-Cookie` header each.
-        body: the bytes to send.
+        status: The status code.
+        headers: The headers. Names are in lower case.
+        cookies: The values of the `Set-Cookie` headers.
+        body: The body.
     """
 
     status: int
@@ -38,8 +38,8 @@ class Answer:
     body: bytes = b""
 
 
-# What a Function URL answers for a function that failed, whatever the fault.
-INTERNAL_SERVER_ERROR = Answer(
+# The response of a Function URL for every error of a function.
+INTERNAL_SERVER_ERROR = Response(
     status=502, headers={"content-type": "application/json"}, body=b"Internal Server Error"
 )
 
@@ -47,14 +47,14 @@ INTERNAL_SERVER_ERROR = Answer(
 def to_event(
     request: SignedRequest, *, caller: Caller, source_ip: str, request_id: str | None = None
 ) -> bytes:
-    """Builds the event of one request, as JSON.
+    """Return the event of a request, as JSON.
 
-    Bodies of textual content types travel as they are, all others in base64, and so do bodies that
-    claim to be text but are not UTF-8 or are compressed.
+    The body is a string for textual content types, and base64 for all others. A body that is
+    compressed or not valid UTF-8 is base64 too.
     """
     path, _, query = request.target.partition("?")
     host = request.headers.get("host", "localhost")
-    moment = datetime.now(UTC)
+    now = datetime.now(UTC)
     url_id = host.partition(".")[0].partition(":")[0]
     event: dict[str, object] = {
         "version": "2.0",
@@ -89,8 +89,8 @@ def to_event(
             "requestId": request_id or str(uuid.uuid4()),
             "routeKey": "$default",
             "stage": "$default",
-            "time": moment.strftime("%d/%b/%Y:%H:%M:%S +0000"),
-            "timeEpoch": int(moment.timestamp() * 1000),
+            "time": now.strftime("%d/%b/%Y:%H:%M:%S +0000"),
+            "timeEpoch": int(now.timestamp() * 1000),
         },
         "isBase64Encoded": False,
     }
@@ -103,25 +103,25 @@ def to_event(
     return json.dumps(event, ensure_ascii=False).encode()
 
 
-def to_answer(result: bytes) -> Answer:
-    """Reads what a function returned, as Lambda does.
+def to_response(result: bytes) -> Response:
+    """Return the HTTP response for a function's result, as Lambda does.
 
-    An object with a `statusCode` is taken as the response; any other JSON value is the body of a
-    200. What is no JSON, or no response, is a 502.
+    An object with a `statusCode` is the response. Any other JSON value is the body of a 200. An
+    invalid response, and a result that is not JSON, is a 502.
     """
     try:
         value = json.loads(result)
     except ValueError:
         return INTERNAL_SERVER_ERROR
     if not isinstance(value, dict) or "statusCode" not in value:
-        return Answer(status=200, headers={"content-type": "application/json"}, body=result)
+        return Response(status=200, headers={"content-type": "application/json"}, body=result)
     try:
         body = value.get("body") or ""
         encoded = (
             base64.b64decode(body, validate=True) if value.get("isBase64Encoded") else body.encode()
         )
         headers = {str(name): _text(item) for name, item in (value.get("headers") or {}).items()}
-        return Answer(
+        return Response(
             status=int(value["statusCode"]),
             headers={
                 "content-type": "application/json",
@@ -135,14 +135,14 @@ def to_answer(result: bytes) -> Answer:
 
 
 def _headers(request: SignedRequest, *, host: str, source_ip: str) -> dict[str, str]:
-    # The signature itself and the cookies are not among the headers that a function sees.
-    seen = {
+    # A function does not receive the signature. Cookies have their own field.
+    visible = {
         name: value
         for name, value in request.headers.items()
         if name not in {"authorization", "cookie"}
     }
     return {
-        **seen,
+        **visible,
         "host": host,
         "x-amzn-trace-id": _trace_id(),
         "x-forwarded-for": source_ip,
@@ -156,7 +156,7 @@ def _trace_id() -> str:
 
 
 def _query_parameters(query: str) -> dict[str, str]:
-    """Decoded; repeated names joined by commas."""
+    """Return the decoded parameters. Repeated names are joined by commas."""
     parameters: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         parameters[name] = f"{parameters[name]},{value}" if name in parameters else value

@@ -1,4 +1,4 @@
-"""What runs behind the URL: a function, and whatever runs it."""
+"""A Lambda function, and the interface of the runtimes that run it."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ __all__ = ["Function", "FunctionError", "Runtime"]
 
 
 class FunctionError(Exception):
-    """The function raised, timed out, ended or returned too much: its caller gets a 502."""
+    """The function raised an error, timed out, exited or returned too much. The status is 502."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,11 +18,11 @@ class Function:
     """A function to run.
 
     Attributes:
-        handler: module and name, e.g. `embedder.handler.handler`.
-        source_root: the folder to import it from.
-        environment: the function's environment variables.
-        memory: megabytes, told to the function and not enforced.
-        timeout: seconds for one request.
+        handler: The module and the name, such as `embedder.handler.handler`.
+        source_root: The folder to import it from.
+        environment: The function's environment variables.
+        memory: The memory setting in MB. It is passed to the function, but not enforced.
+        timeout: Seconds per request.
     """
 
     handler: str
@@ -32,7 +32,7 @@ class Function:
     timeout: int = 60
 
     def variables(self) -> dict[str, str]:
-        """Returns the environment variables that Lambda sets, and the function's own."""
+        """Return Lambda's environment variables and those of the function."""
         return {
             "AWS_LAMBDA_FUNCTION_NAME": "local",
             "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
@@ -47,23 +47,23 @@ class Function:
 
 
 class Runtime(Protocol):
-    """Something that answers an event."""
+    """Runs a function."""
 
     description: str
 
     def invoke(self, event: bytes) -> bytes:
-        """Returns the function's JSON answer to a JSON event.
+        """Return the function's JSON result for a JSON event.
 
         Raises:
-            FunctionError: the function gave none.
+            FunctionError: If the function failed.
         """
 
     def wait(self) -> NoReturn:
-        """Waits for as long as the function can be served.
+        """Wait until the function cannot be run anymore.
 
         Raises:
-            FunctionError: it cannot any more; the message says why.
+            FunctionError: With the reason.
         """
 
     def close(self) -> None:
-        """Ends the function's process."""
+        """Stop the function's process."""

@@ -1,6 +1,7 @@
-"""Models and texts, named as people name them → artifacts and indexes, made where they are not yet.
+"""Finds or compiles the artifact of a model and the search index of texts.
 
-Both are kept in .cache, and made anew when what they are made of, or what makes them, has changed.
+Both are stored in .cache. They are built again when their input, or the code that builds them, has
+changed.
 """
 
 import hashlib
@@ -17,14 +18,14 @@ ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 STANDARD_LIBRARY = "standard-library"
 _CACHE = ROOT / ".cache" / "artifacts"
-# A deploy compares the nearest neighbors among 250 documents, which is most of a compile's time.
+# A deploy compares nearest neighbors among 250 documents, which takes most of the compile time.
 _DOCUMENTS = 100
 _TAIL = 20
 _SOURCES = ("lambda_image/model_compiler", "lambda_image/embedder")
 
 
 class ModelError(Exception):
-    """The model cannot be served; the reason has been told, or is the message."""
+    """The model cannot be served."""
 
 
 def artifact_of(
@@ -34,16 +35,16 @@ def artifact_of(
     cache: Path = _CACHE,
     verbose: bool = False,
 ) -> Path:
-    """Returns the artifact of a model.
+    """Return the artifact folder of a model. Compile the model if necessary.
 
     Args:
-        model: an artifact's folder, a sentence-transformers folder, or a name of the catalogue.
-        accept_license: the name of a license whose terms the user accepts; some models have one.
-        cache: where compiled artifacts are kept.
-        verbose: show what the compiler prints, which otherwise goes to a log file.
+        model: An artifact folder, a sentence-transformers folder, or a model of the catalog.
+        accept_license: The name of a license that the user accepts, which some models require.
+        cache: The folder for compiled artifacts.
+        verbose: Whether to show the compiler's output, which otherwise goes to a log file.
 
     Raises:
-        ModelError: it cannot be compiled.
+        ModelError: If it cannot be compiled.
     """
     folder = Path(model).expanduser()
     if (folder / "manifest.json").is_file():
@@ -53,22 +54,22 @@ def artifact_of(
     accepted = ["--accept-license", accept_license] if accept_license else []
     fewer = ["--documents", str(_DOCUMENTS)]
     command = ["model_compiler", model, *accepted, *fewer]
-    _make(artifact, f"compiling {model}", command, verbose=verbose)
+    _build(artifact, f"compiling {model}", command, verbose=verbose)
     return artifact
 
 
 def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool = False) -> Path:
-    """Returns the search index of some texts.
+    """Return the folder of a search index. Build the index if necessary.
 
     Args:
-        texts: an index's folder, a file (a JSON list of strings, or a text on each line), or
-            `standard-library` for the docstrings of Python's.
-        artifact: the model that embeds them.
-        cache: where indexes are kept.
-        verbose: show what the index's builder prints, which otherwise goes to a log file.
+        texts: An index folder, a file (a JSON list of strings, or one text per line), or
+            `standard-library` for the docstrings of Python's library.
+        artifact: The folder of the model that embeds them.
+        cache: The folder for indexes.
+        verbose: Whether to show the builder's output, which otherwise goes to a log file.
 
     Raises:
-        ModelError: it cannot be built.
+        ModelError: If it cannot be built.
     """
     path = Path(texts).expanduser()
     if (path / "manifest.json").is_file():
@@ -80,37 +81,37 @@ def index_of(texts: str, artifact: Path, *, cache: Path = _CACHE, verbose: bool 
         )
     else:
         source, name = texts, f"{path.stem}-{_fingerprint(texts, path)}"
-    made_by = hashlib.sha256((artifact / "manifest.json").read_bytes()).hexdigest()[:12]
-    index = cache / f"index-{name}-{made_by}"
+    model_digest = hashlib.sha256((artifact / "manifest.json").read_bytes()).hexdigest()[:12]
+    index = cache / f"index-{name}-{model_digest}"
     command = ["model_compiler.index_builder", source, "--artifact", str(artifact)]
-    _make(index, f"embedding the texts of {texts}", command, verbose=verbose)
+    _build(index, f"embedding the texts of {texts}", command, verbose=verbose)
     return index
 
 
-def _make(folder: Path, told: str, command: Sequence[str], *, verbose: bool) -> None:
-    """Makes a folder, if it is not there, by a module of the compiler."""
+def _build(folder: Path, title: str, command: Sequence[str], *, verbose: bool) -> None:
+    """Build a folder with a module of the compiler, unless it exists."""
     if (folder / "manifest.json").is_file():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # A program of its own: the compiler and this one share nothing but the folder.
+    # In another process, because this package and the compiler share only the folder.
     program = [sys.executable, "-m", *command, "--output", str(folder)]
     if verbose:
-        sys.stderr.write(f"{told} ...\n")
-        if subprocess.run(program, check=False, stdout=sys.stderr).returncode:  # noqa: S603  (ours)
-            raise ModelError(f"{told} failed.")
+        sys.stderr.write(f"{title} ...\n")
+        if subprocess.run(program, check=False, stdout=sys.stderr).returncode:  # noqa: S603  (our own program)
+            raise ModelError(f"{title} failed.")
         return
-    sys.stderr.write(f"{told} ... ")
+    sys.stderr.write(f"{title} ... ")
     sys.stderr.flush()
     began = time.monotonic()
     log = folder.with_name(f"{folder.name}.log")
     with log.open("wb") as output:
-        made = subprocess.run(program, check=False, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603  (ours)
-    if made.returncode != 0:
+        build = subprocess.run(program, check=False, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603  (our own program)
+    if build.returncode != 0:
         sys.stderr.write("failed\n")
-        # A progress bar draws over itself: of each line only what was drawn last is shown.
+        # A progress bar overwrites its line, so show only the last state of each line.
         lines = log.read_bytes().decode(errors="replace").split("\n")
         tail = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines[-_TAIL:])
-        raise ModelError(f"{told} failed; the whole log is {log}, its last lines are:\n{tail}")
+        raise ModelError(f"{title} failed. The log is {log}; its last lines are:\n{tail}")
     sys.stderr.write(f"{time.monotonic() - began:.0f} s\n")
 
 

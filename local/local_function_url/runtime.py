@@ -1,8 +1,8 @@
-"""Where the handler runs: in AWS's own runtime, or, where that has no binary, in this process.
+"""Runs the handler in AWS's runtime, or in this process on machines without a binary of it.
 
-AWS's runtime is the Runtime Interface Emulator (a program inside the aws-sam-cli wheel) with
-awslambdaric behind it, as in a Lambda container. One environment serves one request at a time, as
-Lambda's do; here others wait their turn instead of starting another environment.
+AWS's runtime is the Runtime Interface Emulator (a program in the aws-sam-cli wheel) with
+awslambdaric, as in a Lambda container. As on Lambda, an execution environment serves one request at
+a time. Here, concurrent requests wait instead of starting another environment.
 """
 
 import collections
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, NoReturn
 
-from local_function_url.emulator import Emulator, emulator
+from local_function_url.emulator import Emulator, emulator_binary
 from local_function_url.function import Function, FunctionError, Runtime
 
 __all__ = [
@@ -30,23 +30,23 @@ __all__ = [
     "FunctionError",
     "InProcessRuntime",
     "Runtime",
-    "emulator",
+    "emulator_binary",
     "start",
 ]
 
-# An emulator that ends this often within this time is not started again.
-_ENDS = 5
-_ENDS_SECONDS = 60
+# An emulator that exits this often within this time is not started again.
+_EXITS = 5
+_EXITS_SECONDS = 60
 
 
 def start(function: Function, *, logs: IO[str] | None = None) -> Runtime:
-    """Starts the function in AWS's runtime, or in this process where that cannot run here.
+    """Start the function in AWS's runtime, or in this process without a binary of it.
 
     Args:
-        function: what to run.
-        logs: where the function's log lines go; nowhere by default.
+        function: The function to run.
+        logs: Receives the function's log lines. By default they are dropped.
     """
-    binary = emulator()
+    binary = emulator_binary()
     return (
         EmulatedRuntime(function, binary=binary, logs=logs)
         if binary
@@ -55,10 +55,10 @@ def start(function: Function, *, logs: IO[str] | None = None) -> Runtime:
 
 
 class EmulatedRuntime:
-    """The function behind AWS's Runtime Interface Emulator.
+    """Runs a function in AWS's Runtime Interface Emulator.
 
-    An emulator that ends is started again, and requests wait for it. One that ends again and again
-    is given up: then each request fails, and `wait` says why.
+    If the emulator exits, it is started again, and requests wait for it. If it exits repeatedly, it
+    is not restarted: each request fails, and `wait` raises the reason.
     """
 
     description = "AWS's Runtime Interface Emulator"
@@ -70,27 +70,27 @@ class EmulatedRuntime:
         self._emulator: Emulator | None = None
         self._failure: str | None = None
         self._closing = False
-        # The emulator ends with the thread that started it, so that thread has to last.
+        # The emulator exits when the thread that started it ends, so the thread must keep running.
         self._keeper = threading.Thread(target=self._keep, daemon=True)
         self._keeper.start()
         self._running()
 
     def invoke(self, event: bytes) -> bytes:
-        """Passes the event through the emulator; one at a time, others wait."""
+        """Send the event to the emulator. Concurrent events wait."""
         with self._turn:
             status, result = self._passed(event)
-        if status != http.client.OK or _is_fault(result):
+        if status != http.client.OK or _is_error(result):
             raise FunctionError(result[:2000].decode(errors="replace"))
         return result
 
     def wait(self) -> NoReturn:
-        """Waits until the emulator is given up, and raises why."""
+        """Wait until the emulator is not restarted anymore, and raise the reason."""
         with self._changed:
             self._changed.wait_for(lambda: self._failure is not None)
             raise FunctionError(str(self._failure))
 
     def close(self) -> None:
-        """Ends the emulator, and with it the function."""
+        """Stop the emulator and the function."""
         with self._changed:
             self._closing = True
             self._failure = self._failure or "the runtime was closed"
@@ -109,56 +109,58 @@ class EmulatedRuntime:
             try:
                 return running.invoke(event)
             except ConnectionRefusedError:
-                self._replace(running)  # nothing was sent: the next one gets the event
+                self._replace(running)  # not sent, so send it to the next emulator
             except (http.client.HTTPException, OSError) as error:
-                # The event itself may have ended it, so it is not sent again.
+                # The event may have caused the exit, so do not send it again.
                 self._replace(running)
-                raise FunctionError(f"the runtime gave no answer: {error!r}") from error
+                raise FunctionError(f"the runtime did not respond: {error!r}") from error
 
     def _running(self) -> Emulator:
-        """Waits for an emulator that runs."""
+        """Wait for a running emulator. Return it."""
         with self._changed:
             self._changed.wait_for(lambda: self._emulator or self._failure)
             if self._failure is not None:
                 raise FunctionError(self._failure)
-            assert self._emulator is not None  # noqa: S101  (waited for)
+            assert self._emulator is not None  # noqa: S101  (checked above)
             return self._emulator
 
     def _replace(self, broken: Emulator) -> None:
-        """Ends an emulator that does not answer; the keeper then starts another."""
+        """Kill an emulator that does not respond. The keeper then starts another."""
         with self._changed:
             if self._emulator is broken:
                 self._emulator = None
                 broken.kill()
 
     def _keep(self) -> None:
-        ends: collections.deque[float] = collections.deque(maxlen=_ENDS)
+        exits: collections.deque[float] = collections.deque(maxlen=_EXITS)
         while True:
             try:
                 current = self._start()
             except (FunctionError, OSError) as error:
-                reason, fatal = str(error), not ends
+                reason, fatal = str(error), not exits
             else:
                 reason, fatal = self._watch(current), False
-            ends.append(time.monotonic())
-            fatal = fatal or (len(ends) == _ENDS and ends[-1] - ends[0] < _ENDS_SECONDS)
+            exits.append(time.monotonic())
+            fatal = fatal or (len(exits) == _EXITS and exits[-1] - exits[0] < _EXITS_SECONDS)
             with self._changed:
                 if self._closing:
                     return
                 if fatal:
                     self._failure = (
                         reason
-                        if len(ends) == 1
-                        else f"the Runtime Interface Emulator ended {_ENDS} times within "
-                        f"{_ENDS_SECONDS} s and is not started again; the last time: {reason}"
+                        if len(exits) == 1
+                        else f"the Runtime Interface Emulator exited {_EXITS} times within "
+                        f"{_EXITS_SECONDS} s and is not started again; the last time: {reason}"
                     )
                     self._changed.notify_all()
                     return
             first = reason.partition("\n")[0]
-            sys.stderr.write(f"the Runtime Interface Emulator ended ({first}); starting it again\n")
+            sys.stderr.write(
+                f"the Runtime Interface Emulator exited ({first}); starting it again\n"
+            )
 
     def _watch(self, current: Emulator) -> str:
-        """Lets requests have an emulator until it ends; returns how it ended."""
+        """Use an emulator for requests until it exits. Return the reason."""
         with self._changed:
             self._emulator = current
             self._changed.notify_all()
@@ -173,7 +175,7 @@ class EmulatedRuntime:
 
 
 class InProcessRuntime:
-    """The handler, called in this process: no emulator, no awslambdaric, no timeout."""
+    """Calls the handler in this process, without the emulator, awslambdaric and the timeout."""
 
     def __init__(self, function: Function) -> None:
         machine = f"{platform.system()} {platform.machine()}"
@@ -189,7 +191,7 @@ class InProcessRuntime:
         self._lock = threading.Lock()
 
     def invoke(self, event: bytes) -> bytes:
-        """Calls the handler; one request at a time, as in a Lambda environment."""
+        """Call the handler. Concurrent events wait, as in a Lambda environment."""
         with self._lock:
             try:
                 return json.dumps(self._handler(json.loads(event), self._context())).encode()
@@ -197,12 +199,12 @@ class InProcessRuntime:
                 raise FunctionError(repr(error)) from error
 
     def wait(self) -> NoReturn:
-        """Waits for ever: this process ends, or serves."""
+        """Wait forever."""
         while True:
             threading.Event().wait()
 
     def close(self) -> None:
-        """Does nothing: there is no process to end."""
+        """Do nothing, because the handler runs in this process."""
 
     def _context(self) -> types.SimpleNamespace:
         deadline = time.monotonic() + self._function.timeout
@@ -218,8 +220,8 @@ class InProcessRuntime:
         )
 
 
-def _is_fault(result: bytes) -> bool:
-    """Tells a fault from an answer: the emulator gives both as 200."""
+def _is_error(result: bytes) -> bool:
+    """Return whether a result is an error. The emulator returns errors with status 200."""
     if not result.startswith(b'{"error') and result[:1] in b"{[":
         return False
     try:

@@ -1,4 +1,4 @@
-"""A Function URL with IAM auth on this machine: HTTP in, signature check, function."""
+"""Serves a function at a local Function URL with IAM auth."""
 
 import json
 import sys
@@ -12,29 +12,29 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from local_function_url.bodies import BodyError, check_length, read_body
-from local_function_url.claims import claim_of
-from local_function_url.events import INTERNAL_SERVER_ERROR, Answer, to_answer, to_event
+from local_function_url.events import INTERNAL_SERVER_ERROR, Response, to_event, to_response
 from local_function_url.runtime import FunctionError, Runtime
 from local_function_url.signature import SignatureError, SignedRequest, Verifier
+from local_function_url.sigv4_parsing import parse_signature
 
 __all__ = ["PAYLOAD_LIMIT", "LocalFunctionUrl"]
 
-# Of the event that carries a request, base64 and all: "Request must be smaller than 6291456 bytes".
-# Responses may have 100 bytes more, which the emulator checks.
+# The limit of the event, with the base64 of the body: "Request must be smaller than 6291456 bytes".
+# The limit of responses is 100 bytes higher. The emulator checks it.
 PAYLOAD_LIMIT = 6 * 1024 * 1024
 _TOO_LARGE = f"Request must be smaller than {PAYLOAD_LIMIT} bytes for the InvokeFunction operation"
 
 
 class LocalFunctionUrl:
-    """Serves a runtime's function to whoever signs for it.
+    """Serves a function to signed requests.
 
-    Use it as a context manager: requests are served from a thread of its own until the block ends.
-    It owns the runtime and closes it.
+    Use it as a context manager. A background thread serves requests until the block ends. At the
+    end, it closes the runtime.
 
     Args:
-        runtime: where the function runs.
-        verifier: whose signatures are accepted.
-        port: where to listen on 127.0.0.1; 0 takes a free one.
+        runtime: Runs the function.
+        verifier: Verifies the signatures.
+        port: The port on 127.0.0.1. 0 selects a free port.
     """
 
     def __init__(self, *, runtime: Runtime, verifier: Verifier, port: int = 0) -> None:
@@ -49,7 +49,7 @@ class LocalFunctionUrl:
 
     @property
     def url(self) -> str:
-        """The URL to send requests to, without a slash at its end."""
+        """The URL, without a trailing slash."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
@@ -73,7 +73,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Keeps quiet about callers that hang up; other faults are told as usual."""
+        """Ignore callers that close the connection. Print other errors."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -88,74 +88,74 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         request_id = str(uuid.uuid4())
         try:
-            answer = self._answer(request_id)
+            response = self._respond(request_id)
         except BodyError as error:
             self.close_connection = True
-            answer = _refused(error.status, error.message)
-        self._send(answer, request_id)
+            response = _error_response(error.status, error.message)
+        self._send(response, request_id)
 
-    def _answer(self, request_id: str) -> Answer:
+    def _respond(self, request_id: str) -> Response:
         request = self._request(read_body(self.headers, self.rfile, limit=PAYLOAD_LIMIT))
         try:
             caller = self.verifier.verify(request)
-        except SignatureError as refusal:
-            return _forbidden(refusal)
+        except SignatureError as error:
+            return _forbidden(error)
         event = to_event(
             request, caller=caller, source_ip=self.client_address[0], request_id=request_id
         )
         if len(event) > PAYLOAD_LIMIT:
-            return _refused(413, _TOO_LARGE)
+            return _error_response(413, _TOO_LARGE)
         try:
-            return to_answer(self.runtime.invoke(event))
+            return to_response(self.runtime.invoke(event))
         except FunctionError:
             return INTERNAL_SERVER_ERROR
 
     def handle_expect_100(self) -> bool:
-        """Answers `Expect: 100-continue` (RFC 9110, section 10.1.1), before the body is sent.
+        """Respond to `Expect: 100-continue` (RFC 9110, section 10.1.1) before the body is sent.
 
-        A request that is refused whatever its body is gets its final answer instead.
+        A request that is rejected regardless of its body receives the final response.
         """
         try:
             check_length(self.headers, limit=PAYLOAD_LIMIT)
-            claim_of(self._request(b""))
+            parse_signature(self._request(b""))
         except BodyError as error:
-            refusal = _refused(error.status, error.message)
+            response = _error_response(error.status, error.message)
         except SignatureError as error:
-            refusal = _forbidden(error)
+            response = _forbidden(error)
         else:
             self.send_response_only(HTTPStatus.CONTINUE)
             self.end_headers()
             self.wfile.flush()
             return True
-        # The body may follow all the same, and must not be read as the next request.
+        # The caller may still send the body, which must not be read as the next request.
         self.close_connection = True
-        self._send(refusal, str(uuid.uuid4()))
+        self._send(response, str(uuid.uuid4()))
         return False
 
     def _request(self, body: bytes) -> SignedRequest:
         headers = _joined(self.headers.items())
         return SignedRequest(method=self.command, target=self.path, headers=headers, body=body)
 
-    def _send(self, answer: Answer, request_id: str) -> None:
-        self.send_response_only(answer.status, responses.get(answer.status, ""))
+    def _send(self, response: Response, request_id: str) -> None:
+        self.send_response_only(response.status, responses.get(response.status, ""))
         self.send_header("Date", self.date_time_string())
-        for name, value in answer.headers.items():
+        for name, value in response.headers.items():
             if name not in {"content-length", "connection", "date", "transfer-encoding"}:
                 self.send_header(name, value.replace("\r", " ").replace("\n", " "))
-        for cookie in answer.cookies:
+        for cookie in response.cookies:
             self.send_header("set-cookie", cookie)
         self.send_header("x-amzn-requestid", request_id)
-        self.send_header("content-length", str(len(answer.body)))
+        self.send_header("content-length", str(len(response.body)))
         self.send_header("connection", "close" if self.close_connection else "keep-alive")
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(answer.body)
+            self.wfile.write(response.body)
         self.wfile.flush()
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815  (names of the base class)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base class names it so)
-        """Logs nothing: the function's own log tells about requests."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (overrides the base class)
+        """Log nothing. The function logs requests."""
 
 
 def _joined(headers: list[tuple[str, str]]) -> Mapping[str, str]:
@@ -166,14 +166,14 @@ def _joined(headers: list[tuple[str, str]]) -> Mapping[str, str]:
     return joined
 
 
-def _forbidden(refusal: SignatureError) -> Answer:
-    return Answer(
+def _forbidden(error: SignatureError) -> Response:
+    return Response(
         status=403,
-        headers={"content-type": "application/json", "x-amzn-errortype": refusal.error_type},
-        body=json.dumps(refusal.body).encode(),
+        headers={"content-type": "application/json", "x-amzn-errortype": error.error_type},
+        body=json.dumps(error.body).encode(),
     )
 
 
-def _refused(status: int, message: str) -> Answer:
+def _error_response(status: int, message: str) -> Response:
     body = json.dumps({"message": message}).encode()
-    return Answer(status=status, headers={"content-type": "application/json"}, body=body)
+    return Response(status=status, headers={"content-type": "application/json"}, body=body)

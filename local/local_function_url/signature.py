@@ -1,8 +1,8 @@
-"""AWS Signature Version 4, checked as a Function URL with IAM auth checks it.
+"""Verifies AWS Signature Version 4 as a Function URL with IAM auth does.
 
-The signature is recomputed with botocore's own canonical request, string to sign and signature,
-over the headers that the caller says it signed and over the body that arrived. What differs is
-refused as AWS refuses it: 403, the same error types, bodies of the same shape.
+botocore computes the signature again, over the headers that the caller signed and the body that was
+received. If the signatures differ, the response is that of AWS: 403, with the same error types and
+the same form of body.
 
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
@@ -18,15 +18,15 @@ from botocore.awsrequest import AWSRequest
 from botocore.compat import HTTPHeaders
 from botocore.credentials import Credentials
 
-from local_function_url.claims import (
+from local_function_url.sigv4_parsing import (
     CLOCK_SKEW,
-    Claim,
+    ParsedSignature,
     SignatureError,
     SignedRequest,
-    basic,
-    claim_of,
-    incomplete,
-    invalid,
+    basic_format,
+    incomplete_signature,
+    invalid_signature,
+    parse_signature,
 )
 
 __all__ = ["Caller", "SignatureError", "SignedRequest", "Verifier"]
@@ -41,11 +41,11 @@ _MISMATCH = (
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Who signed.
+    """The identity that signed a request.
 
     Attributes:
-        access_key: the id of the key pair.
-        session_token: the token of temporary credentials, or None.
+        access_key: The access key ID.
+        session_token: The token of temporary credentials, or None.
     """
 
     access_key: str
@@ -53,12 +53,12 @@ class Caller:
 
 
 class Verifier:
-    """Accepts requests that one key pair signed for one region.
+    """Accepts requests signed with one key pair for one region.
 
     Args:
-        credentials: the key pair that is accepted; its session token, if any, is not compared, so
-            temporary credentials made from the same pair pass.
-        region: the region of the Function URL.
+        credentials: The key pair. Session tokens are not compared, so temporary credentials with
+            the same key pair are accepted.
+        region: The region of the Function URL.
     """
 
     def __init__(self, *, credentials: Credentials, region: str) -> None:
@@ -66,53 +66,55 @@ class Verifier:
         self._region = region
 
     def verify(self, request: SignedRequest, *, now: datetime | None = None) -> Caller:
-        """Returns the caller, or says why the request is refused.
+        """Verify the signature of a request. Return its caller.
 
         Raises:
-            SignatureError: with AWS's error type and body.
+            SignatureError: If it is not valid, with AWS's error type and body.
         """
-        claim = claim_of(request)
-        if claim.access_key != self._credentials.access_key:
+        parsed = parse_signature(request)
+        if parsed.access_key != self._credentials.access_key:
             raise SignatureError(
                 "UnrecognizedClientException",
                 "The security token included in the request is invalid.",
             )
-        self._check_scope(claim)
-        _check_age(claim, now or datetime.now(UTC))
-        computed = self._signature(request, claim)
-        if not hmac.compare_digest(computed.encode(), claim.signature.encode()):
-            raise invalid(_MISMATCH)
-        return Caller(access_key=claim.access_key, session_token=claim.session_token)
+        self._check_scope(parsed)
+        _check_age(parsed, now or datetime.now(UTC))
+        computed = self._signature(request, parsed)
+        if not hmac.compare_digest(computed.encode(), parsed.signature.encode()):
+            raise invalid_signature(_MISMATCH)
+        return Caller(access_key=parsed.access_key, session_token=parsed.session_token)
 
-    def _check_scope(self, claim: Claim) -> None:
-        date, region, service, terminator = claim.scope
-        if date != claim.timestamp[:8]:
-            raise invalid(
+    def _check_scope(self, parsed: ParsedSignature) -> None:
+        date, region, service, terminator = parsed.scope
+        if date != parsed.timestamp[:8]:
+            raise invalid_signature(
                 "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date "
-                f"from HTTP: '{date}' != '{claim.timestamp[:8]}', from '{claim.timestamp}'."
+                f"from HTTP: '{date}' != '{parsed.timestamp[:8]}', from '{parsed.timestamp}'."
             )
         if region != self._region:
-            raise invalid(
+            raise invalid_signature(
                 f"Credential should be scoped to a valid region: '{self._region}', not '{region}'."
             )
         if service != SERVICE:
-            raise invalid(f"Credential should be scoped to correct service: '{SERVICE}'.")
+            raise invalid_signature(f"Credential should be scoped to correct service: '{SERVICE}'.")
         if terminator != "aws4_request":
-            raise invalid("Credential should be scoped with a valid terminator: 'aws4_request'.")
+            raise invalid_signature(
+                "Credential should be scoped with a valid terminator: 'aws4_request'."
+            )
 
-    def _signature(self, request: SignedRequest, claim: Claim) -> str:
+    def _signature(self, request: SignedRequest, parsed: ParsedSignature) -> str:
         declared = request.headers.get("x-amz-content-sha256")
         if declared is not None and declared != hashlib.sha256(request.body).hexdigest():
-            # Also UNSIGNED-PAYLOAD: Lambda takes no unsigned payloads.
-            raise invalid(_MISMATCH)
+            # Also for UNSIGNED-PAYLOAD, which Lambda does not accept.
+            raise invalid_signature(_MISMATCH)
         covered = AWSRequest(
             method=request.method,
-            url=f"http://localhost{claim.target}",  # the host is among the headers
+            url=f"http://localhost{parsed.target}",  # the host is among the headers
             data=request.body,
             headers={"X-Amz-Content-SHA256": declared} if declared else {},
         )
-        covered.context["timestamp"] = claim.timestamp
-        signer = _AsSigned(self._credentials, self._region, request, claim)
+        covered.context["timestamp"] = parsed.timestamp
+        signer = _AsSigned(self._credentials, self._region, request, parsed)
         return str(
             signer.signature(
                 signer.string_to_sign(covered, signer.canonical_request(covered)), covered
@@ -121,24 +123,24 @@ class Verifier:
 
 
 class _AsSigned(SigV4Auth):  # type: ignore[misc]  # botocore has no types
-    """botocore's signer, over exactly the headers that the caller signed."""
+    """botocore's signer for exactly the headers that the caller signed."""
 
     def __init__(
-        self, credentials: Credentials, region: str, request: SignedRequest, claim: Claim
+        self, credentials: Credentials, region: str, request: SignedRequest, parsed: ParsedSignature
     ) -> None:
         super().__init__(credentials, SERVICE, region)
         self._headers = HTTPHeaders()
-        for name in claim.signed_headers:
+        for name in parsed.signed_headers:
             self._headers[name] = request.headers.get(name, "")
 
     def canonical_query_string(self, request: AWSRequest) -> str:
-        # botocore takes the query as it stands; AWS decodes it and encodes it again.
+        # botocore uses the query unchanged. AWS decodes it and encodes it again.
         query = request.url.partition("?")[2]
         split = (pair.partition("=") for pair in query.split("&") if pair)
         pairs = sorted((_encoded(name), _encoded(value)) for name, _, value in split)
         return "&".join(f"{name}={value}" for name, value in pairs)
 
-    def headers_to_sign(self, request: AWSRequest) -> HTTPHeaders:  # noqa: ARG002  (botocore's signature)
+    def headers_to_sign(self, request: AWSRequest) -> HTTPHeaders:  # noqa: ARG002  (overrides botocore)
         return self._headers
 
 
@@ -146,22 +148,22 @@ def _encoded(text: str) -> str:
     return quote(unquote(text), safe="-_.~")
 
 
-def _check_age(claim: Claim, now: datetime) -> None:
+def _check_age(parsed: ParsedSignature, now: datetime) -> None:
     try:
-        signed_at = datetime.strptime(claim.timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        signed_at = datetime.strptime(parsed.timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
-        raise incomplete(
-            f"Date must be in ISO-8601 'basic format'. Got '{claim.timestamp}'. See http://en.wikipedia.org/wiki/ISO_8601"
+        raise incomplete_signature(
+            f"Date must be in ISO-8601 'basic format'. Got '{parsed.timestamp}'. See http://en.wikipedia.org/wiki/ISO_8601"
         ) from None
-    stamp = claim.timestamp
-    if signed_at + claim.expires < now:
-        minutes = claim.expires // timedelta(minutes=1)
-        raise invalid(
-            f"Signature expired: {stamp} is now earlier than {basic(now - claim.expires)} "
-            f"({basic(now)} - {minutes} min.)"
+    stamp = parsed.timestamp
+    if signed_at + parsed.expires < now:
+        minutes = parsed.expires // timedelta(minutes=1)
+        raise invalid_signature(
+            f"Signature expired: {stamp} is now earlier than {basic_format(now - parsed.expires)} "
+            f"({basic_format(now)} - {minutes} min.)"
         )
     if signed_at - CLOCK_SKEW > now:
-        raise invalid(
-            f"Signature not yet current: {stamp} is still later than {basic(now + CLOCK_SKEW)} "
-            f"({basic(now)} + 5 min.)"
+        raise invalid_signature(
+            f"Signature not yet current: {stamp} is still later than "
+            f"{basic_format(now + CLOCK_SKEW)} ({basic_format(now)} + 5 min.)"
         )

@@ -1,4 +1,4 @@
-"""The echo function behind the real emulator and a signature check, once for this folder."""
+"""The echo function in AWS's emulator behind a local Function URL, once for this folder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def endpoint(echo: Function) -> Iterator[LocalFunctionUrl]:
 
 @pytest.fixture
 def signed():
-    """Signs a request with botocore and returns it: method, url, headers, body."""
+    """Sign a request with botocore. Return its method, URL, headers and body."""
 
     def sign(
         url,

@@ -1,4 +1,4 @@
-"""A function that answers with the event it got, or fails as asked."""
+"""A function that returns its event, or fails on request."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import time
 
 
 def handler(event, context):
-    """Does what the request's path says."""
+    """Handle a request by its path."""
     path = event["rawPath"]
     if path == "/raise":
         raise ValueError("the inside of the function")

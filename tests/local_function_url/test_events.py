@@ -1,11 +1,11 @@
-"""HTTP to payload 2.0 and back."""
+"""Conversion of HTTP requests to events and of results to responses."""
 
 import base64
 import json
 
 import pytest
 
-from local_function_url.events import INTERNAL_SERVER_ERROR, to_answer, to_event
+from local_function_url.events import INTERNAL_SERVER_ERROR, to_event, to_response
 from local_function_url.signature import Caller, SignedRequest
 
 
@@ -20,8 +20,8 @@ def event(*, target="/", body=b"", method="POST", **headers):
     return json.loads(to_event(request, caller=caller, source_ip="10.0.0.1", request_id="id-1"))
 
 
-def test_an_event_says_who_called_and_what_for():
-    """The request's context carries caller, method, path, address and id."""
+def test_an_event_has_the_caller_and_the_request():
+    """The request context has the caller, the method, the path, the IP address and the ID."""
     context = event(target="/v1/embeddings?x=1", **{"user-agent": "curl"})["requestContext"]
     assert context["authorizer"]["iam"]["accessKey"] == "AKID"
     assert context["http"] == {
@@ -45,8 +45,8 @@ def test_an_event_says_who_called_and_what_for():
         "APPLICATION/XML",
     ],
 )
-def test_textual_bodies_travel_as_text(content_type):
-    """What is text by its type is not encoded."""
+def test_textual_bodies_are_strings(content_type):
+    """The content type decides."""
     made = event(body="é".encode(), **{"content-type": content_type})
     assert (made["body"], made["isBase64Encoded"]) == ("é", False)
 
@@ -60,26 +60,26 @@ def test_textual_bodies_travel_as_text(content_type):
         {"content-type": "application/json", "content-encoding": "gzip"},
     ],
 )
-def test_other_bodies_travel_in_base64(headers):
-    """Everything else is encoded, curl's default type among it."""
+def test_other_bodies_are_base64(headers):
+    """This includes the default content type of curl."""
     made = event(body=b'{"text": 1}', **headers)
     assert base64.b64decode(made["body"]) == b'{"text": 1}'
     assert made["isBase64Encoded"] is True
 
 
-def test_text_that_is_not_utf8_loses_no_byte():
-    """A body that is text by type only travels in base64."""
+def test_text_that_is_not_utf8_is_base64():
+    """No byte is lost."""
     made = event(body=b"\xff\xfe", **{"content-type": "text/plain"})
     assert base64.b64decode(made["body"]) == b"\xff\xfe"
 
 
-def test_no_body_no_field():
-    """Without a body the event has none."""
+def test_a_request_without_a_body_has_no_body_field():
+    """The field is missing in the event."""
     assert "body" not in event(method="GET")
 
 
-def test_query_and_cookies_have_their_fields():
-    """Queries are decoded and joined; cookies leave the headers."""
+def test_query_and_cookies_have_separate_fields():
+    """Parameters are decoded and joined. Cookies are not among the headers."""
     made = event(target="/p?a=1&a=2&b=%20&c", cookie="x=1; y=2")
     assert made["rawPath"] == "/p"
     assert made["rawQueryString"] == "a=1&a=2&b=%20&c"
@@ -88,13 +88,13 @@ def test_query_and_cookies_have_their_fields():
     assert "cookie" not in made["headers"]
 
 
-def test_the_signature_stays_outside():
-    """A function never sees the authorization header."""
+def test_an_event_does_not_contain_the_signature():
+    """The Authorization header is removed."""
     assert "authorization" not in event(authorization="AWS4-HMAC-SHA256 x")["headers"]
 
 
-def test_an_answer_with_a_status_is_the_response():
-    """Status, headers, cookies and decoded body are the function's own."""
+def test_a_result_with_a_status_is_the_response():
+    """It has the status, headers, cookies and decoded body of the result."""
     result = {
         "statusCode": 201,
         "headers": {"X-A": 1},
@@ -102,15 +102,15 @@ def test_an_answer_with_a_status_is_the_response():
         "body": "AAE=",
         "isBase64Encoded": True,
     }
-    answer = to_answer(json.dumps(result).encode())
-    assert (answer.status, answer.cookies, answer.body) == (201, ("a=b",), b"\x00\x01")
-    assert answer.headers == {"content-type": "application/json", "x-a": "1"}
+    response = to_response(json.dumps(result).encode())
+    assert (response.status, response.cookies, response.body) == (201, ("a=b",), b"\x00\x01")
+    assert response.headers == {"content-type": "application/json", "x-a": "1"}
 
 
-def test_any_other_json_is_a_body():
-    """A value without a status is answered as JSON with 200."""
-    answer = to_answer(b'{"a": 1}')
-    assert (answer.status, answer.body) == (200, b'{"a": 1}')
+def test_any_other_json_is_the_body():
+    """The status is 200."""
+    response = to_response(b'{"a": 1}')
+    assert (response.status, response.body) == (200, b'{"a": 1}')
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,6 @@ def test_any_other_json_is_a_body():
         b'{"statusCode": 200, "body": 5}',
     ],
 )
-def test_what_is_no_answer_is_a_fault(result):
-    """Lambda says 502 and no more."""
-    assert to_answer(result) == INTERNAL_SERVER_ERROR
+def test_an_invalid_result_is_a_502(result):
+    """The response has no details, as in Lambda."""
+    assert to_response(result) == INTERNAL_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""Models and texts as people name them."""
+"""Finding and building artifacts and indexes."""
 
 import json
 import re
@@ -22,14 +22,14 @@ def facts(tmp_path):
     return path
 
 
-def test_an_artifact_is_taken_as_it_is(minilm_artifact):
-    """A folder with a manifest is served, not compiled."""
+def test_an_artifact_is_used_unchanged(minilm_artifact):
+    """A folder with a manifest is not compiled."""
     assert artifact_of(str(minilm_artifact.folder)) == minilm_artifact.folder.resolve()
 
 
 def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
-    """The second time the first time's artifact is taken; a changed folder is compiled anew."""
-    monkeypatch.setattr(models, "_SOURCES", ())  # somebody may be editing them meanwhile
+    """The artifact is used again, unless the folder has changed."""
+    monkeypatch.setattr(models, "_SOURCES", ())  # the sources may change during the test
     folder = write_model(tmp_path / "mine")
     first = artifact_of(str(folder), cache=tmp_path)
     told = capfd.readouterr().err
@@ -39,12 +39,12 @@ def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
     assert artifact_of(str(folder), cache=tmp_path) == first
     assert capfd.readouterr().err == ""
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError):  # it was looked at again
+    with pytest.raises(ModelError):  # it is compiled again
         artifact_of(str(folder), cache=tmp_path)
 
 
-def test_a_folder_is_compiled_with_everything_shown(tmp_path, capfd):
-    """Where that is asked for; there is no log file then."""
+def test_verbose_shows_the_compilers_output(tmp_path, capfd):
+    """It writes no log file."""
     first = artifact_of(str(write_model(tmp_path / "mine")), cache=tmp_path / "cache", verbose=True)
     assert "documents" in capfd.readouterr().err
     assert list((tmp_path / "cache").iterdir()) == [first]
@@ -58,10 +58,10 @@ def test_a_local_compile_compares_fewer_neighbors(tmp_path):
     assert fidelity["texts"] == len(texts())
 
 
-def test_a_model_that_is_none_is_an_error(tmp_path):
-    """The message has the compiler's own words and names the log; there is no artifact."""
+def test_a_folder_without_a_model_is_an_error(tmp_path):
+    """The message has the compiler's error and the path of the log. No artifact is written."""
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelError, match="failed; the whole log is") as raised:
+    with pytest.raises(ModelError, match=r"failed\. The log is") as raised:
         artifact_of(str(tmp_path / "empty"), cache=tmp_path / "cache")
     message = str(raised.value)
     assert "\nerror: " in message
@@ -70,8 +70,8 @@ def test_a_model_that_is_none_is_an_error(tmp_path):
     assert log.read_text().strip() in message
 
 
-def test_of_a_progress_bar_the_message_shows_what_was_drawn_last(tmp_path, monkeypatch):
-    """And of a long log, its end."""
+def test_the_error_has_the_last_state_of_progress_bars(tmp_path, monkeypatch):
+    """It has the last lines of a long log."""
     bars = "".join(f"\r{percent}%" for percent in range(101))
     printed = "".join(f"line {number}\n" for number in range(100))
     module = tmp_path / "model_compiler.py"
@@ -83,8 +83,8 @@ def test_of_a_progress_bar_the_message_shows_what_was_drawn_last(tmp_path, monke
     assert shown == [*(f"line {number}" for number in range(82, 100)), "100%", ""]
 
 
-def test_texts_become_an_index_that_is_searched(minilm_artifact, facts, tmp_path):
-    """A file's lines are found by meaning, through a signed request; the index is made once."""
+def test_texts_become_an_index(minilm_artifact, facts, tmp_path):
+    """A signed request finds a line by meaning. The index is built once."""
     index = index_of(str(facts), minilm_artifact.folder, cache=tmp_path / "cache")
     assert index_of(str(index), minilm_artifact.folder) == index.resolve()
     url, _ = endpoint(minilm_artifact.folder, index=index)
@@ -94,8 +94,8 @@ def test_texts_become_an_index_that_is_searched(minilm_artifact, facts, tmp_path
     assert best.score > second.score
 
 
-def test_changed_texts_are_another_index(minilm_artifact, facts, tmp_path):
-    """As is the same file with another line."""
+def test_changed_texts_build_another_index(minilm_artifact, facts, tmp_path):
+    """For example, a file with another line."""
     first = index_of(str(facts), minilm_artifact.folder, cache=tmp_path)
     facts.write_text("\n".join([*FACTS, "Snow is cold."]))
     assert index_of(str(facts), minilm_artifact.folder, cache=tmp_path) != first

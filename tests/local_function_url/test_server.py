@@ -1,4 +1,4 @@
-"""The local Function URL over HTTP, with AWS's own emulator behind it."""
+"""The local Function URL over HTTP, with AWS's emulator."""
 
 import concurrent.futures
 import contextlib
@@ -17,7 +17,7 @@ import httpx
 import pytest
 from botocore.credentials import Credentials
 
-from local_function_url.runtime import EmulatedRuntime, InProcessRuntime, emulator
+from local_function_url.runtime import EmulatedRuntime, InProcessRuntime, emulator_binary
 from local_function_url.server import PAYLOAD_LIMIT, LocalFunctionUrl
 from local_function_url.signature import Verifier
 
@@ -32,7 +32,7 @@ def http():
 
 @pytest.fixture
 def send(http, endpoint, signed):
-    """Sends a request signed by botocore to the endpoint."""
+    """Send a request that botocore signed to the endpoint."""
 
     def send(path="/", **parts):
         return http.request(**signed(endpoint.url + path, **parts))
@@ -40,14 +40,14 @@ def send(http, endpoint, signed):
     return send
 
 
-def test_the_emulator_runs_here(endpoint):
-    """On Linux the function runs in AWS's own runtime, not in this process."""
-    assert emulator() is not None
+def test_the_emulator_is_available(endpoint):
+    """On Linux the function runs in AWS's runtime."""
+    assert emulator_binary() is not None
     assert endpoint.url.startswith("http://127.0.0.1:")
 
 
-def test_botocore_is_answered(send):
-    """A request signed by botocore reaches the function with its body."""
+def test_requests_of_botocore_are_accepted(send):
+    """The function receives the body of the request."""
     response = send(body=b'{"text": "hello"}', headers=JSON)
     assert response.status_code == 200
     assert response.json()["body"] == '{"text": "hello"}'
@@ -67,44 +67,44 @@ def curl(endpoint, *arguments, user="AKIDEXAMPLE:a secret"):
     return int(status), json.loads(body)
 
 
-def test_curl_is_answered(endpoint):
-    """Curl's own signature, of an implementation that shares nothing with botocore, is accepted."""
+def test_requests_of_curl_are_accepted(endpoint):
+    """Curl's implementation of the signature is independent of botocore's."""
     status, event = curl(endpoint, "--data", '{"text": "hello world"}')
     assert status == 200
-    assert event["isBase64Encoded"] is True  # curl says it is a form
+    assert event["isBase64Encoded"] is True  # curl sends the content type of a form
 
 
-def test_curl_with_another_secret_is_refused(endpoint):
-    """The same endpoint refuses curl's signature made with another secret."""
+def test_requests_of_curl_with_another_secret_are_rejected(endpoint):
+    """The status is 403."""
     status, body = curl(endpoint, "--data", "{}", user="AKIDEXAMPLE:another")
     assert status == 403
     assert "does not match the signature you provided" in body["message"]
 
 
-def test_an_unsigned_request_is_refused(http, endpoint):
-    """Without a signature: 403, AWS's error type, AWS's body."""
+def test_an_unsigned_request_is_rejected(http, endpoint):
+    """The response is 403 with AWS's error type and body."""
     response = http.post(endpoint.url, content=b"{}")
     assert response.status_code == 403
     assert response.headers["x-amzn-errortype"] == "AccessDeniedException"
     assert response.json()["Message"].startswith("Forbidden.")
 
 
-def test_a_wrongly_signed_request_is_refused(send):
-    """With another secret: 403."""
+def test_a_request_with_a_wrong_signature_is_rejected(send):
+    """The response to another secret is 403."""
     response = send(credentials=Credentials("AKIDEXAMPLE", "another"))
     assert response.status_code == 403
     assert response.headers["x-amzn-errortype"] == "InvalidSignatureException"
 
 
 @pytest.mark.parametrize("altered", [{"content": b'{"text": "other"}'}, {"method": "PUT"}])
-def test_an_altered_request_is_refused(http, endpoint, signed, altered):
-    """What was changed after it was signed: 403."""
+def test_an_altered_request_is_rejected(http, endpoint, signed, altered):
+    """The response is 403 if the body or the method was changed after signing."""
     request = signed(endpoint.url + "/", body=b'{"text": "hello"}')
     assert http.request(**{**request, **altered}).status_code == 403
 
 
-def test_a_stale_request_is_refused(http, endpoint, signed, monkeypatch):
-    """A signature of six minutes ago: 403, and the message says when it expired."""
+def test_an_expired_request_is_rejected(http, endpoint, signed, monkeypatch):
+    """The response to a six-minute-old signature is 403, with the time when it expired."""
     import datetime
 
     from botocore import auth
@@ -119,16 +119,16 @@ def test_a_stale_request_is_refused(http, endpoint, signed, monkeypatch):
 @pytest.mark.parametrize(
     "path", ["/raise", "/exit", "/malformed", f"/large?bytes={PAYLOAD_LIMIT + 200}"]
 )
-def test_a_failing_function_is_a_502_without_its_inside(send, path):
-    """What goes wrong in the function is told as Lambda tells it; the next request is served."""
+def test_an_error_of_the_function_is_a_502_without_details(send, path):
+    """The response is that of Lambda, and the next request succeeds."""
     response = send(path)
     assert (response.status_code, response.text) == (502, "Internal Server Error")
     assert send("/").status_code == 200
 
 
-def test_a_function_over_its_time_is_a_502(echo, http, signed):
-    """The emulator ends a request that takes longer than the timeout, and serves the next."""
-    runtime = EmulatedRuntime(dataclasses.replace(echo, timeout=5), binary=emulator())
+def test_a_timeout_of_the_function_is_a_502(echo, http, signed):
+    """The emulator ends the request, and the next one succeeds."""
+    runtime = EmulatedRuntime(dataclasses.replace(echo, timeout=5), binary=emulator_binary())
     verifier = Verifier(credentials=Credentials("AKIDEXAMPLE", "a secret"), region="us-east-1")
     with LocalFunctionUrl(runtime=runtime, verifier=verifier) as local:
         slow = http.request(**signed(local.url + "/sleep?seconds=600"))
@@ -138,16 +138,16 @@ def test_a_function_over_its_time_is_a_502(echo, http, signed):
         assert 200 in again
 
 
-def test_responses_are_the_functions_own(send):
-    """Status, binary body and cookies come through."""
+def test_responses_are_unchanged(send):
+    """The status, a binary body and the cookies are those of the function."""
     response = send("/binary")
     assert (response.status_code, response.content) == (201, b"\x00\x01\x02\xff")
     assert response.headers.get_list("set-cookie") == ["a=1", "b=2"]
     assert send("/bare").json() == [1, 2, 3]
 
 
-def test_a_request_near_the_limit_is_served(send):
-    """Almost 6 MB of text pass."""
+def test_a_request_below_the_limit_is_accepted(send):
+    """The body has almost 6 MB."""
     body = b"x" * (PAYLOAD_LIMIT - 4000)
     assert (
         send("/large?bytes=10", body=body, headers={"content-type": "text/plain"}).text == "x" * 10
@@ -163,19 +163,19 @@ def test_a_request_near_the_limit_is_served(send):
     ],
 )
 def test_a_request_over_the_limit_is_a_413(send, size, content_type):
-    """Over 6 MB, or over it once in base64, nothing reaches the function."""
+    """The limit of 6 MB applies to the event, with base64."""
     response = send(body=b"x" * size, headers={"content-type": content_type})
     assert response.status_code == 413
     assert response.json()["message"].startswith("Request must be smaller than 6291456 bytes")
 
 
-def test_a_large_response_passes(send):
-    """Responses may fill 6 MB."""
+def test_a_response_below_the_limit_is_accepted(send):
+    """The body has almost 6 MB."""
     assert len(send("/large?bytes=6200000").content) == 6_200_000
 
 
 def test_chunked_bodies_are_read(http, endpoint, signed):
-    """A body of unknown length arrives whole."""
+    """The function receives the complete body."""
     request = signed(endpoint.url + "/", body=b"one two", headers=JSON)
     headers = {
         name: value
@@ -195,24 +195,24 @@ def test_chunked_bodies_are_read(http, endpoint, signed):
     ],
 )
 def test_broken_framing_is_a_400(endpoint, framing, status):
-    """A body that cannot be framed is refused, and the connection is closed."""
+    """The request is rejected, and the connection is closed."""
     host, port = endpoint.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as raw:
         raw.sendall(f"POST / HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n".encode())
-        answer = b"".join(iter(lambda: raw.recv(4096), b""))
-    assert answer.startswith(b"HTTP/1.1 " + status)
+        response = b"".join(iter(lambda: raw.recv(4096), b""))
+    assert response.startswith(b"HTTP/1.1 " + status)
 
 
 @contextlib.contextmanager
 def connected(endpoint):
-    """A raw connection to the endpoint."""
+    """Open a raw connection to the endpoint."""
     host, port = endpoint.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=60) as raw:
         yield raw
 
 
 def head_of(request, **replaced):
-    """The head of a request as it goes over the wire, with `Expect: 100-continue`."""
+    """Return the head of a request with `Expect: 100-continue`."""
     path = "/" + request["url"].partition("://")[2].partition("/")[2]
     headers = {"expect": "100-continue", **request["headers"], **replaced}
     headers.setdefault("host", request["url"].partition("://")[2].partition("/")[0])
@@ -220,14 +220,14 @@ def head_of(request, **replaced):
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def test_a_caller_that_waits_is_told_to_send_its_body(endpoint, signed):
-    """`Expect: 100-continue` gets the interim answer before the body, the final one after it."""
+def test_expect_100_continue_is_supported(endpoint, signed):
+    """The interim response precedes the body, and the final response follows it."""
     body = b"x" * 2_000_000
     request = signed(endpoint.url + "/large?bytes=3", body=body)
     head = head_of(request, **{"content-length": len(body)})
     with connected(endpoint) as raw:
         reader = raw.makefile("rb")
-        for _ in range(2):  # the connection is kept
+        for _ in range(2):  # the connection is kept open
             raw.sendall(head)
             assert reader.readline() == b"HTTP/1.1 100 Continue\r\n"
             assert reader.readline() == b"\r\n"
@@ -238,8 +238,8 @@ def test_a_caller_that_waits_is_told_to_send_its_body(endpoint, signed):
             assert reader.read(3) == b"xxx"
 
 
-def test_a_caller_that_waits_sends_chunks(endpoint, signed):
-    """A body of unknown length is asked for, too."""
+def test_expect_100_continue_works_with_chunked_bodies(endpoint, signed):
+    """The interim response precedes the chunks."""
     request = signed(endpoint.url + "/large?bytes=3", body=b"one two")
     headers = {k: v for k, v in request["headers"].items() if k.lower() != "content-length"}
     head = head_of({**request, "headers": headers}, **{"transfer-encoding": "chunked"})
@@ -253,43 +253,43 @@ def test_a_caller_that_waits_sends_chunks(endpoint, signed):
 
 
 @pytest.mark.parametrize(
-    ("changed", "status", "told"),
+    ("changed", "status", "message"),
     [
         ({"content-length": PAYLOAD_LIMIT + 1}, b"413", b"Request must be smaller than"),
         ({"content-length": "many"}, b"400", b"Content-Length should be a number"),
         ({"authorization": "none"}, b"403", b"Authorization header requires"),
     ],
 )
-def test_a_caller_that_waits_is_refused_before_its_body(endpoint, signed, changed, status, told):
-    """What is refused whatever the body is gets the final answer, and the connection ends."""
+def test_expect_100_continue_rejects_before_the_body(endpoint, signed, changed, status, message):
+    """The final response comes without an interim one, and the connection is closed."""
     request = signed(endpoint.url + "/", body=b"body")
     headers = {name.lower(): value for name, value in request["headers"].items()}
     with connected(endpoint) as raw:
         raw.sendall(head_of({**request, "headers": headers}, **changed))
-        answer = b"".join(iter(lambda: raw.recv(65536), b""))
-    assert answer.startswith(b"HTTP/1.1 " + status)
-    assert b"100 Continue" not in answer
-    assert told in answer
+        response = b"".join(iter(lambda: raw.recv(65536), b""))
+    assert response.startswith(b"HTTP/1.1 " + status)
+    assert b"100 Continue" not in response
+    assert message in response
 
 
-def test_requests_wait_for_each_other(send):
-    """Many at once are all answered: the environment takes one at a time, the others queue."""
+def test_concurrent_requests_are_queued(send):
+    """All of many concurrent requests succeed."""
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         bodies = [str(number).encode() for number in range(64)]
-        answers = pool.map(lambda body: send(body=body, headers=JSON).json()["body"], bodies)
-        assert list(answers) == [body.decode() for body in bodies]
+        responses = pool.map(lambda body: send(body=body, headers=JSON).json()["body"], bodies)
+        assert list(responses) == [body.decode() for body in bodies]
 
 
-def test_connections_are_kept(endpoint, signed):
-    """A client may send request after request on one connection."""
+def test_connections_are_kept_open(endpoint, signed):
+    """A client can send several requests over one connection."""
     with httpx.Client() as client:
         for _ in range(2):
             client.request(**signed(endpoint.url + "/"))
         assert len(client._transport._pool.connections) == 1
 
 
-def test_the_function_sees_lambdas_environment_only(send, monkeypatch):
-    """It gets Lambda's variables and its own, not this shell's."""
+def test_the_function_has_only_lambdas_environment(send, monkeypatch):
+    """It receives Lambda's variables and its own, but not those of this shell."""
     monkeypatch.setenv("A_VARIABLE_OF_THIS_SHELL", "1")
     environment = send("/environment").json()
     assert environment["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "1769"
@@ -297,8 +297,8 @@ def test_the_function_sees_lambdas_environment_only(send, monkeypatch):
 
 
 def test_two_emulators_run_side_by_side(echo, send, endpoint):
-    """No port is fixed: a second environment starts beside the first."""
-    second = EmulatedRuntime(echo, binary=emulator())
+    """They use different ports."""
+    second = EmulatedRuntime(echo, binary=emulator_binary())
     try:
         event = json.dumps({"rawPath": "/bare"}).encode()
         assert json.loads(second.invoke(event)) == [1, 2, 3]
@@ -308,7 +308,7 @@ def test_two_emulators_run_side_by_side(echo, send, endpoint):
 
 
 def test_the_handler_also_runs_in_process(echo, signed, monkeypatch):
-    """Where the emulator has no binary, this process answers the same requests, and says so."""
+    """On machines without a binary, this process runs the handler, and the description says so."""
     monkeypatch.setattr("sys.path", list(sys.path))
     for name, value in echo.variables().items():
         monkeypatch.setenv(name, value)
@@ -320,15 +320,15 @@ def test_the_handler_also_runs_in_process(echo, signed, monkeypatch):
         assert client.request(**signed(local.url + "/raise")).text == "Internal Server Error"
 
 
-def test_nothing_outlives_a_killed_server(tmp_path):
-    """However the server ends, the emulator and the function end with it."""
+def test_the_function_exits_with_a_killed_server(tmp_path):
+    """The emulator and the function exit when the server is killed."""
     program = textwrap.dedent("""
         import json, sys
         from pathlib import Path
         from local_function_url.runtime import Function, start
         runtime = start(Function(handler="echo.handler", source_root=Path(sys.argv[1])))
-        answer = json.loads(runtime.invoke(json.dumps({"rawPath": "/environment"}).encode()))
-        print(json.loads(answer["body"])["pid"], flush=True)
+        response = json.loads(runtime.invoke(json.dumps({"rawPath": "/environment"}).encode()))
+        print(json.loads(response["body"])["pid"], flush=True)
         sys.stdin.read()
     """)
     command = [sys.executable, "-c", program, str(Path(__file__).parent)]

@@ -1,4 +1,4 @@
-"""Signatures accepted and refused, without a server."""
+"""Verification of signatures, without a server."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -50,7 +50,7 @@ def presigned(
     *, body: bytes = b"", expires: int = 60, credentials: Credentials = PAIR
 ) -> SignedRequest:
     class OverBody(SigV4QueryAuth):
-        """botocore takes a body for form fields; this signs it as one."""
+        """Signs the body as it is, where botocore would treat it as form fields."""
 
         def payload(self, _request):
             return hashlib.sha256(body).hexdigest()
@@ -82,25 +82,25 @@ def refusal(request: SignedRequest, *, now: datetime | None = None) -> Signature
         "/x?a-b=1&a=2&empty=",
     ],
 )
-def test_accepts_what_botocore_signed(path):
-    """Any path and query that botocore signs is accepted."""
+def test_accepts_signatures_of_botocore(path):
+    """For any path and query."""
     assert verifier().verify(signed(path=path)).access_key == "AKIDEXAMPLE"
 
 
 def test_accepts_a_session_token():
-    """Temporary credentials of the pair are accepted, and their token is told."""
+    """Temporary credentials of the pair are accepted. The caller has their token."""
     caller = verifier().verify(signed(credentials=Credentials("AKIDEXAMPLE", "a secret", "token")))
     assert caller.session_token == "token"
 
 
 def test_accepts_a_body_hash_header():
-    """A right x-amz-content-sha256 is accepted."""
+    """The header x-amz-content-sha256 has the hash of the body."""
     digest = hashlib.sha256(b"body").hexdigest()
     verifier().verify(signed(body=b"body", headers={"x-amz-content-sha256": digest}))
 
 
 def test_accepts_a_signed_user_agent():
-    """Headers that botocore itself would not sign may be signed by others."""
+    """Other clients may sign headers that botocore does not sign."""
 
     class Eager(SigV4Auth):
         def headers_to_sign(self, request):
@@ -119,32 +119,32 @@ def test_accepts_a_signed_user_agent():
 
 @pytest.mark.parametrize("body", [b"", b"payload"])
 def test_accepts_a_presigned_request(body):
-    """A signature in the query covers the body too."""
+    """A presigned request also covers the body."""
     verifier().verify(presigned(body=body))
 
 
 def test_refuses_an_unsigned_request():
-    """Without a signature the answer points at AWS's page on Function URLs."""
+    """The message links to AWS's page on Function URLs."""
     error = refusal(SignedRequest(method="GET", target="/", headers={"host": "x"}, body=b""))
     assert error.error_type == "AccessDeniedException"
     assert error.body["Message"].startswith("Forbidden. For troubleshooting Function URL")
 
 
 def test_refuses_a_bearer_token():
-    """An API key is no signature."""
+    """An API key is not a signature."""
     request = changed(signed(), headers={"host": "x", "authorization": "Bearer sk-123"})
     assert refusal(request).error_type == "IncompleteSignatureException"
 
 
 def test_refuses_an_unknown_key():
-    """Another access key is refused before anything is computed."""
+    """Another access key is rejected with AWS's message."""
     error = refusal(signed(credentials=Credentials("AKIDOTHER", "a secret")))
     assert error.error_type == "UnrecognizedClientException"
     assert error.body == {"message": "The security token included in the request is invalid."}
 
 
 def test_refuses_a_wrong_secret():
-    """The right access key with another secret does not match."""
+    """The signature of another secret does not match."""
     error = refusal(signed(credentials=Credentials("AKIDEXAMPLE", "another secret")))
     assert error.error_type == "InvalidSignatureException"
     assert "request signature we calculated does not match" in error.body["message"]
@@ -174,7 +174,7 @@ def test_refuses_an_altered_header():
 
 @pytest.mark.parametrize("declared", ["UNSIGNED-PAYLOAD", hashlib.sha256(b"other").hexdigest()])
 def test_refuses_a_body_hash_of_another_body(declared):
-    """A signed hash must be the hash of the body that came, and unsigned payloads are not taken."""
+    """The hash must be that of the body. Unsigned payloads are rejected."""
     request = signed(body=b"body", headers={"x-amz-content-sha256": declared})
     assert "does not match" in str(refusal(request))
 
@@ -191,7 +191,7 @@ def test_refuses_an_altered_presigned_request():
     ("seconds", "message"), [(301, "Signature expired"), (-301, "not yet current")]
 )
 def test_refuses_a_signature_of_another_time(seconds, message):
-    """A signature is good for five minutes, either way of the clock."""
+    """A signature is valid five minutes before and after its time."""
     error = refusal(signed(), now=datetime.now(UTC) + timedelta(seconds=seconds))
     assert error.error_type == "InvalidSignatureException"
     assert message in error.body["message"]
@@ -199,13 +199,13 @@ def test_refuses_a_signature_of_another_time(seconds, message):
 
 
 @pytest.mark.parametrize("seconds", [298, -298])
-def test_accepts_a_clock_that_is_a_little_off(seconds):
-    """Within five minutes a signature is good."""
+def test_accepts_a_small_clock_skew(seconds):
+    """A signature is valid within five minutes."""
     verifier().verify(signed(), now=datetime.now(UTC) + timedelta(seconds=seconds))
 
 
-def test_a_presigned_request_lives_as_long_as_it_says():
-    """X-Amz-Expires decides, up to a week."""
+def test_x_amz_expires_limits_a_presigned_request():
+    """The maximum is a week."""
     later = datetime.now(UTC) + timedelta(seconds=1000)
     verifier().verify(presigned(expires=1100), now=later)
     assert "Signature expired" in str(refusal(presigned(expires=900), now=later))
@@ -237,8 +237,8 @@ def test_refuses_another_scope(wrong, message):
         ("aws4_request", "Credential should be scoped with a valid terminator: 'aws4_request'."),
     ],
 )
-def test_refuses_a_scope_of_another_day_or_end(part, message):
-    """The message says what is wrong with the scope, before any signature is computed."""
+def test_refuses_a_scope_with_another_date_or_terminator(part, message):
+    """The message names the invalid part of the scope."""
     request = signed()
     timestamp = request.headers["x-amz-date"]
     known = {"date": timestamp[:8], "timestamp": timestamp}
@@ -265,14 +265,14 @@ SCOPE = "Credential=AKIDEXAMPLE/20260101/eu-west-1/lambda/aws4_request"
     ],
 )
 def test_refuses_a_broken_header(authorization, date, message):
-    """A header that is not whole says which part is missing."""
+    """The message names the missing part."""
     headers = {"host": "x", "authorization": authorization}
     dated = {**headers, "x-amz-date": "20260101T000000Z"}
     assert message in str(refusal(changed(signed(), headers=dated if date else headers)))
 
 
-def test_refuses_a_date_that_is_none():
-    """A date in another form is told as such."""
+def test_refuses_an_invalid_date():
+    """The message names the expected format."""
     request = signed()
     headers = {**request.headers, "x-amz-date": request.headers["x-amz-date"][:8] + "T"}
     assert "ISO-8601 'basic format'" in str(refusal(changed(request, headers=headers)))
@@ -293,8 +293,8 @@ PARTS = st.text(st.characters(codec="latin-1"), max_size=60)
     target=st.builds("/{}".format, PARTS) | st.builds("/?X-Amz-Signature={}".format, PARTS),
     host=PARTS,
 )
-def test_nothing_unsigned_passes_and_nothing_breaks_the_check(authorization, date, target, host):
-    """Whatever is sent instead of a signature is refused as AWS refuses it."""
+def test_invalid_signatures_are_always_rejected(authorization, date, target, host):
+    """Any invalid input is rejected with an error of AWS."""
     sent = {"authorization": authorization, "x-amz-date": date, "host": host}
     headers = {name: value for name, value in sent.items() if value is not None}
     request = SignedRequest(method="POST", target=target, headers=headers, body=b"x")

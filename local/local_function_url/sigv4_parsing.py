@@ -1,12 +1,12 @@
-"""What a caller says when it signs: in the Authorization header, or in the query.
+"""Parses the signature of a request, from the Authorization header or the query.
 
     SignatureError
     ├── no signature at all                         AccessDeniedException        {"Message": …}
     ├── not a SigV4 header, or a part is missing    IncompleteSignatureException {"message": …}
-    ├── an access key that is not ours              UnrecognizedClientException  {"message": …}
-    └── wrong scope, too old, or another signature  InvalidSignatureException    {"message": …}
+    ├── an unknown access key                       UnrecognizedClientException  {"message": …}
+    └── wrong scope, expired, or another signature  InvalidSignatureException    {"message": …}
 
-Nothing here says whether it is true; `local_function_url.signature` does.
+`local_function_url.signature` verifies the signature.
 """
 
 import re
@@ -18,19 +18,19 @@ from urllib.parse import parse_qsl, unquote
 
 __all__ = [
     "CLOCK_SKEW",
-    "Claim",
+    "ParsedSignature",
     "SignatureError",
     "SignedRequest",
-    "basic",
-    "claim_of",
-    "incomplete",
-    "invalid",
+    "basic_format",
+    "incomplete_signature",
+    "invalid_signature",
+    "parse_signature",
 ]
 
 ALGORITHM = "AWS4-HMAC-SHA256"
-# Lambda's own messages say it: "(… - 5 min.)" for the past, "(… + 5 min.)" for the future.
+# From Lambda's messages: "(… - 5 min.)" for the past, "(… + 5 min.)" for the future.
 CLOCK_SKEW = timedelta(minutes=5)
-# The longest that a presigned request may claim to live: seven days.
+# The maximum lifetime of a presigned request: seven days.
 LONGEST_EXPIRY = timedelta(days=7)
 
 _FORBIDDEN = (
@@ -40,11 +40,11 @@ _FORBIDDEN = (
 
 
 class SignatureError(Exception):
-    """A request that IAM auth turns away: always 403.
+    """A request that IAM auth rejects. The status is always 403.
 
     Attributes:
-        error_type: what AWS puts in the `x-amzn-ErrorType` header.
-        body: the JSON object of the answer.
+        error_type: The value of AWS's `x-amzn-ErrorType` header.
+        body: The JSON object of the response.
     """
 
     def __init__(self, error_type: str, message: str, *, key: str = "message") -> None:
@@ -55,13 +55,13 @@ class SignatureError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class SignedRequest:
-    """What a signature covers, as it arrived: nothing decoded, nothing normalised.
+    """The parts of a request that a signature covers, as received.
 
     Attributes:
-        method: the HTTP method.
-        target: path and query as on the request line.
-        headers: names in lower case; repeated headers joined by commas.
-        body: the bytes received.
+        method: The HTTP method.
+        target: The path and the query of the request line, not decoded.
+        headers: The headers. Names are in lower case, and repeated headers are joined by commas.
+        body: The body.
     """
 
     method: str
@@ -71,8 +71,8 @@ class SignedRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A signature as the caller sent it, in the header or in the query."""
+class ParsedSignature:
+    """The signature that the caller sent, in the header or in the query."""
 
     access_key: str
     scope: tuple[str, ...]  # date, region, service, "aws4_request"
@@ -84,11 +84,11 @@ class Claim:
     target: str  # without X-Amz-Signature
 
 
-def claim_of(request: SignedRequest) -> Claim:
-    """Reads the signature of a request.
+def parse_signature(request: SignedRequest) -> ParsedSignature:
+    """Return the signature of a request.
 
     Raises:
-        SignatureError: there is none, or it is not whole.
+        SignatureError: If it is missing or incomplete.
     """
     query = request.target.partition("?")[2]
     authorization = request.headers.get("authorization")
@@ -99,7 +99,7 @@ def claim_of(request: SignedRequest) -> Claim:
     raise SignatureError("AccessDeniedException", _FORBIDDEN, key="Message")
 
 
-def _from_header(request: SignedRequest, authorization: str) -> Claim:
+def _from_header(request: SignedRequest, authorization: str) -> ParsedSignature:
     algorithm, _, parameters = authorization.partition(" ")
     parts = dict(part.strip().partition("=")[::2] for part in parameters.split(","))
     missing = [name for name in ("Credential", "Signature", "SignedHeaders") if not parts.get(name)]
@@ -108,17 +108,17 @@ def _from_header(request: SignedRequest, authorization: str) -> Claim:
             f"Authorization header requires '{name}' parameter."
             for name in missing or ["Credential"]
         )
-        raise incomplete(wanted)
+        raise incomplete_signature(wanted)
     if "x-amz-date" in request.headers:
         timestamp = request.headers["x-amz-date"]
     elif "date" in request.headers:
         timestamp = _iso_basic(request.headers["date"])
     else:
-        raise incomplete(
+        raise incomplete_signature(
             "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header."
         )
     access_key, scope = _credential(parts["Credential"])
-    return Claim(
+    return ParsedSignature(
         access_key=access_key,
         scope=scope,
         signed_headers=_signed_headers(parts["SignedHeaders"]),
@@ -130,26 +130,28 @@ def _from_header(request: SignedRequest, authorization: str) -> Claim:
     )
 
 
-def _from_query(request: SignedRequest, query: str) -> Claim:
+def _from_query(request: SignedRequest, query: str) -> ParsedSignature:
     parts = dict(parse_qsl(query, keep_blank_values=True))
     names = ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature")
     missing = [f"X-Amz-{name}" for name in names if not parts.get(f"X-Amz-{name}")]
     if missing or parts["X-Amz-Algorithm"] != ALGORITHM:
         wanted = ", ".join(f"'{name}'" for name in missing or ["X-Amz-Algorithm"])
-        raise incomplete(
+        raise incomplete_signature(
             f"AWS query-string parameters must include {wanted}. "
             "Re-examine the query-string parameters."
         )
     if not parts["X-Amz-Expires"].isascii() or not parts["X-Amz-Expires"].isdigit():
-        raise incomplete("X-Amz-Expires should be a number.")
+        raise incomplete_signature("X-Amz-Expires should be a number.")
     expires = timedelta(seconds=min(int(parts["X-Amz-Expires"]), 10**9))
     if expires > LONGEST_EXPIRY:
-        raise incomplete("X-Amz-Expires must be less than a week (in seconds) that is 604800.")
+        raise incomplete_signature(
+            "X-Amz-Expires must be less than a week (in seconds) that is 604800."
+        )
     unsigned = "&".join(
         pair for pair in query.split("&") if not pair.startswith("X-Amz-Signature=")
     )
     access_key, scope = _credential(parts["X-Amz-Credential"])
-    return Claim(
+    return ParsedSignature(
         access_key=access_key,
         scope=scope,
         signed_headers=_signed_headers(parts["X-Amz-SignedHeaders"]),
@@ -164,7 +166,7 @@ def _from_query(request: SignedRequest, query: str) -> Claim:
 def _credential(credential: str) -> tuple[str, tuple[str, ...]]:
     access_key, *scope = unquote(credential).rsplit("/", 4)
     if len(scope) != 4:
-        raise incomplete(
+        raise incomplete_signature(
             f"Credential must have exactly 5 slash-delimited elements, "
             f"e.g. keyid/date/region/service/term, got '{credential}'"
         )
@@ -174,28 +176,30 @@ def _credential(credential: str) -> tuple[str, tuple[str, ...]]:
 def _signed_headers(names: str) -> tuple[str, ...]:
     signed = tuple(names.split(";"))
     if "host" not in signed:
-        # AWS insists: a signature that leaves the host out could be replayed at another endpoint.
-        raise invalid("'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization.")
+        # Required by AWS. Without the host, a request could be replayed at another endpoint.
+        raise invalid_signature(
+            "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization."
+        )
     return signed
 
 
 def _iso_basic(http_date: str) -> str:
     try:
-        return basic(parsedate_to_datetime(http_date).astimezone(UTC))
+        return basic_format(parsedate_to_datetime(http_date).astimezone(UTC))
     except ValueError:
-        return http_date  # refused with the date's own message
+        return http_date  # the verifier rejects it
 
 
-def basic(moment: datetime) -> str:
-    """Writes a moment as signatures do."""
+def basic_format(moment: datetime) -> str:
+    """Format a time as in signatures: yyyymmddThhmmssZ."""
     return moment.strftime("%Y%m%dT%H%M%SZ")
 
 
-def invalid(message: str) -> SignatureError:
-    """Makes the error of a signature that does not hold."""
+def invalid_signature(message: str) -> SignatureError:
+    """Return the error for a signature that is not valid."""
     return SignatureError("InvalidSignatureException", message)
 
 
-def incomplete(message: str) -> SignatureError:
-    """Makes the error of a signature that lacks something."""
+def incomplete_signature(message: str) -> SignatureError:
+    """Return the error for a signature with a missing part."""
     return SignatureError("IncompleteSignatureException", message)
