@@ -1,9 +1,9 @@
 """The artifact: the folder that the compiler writes and the embedder serves.
 
-`load_artifact` reads `manifest.json` into typed, frozen values and refuses what it cannot trust: a
-newer format, a manifest whose checksum does not fit (edited by hand, cut short), a file that is
-missing or of another size. Hashing the files would cost hundreds of milliseconds of every
-cold start: that is the compiler's `verify` command.
+`load_artifact` reads `manifest.json` into typed, frozen values. It rejects a manifest of another
+format or with a wrong checksum (edited by hand, incomplete), and a file that is missing or has the
+wrong size. Hashing the files would add hundreds of milliseconds to every cold start, so only
+the compiler's `verify` command does it.
 """
 
 import os
@@ -14,7 +14,6 @@ import orjson
 
 from embedder.digest import digest
 from embedder.errors import ArtifactError
-from embedder.json_fields import JsonFields
 
 __all__ = [
     "FORMAT_VERSION",
@@ -29,7 +28,7 @@ __all__ = [
     "manifest_checksum",
 ]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST_FILE = "manifest.json"
 
 
@@ -133,8 +132,8 @@ def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
     """Read and check the artifact in `folder`.
 
     Raises:
-        ArtifactError: if it is not an artifact, is of a newer format, was changed after it was
-            written, or is incomplete.
+        ArtifactError: The folder is not an artifact, has another format, was changed after the
+            compiler wrote it, or is incomplete.
     """
     path = os.path.join(folder, MANIFEST_FILE)
     try:
@@ -154,126 +153,58 @@ def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
 def parse_manifest(raw: bytes, *, where: str) -> Manifest:
     """Turn the bytes of a `manifest.json` into a manifest; `where` names it in errors.
 
+    The checksum shows that the compiler wrote the manifest, so its fields need no further check.
+    Only the names of files do, because anyone can compute a checksum: an artifact must not make the
+    embedder read outside its folder.
+
     Raises:
-        ArtifactError: as `load_artifact`, but for the files.
+        ArtifactError: As `load_artifact`, except for the files.
     """
     try:
         document = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise ArtifactError(f"{where} is not JSON: {error}.") from error
-    fields = JsonFields(document, where=where, error=ArtifactError)
-    # The version comes first: of a newer format nothing else can be expected to hold.
-    version = fields.integer("format_version")
+    if not isinstance(document, dict):
+        raise ArtifactError(f"{where} must be a JSON object.")
+    # Another format may have other rules for everything else.
+    version = document.get("format_version")
     if version != FORMAT_VERSION:
         raise ArtifactError(
             f"{where} has format_version {version}; this embedder reads {FORMAT_VERSION}. "
             "Compile the model again with the compiler of this version."
         )
-    checksum = fields.string("checksum")
-    found = manifest_checksum({key: document[key] for key in document if key != "checksum"})
+    checksum = document.pop("checksum", None)
+    found = manifest_checksum(document)
     if found != checksum:
         raise ArtifactError(
-            f"{where} was changed after it was written: its checksum is {checksum}, its "
-            f"content's is {found}. Compile the model again; a manifest is not to be "
-            "edited by hand."
+            f"{where} was changed after it was written: its checksum is {checksum}, the "
+            f"checksum of its content is {found}. Do not edit a manifest; compile the model again."
         )
-    manifest = _manifest(fields, version=version, checksum=checksum)
-    fields.done()
-    return manifest
+    for name in document["files"]:
+        if "/" in name or name in {"", ".", ".."}:
+            raise ArtifactError(
+                f"{where}: files must be names in the artifact's own folder; found {name!r}."
+            )
+    return _manifest(document, checksum=found)
 
 
-def _manifest(fields: JsonFields, *, version: int, checksum: str) -> Manifest:
-    manifest = Manifest(
-        format_version=version,
-        model=_model(fields.child("model")),
-        vector_space=fields.string("vector_space"),
-        precision=fields.string("precision"),
-        dimensions=fields.integers("dimensions"),
-        max_tokens=fields.integer("max_tokens"),
-        prompts=fields.strings("prompts"),
-        default_prompt=fields.optional_string("default_prompt"),
-        tokenizer=_tokenizer(fields.child("tokenizer")),
-        graph=_graph(fields.child("graph")),
-        fidelity=fields.mapping("fidelity"),
-        golden=tuple(_golden(entry) for entry in fields.children("golden")),
-        files=_files(fields),
+def _manifest(document: dict[str, Any], *, checksum: str) -> Manifest:
+    graph = document["graph"]
+    return Manifest(
+        **{
+            **document,
+            "model": ModelEntry(**document["model"]),
+            "dimensions": tuple(document["dimensions"]),
+            "tokenizer": TokenizerEntry(**document["tokenizer"]),
+            "graph": GraphEntry(**{**graph, "inputs": tuple(graph["inputs"])}),
+            "golden": tuple(
+                Golden(**{**entry, "embedding_head": tuple(entry["embedding_head"])})
+                for entry in document["golden"]
+            ),
+            "files": {name: FileEntry(**entry) for name, entry in document["files"].items()},
+        },
         checksum=checksum,
     )
-    _check_meaning(manifest, fields)
-    return manifest
-
-
-def _check_meaning(manifest: Manifest, fields: JsonFields) -> None:
-    sizes = manifest.dimensions
-    if not sizes or min(sizes) < 1 or list(sizes) != sorted(set(sizes), reverse=True):
-        fields.refuse("dimensions", "positive sizes, largest first", list(sizes))
-    if manifest.max_tokens < 1:
-        fields.refuse("max_tokens", "a positive number", manifest.max_tokens)
-    if manifest.default_prompt is not None and manifest.default_prompt not in manifest.prompts:
-        fields.refuse(
-            "default_prompt", f"one of {sorted(manifest.prompts)}", manifest.default_prompt
-        )
-    if manifest.graph.optimization not in {"none", "extended"}:
-        fields.refuse("graph.optimization", "none or extended", manifest.graph.optimization)
-    for key, name in (
-        ("graph.file", manifest.graph.file),
-        ("tokenizer.file", manifest.tokenizer.file),
-    ):
-        if name not in manifest.files:
-            fields.refuse(key, f"one of the artifact's files {sorted(manifest.files)}", name)
-
-
-def _model(fields: JsonFields) -> ModelEntry:
-    entry = ModelEntry(
-        name=fields.string("name"),
-        revision=fields.string("revision"),
-        architecture=fields.string("architecture"),
-        license=fields.optional_string("licence"),
-    )
-    fields.done()
-    return entry
-
-
-def _tokenizer(fields: JsonFields) -> TokenizerEntry:
-    entry = TokenizerEntry(
-        kind=fields.string("kind"),
-        file=fields.string("file"),
-        reason=fields.optional_string("reason"),
-    )
-    fields.done()
-    return entry
-
-
-def _graph(fields: JsonFields) -> GraphEntry:
-    entry = GraphEntry(
-        file=fields.string("file"),
-        inputs=fields.string_list("inputs"),
-        output=fields.string("output"),
-        optimization=fields.string("optimization"),
-    )
-    fields.done()
-    return entry
-
-
-def _golden(fields: JsonFields) -> Golden:
-    entry = Golden(
-        text=fields.string("text"),
-        prompt=fields.optional_string("prompt"),
-        embedding_head=fields.numbers("embedding_head"),
-    )
-    fields.done()
-    return entry
-
-
-def _files(fields: JsonFields) -> dict[str, FileEntry]:
-    files = {}
-    for name, entry in fields.child("files").items():
-        # A manifest may come from anywhere; it must not make the embedder look outside its folder.
-        if "/" in name or name in {"", ".", ".."}:
-            fields.refuse("files", "names of files in the artifact's own folder", name)
-        files[name] = FileEntry(bytes=entry.integer("bytes"), sha256=entry.string("sha256"))
-        entry.done()
-    return files
 
 
 def _check_size(path: str, expected: int) -> None:
@@ -287,7 +218,7 @@ def _check_size(path: str, expected: int) -> None:
     if found != expected:
         raise ArtifactError(
             f"{path} has {found} bytes and the manifest says {expected}. "
-            "The artifact was changed or cut short."
+            "The artifact was changed or is incomplete."
         )
 
 

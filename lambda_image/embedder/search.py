@@ -14,7 +14,6 @@ import numpy as np
 import orjson
 
 from embedder.errors import IndexFolderError
-from embedder.json_fields import JsonFields
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -80,14 +79,15 @@ def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> Sear
             holds vectors of a space that the model does not serve.
     """
     where = os.path.join(folder, "manifest.json")
-    fields = JsonFields(_json(where), where=where, error=IndexFolderError)
-    version = fields.integer("format_version")
+    manifest = _json(where)
+    if not isinstance(manifest, dict):
+        raise IndexFolderError(f"{where} must be a JSON object.")
+    version = manifest.get("format_version")
     if version != FORMAT_VERSION:
         raise IndexFolderError(
             f"{where} has format_version {version}; this embedder reads {FORMAT_VERSION}."
         )
-    space = fields.string("vector_space")
-    count = fields.integer("count")
+    space, count = manifest.get("vector_space", ""), manifest.get("count", 0)
     if space not in spaces:
         raise IndexFolderError(
             f"{where} is of the vector space {space}; the model serves {', '.join(spaces)}. "

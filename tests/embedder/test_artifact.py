@@ -2,8 +2,8 @@
 
 import hashlib
 import json
+import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,16 @@ from hypothesis import strategies as st
 from embedder.artifact import Artifact, load_artifact, parse_manifest
 from embedder.errors import ArtifactError
 
-Change = Callable[[dict[str, Any]], object]
-
 
 def manifest() -> dict[str, Any]:
     """Return a manifest that is right in every field."""
     return {
-        "format_version": 1,
+        "format_version": 2,
         "model": {
             "name": "acme/model",
             "revision": "0123",
             "architecture": "bert",
-            "licence": None,
+            "license": None,
         },
         "vector_space": "model@0123/int8/4567",
         "precision": "int8",
@@ -97,14 +95,14 @@ def test_a_folder_that_is_no_artifact(tmp_path: Path) -> None:
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"3", b'"\xff"'])
 def test_a_manifest_that_is_no_object(raw: bytes) -> None:
     """Anything but a JSON object is refused with the file's name."""
-    with pytest.raises(ArtifactError, match=r"^M(:| is not JSON)"):
+    with pytest.raises(ArtifactError, match=r"^M (is not JSON|must be a JSON object)"):
         parse_manifest(raw, where="M")
 
 
 def test_a_newer_format_is_refused_first(tmp_path: Path) -> None:
     """Of a newer format nothing else is believed: not even the checksum."""
-    raw = json.dumps({"format_version": 2, "surprise": True}).encode()
-    with pytest.raises(ArtifactError, match=r"format_version 2; this embedder reads 1\. Compile"):
+    raw = json.dumps({"format_version": 3, "surprise": True}).encode()
+    with pytest.raises(ArtifactError, match=r"format_version 3; this embedder reads 2\. Compile"):
         load_artifact(write(tmp_path, raw))
 
 
@@ -119,46 +117,12 @@ def test_a_manifest_edited_by_hand(key: str, value: object) -> None:
             parse_manifest(json.dumps(raw).encode(), where="M")
 
 
-def put(*path: str | int, value: object) -> Change:
-    """Return a change that sets one value, deep in the manifest."""
-
-    def change(content: dict[str, Any]) -> None:
-        inner: Any = content
-        for key in path[:-1]:
-            inner = inner[key]
-        inner[path[-1]] = value
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (put("max_tokens", value="256"), "max_tokens must be an integer; found '256'"),
-        (put("max_tokens", value=True), "max_tokens must be an integer; found True"),
-        (put("max_tokens", value=0), "max_tokens must be a positive number; found 0"),
-        (put("dimensions", value=[128, 384]), "dimensions must be positive sizes, largest first"),
-        (put("dimensions", value=[]), "dimensions must be positive sizes, largest first"),
-        (put("default_prompt", value="title"), r"default_prompt must be one of \['query'\]"),
-        (put("prompts", "query", value=3), "prompts must be an object of strings"),
-        (put("graph", "optimization", value="all"), "graph.optimization must be none or extended"),
-        (put("graph", "inputs", value="input_ids"), "graph.inputs must be a list of strings"),
-        (put("graph", "file", value="x.onnx"), "graph.file must be one of the artifact's files"),
-        (put("golden", 0, "embedding_head", value=["1"]), r"golden\[0\].embedding_head must be a"),
-        (put("golden", value=[3]), "golden must be a list of objects"),
-        (put("files", "../x", value={"bytes": 1, "sha256": ""}), "own folder; found '../x'"),
-        (put("files", "/etc/x", value={"bytes": 1, "sha256": ""}), "own folder; found '/etc/x'"),
-        (put("model", "colour", value="red"), r"unknown fields \['colour'\] in model"),
-        (put("colour", value="red"), r"unknown fields \['colour'\] in the outermost object"),
-        (lambda content: content.pop("graph"), "graph is missing"),
-        (lambda content: content["model"].pop("licence"), "model.licence is missing"),
-    ],
-)
-def test_fields_that_are_wrong(change: Change, message: str) -> None:
-    """With a right checksum, each field is still checked: its type, its range, its place."""
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "..", ""])
+def test_a_file_outside_of_the_folder_is_refused(name: str) -> None:
+    """A checksum is no signature: a manifest from elsewhere must not name other files."""
     content = manifest()
-    change(content)
-    with pytest.raises(ArtifactError, match=message):
+    content["files"][name] = {"bytes": 1, "sha256": ""}
+    with pytest.raises(ArtifactError, match=re.escape(f"own folder; found {name!r}")):
         parse_manifest(sealed(content), where="M")
 
 

@@ -356,8 +356,7 @@ def test_the_engine_knows_no_api() -> None:
     loaded = {name for name in done.stdout.split() if name.startswith("embedder.")}
     assert "embedder.encoder" in loaded
     above = (
-        "json_types",
-        "json_body",
+        "json_",
         "apis",
         "service",
         "openapi",

@@ -52,7 +52,7 @@ class AddedTokens:
     def __init__(self, file: TableFile, name: str) -> None:
         self._file = file
         self._name = name
-        triples = file.section(f"{name}.groups").numbers("I").tolist()
+        triples = file.section(f"{name}.groups").cast("I").tolist()
         self._ranges = {
             chr(triples[at]): (triples[at + 1], triples[at + 2]) for at in range(0, len(triples), 3)
         }
@@ -104,10 +104,10 @@ class AddedTokens:
 
     def _read_group(self, character: str) -> dict[str, _Bucket]:
         first, last = self._ranges[character]
-        ends = self._file.section(f"{self._name}.ends").numbers("I")
-        ids = self._file.section(f"{self._name}.ids").numbers("I")
-        strips = self._file.section(f"{self._name}.strips").checked()
-        utf8 = self._file.section(f"{self._name}.text").checked()
+        ends = self._file.section(f"{self._name}.ends").cast("I")
+        ids = self._file.section(f"{self._name}.ids").cast("I")
+        strips = self._file.section(f"{self._name}.strips")
+        utf8 = self._file.section(f"{self._name}.text")
         buckets: dict[str, dict[str, tuple[int, int]]] = {}
         start = ends[first - 1] if first else 0
         for index in range(first, last):

@@ -25,7 +25,7 @@ from zlib import crc32
 from embedder.fast_tokenizers import Span
 from embedder.fast_tokenizers.added_tokens import AddedTokens
 from embedder.fast_tokenizers.memo import Memo, WordMemo
-from embedder.fast_tokenizers.table_file import BLOCK_SHIFT, TableFile
+from embedder.fast_tokenizers.table_file import TableFile
 from embedder.fast_tokenizers.vocabulary import TokenIds, TokenTexts, read_parameters
 
 __all__ = ["BytePairEncoding"]
@@ -43,15 +43,13 @@ _NO_MERGE = 1 << 60
 _MERGED = (1 << 20) - 1
 _VALUE = (1 << 40) - 1
 _PLACE = (1 << 32) - 1
-_U32_SHIFT = BLOCK_SHIFT - 2
-_U64_SHIFT = BLOCK_SHIFT - 3
 
 
 class BytePairEncoding:
     """A BPE tokenizer that the compiler wrote into one file.
 
     Raises:
-        ArtifactError: if the file cannot be read or was changed; from any method.
+        ArtifactError: The file cannot be read.
     """
 
     def __init__(self, path: str) -> None:
@@ -67,15 +65,12 @@ class BytePairEncoding:
         self._first_characters = self._added.first_characters + self._normal.first_characters
         if _SPACE in self._normal.first_characters:
             self._first_characters += (" ",)  # which becomes one
-        self._byte_ids = file.section("byte_ids").numbers("I")
-        self._pages = file.section("char_pages").numbers("H")
-        self._id_bytes = file.section("char_ids")
-        self._ids = self._id_bytes.bytes.cast("I")
-        self._start_bytes = file.section("merge_starts")
-        self._starts = self._start_bytes.bytes.cast("I")
-        self._merge_bytes = file.section("merges")
-        self._merges = self._merge_bytes.bytes.cast("Q")
-        glued = file.section("glued").checked().tobytes().decode()
+        self._byte_ids = file.section("byte_ids").cast("I")
+        self._pages = file.section("char_pages").cast("H")
+        self._ids = file.section("char_ids").cast("I")
+        self._starts = file.section("merge_starts").cast("I")
+        self._merges = file.section("merges").cast("Q")
+        glued = file.text("glued")
         # Before a space, after what is not glued to it: no merge reaches across.
         self._cuts = re.compile(f"(?<=[^ {re.escape(glued)}])(?= )") if glued else None
         self._words = WordMemo(self._encode_word, limit=_WORDS)
@@ -187,22 +182,14 @@ class BytePairEncoding:
     def _find_character(self, character: str) -> int:
         code = ord(_SPACE if character == " " else character)
         index = self._pages[code >> 8] << 8 | code & 0xFF
-        self._id_bytes.check(4 * index, 4 * index + 4)
         return self._ids[index] - 1
 
     def _find_merge(self, pair: int) -> int:
         """Return rank << 20 | merged id of the pair left << 20 | right, or `_NO_MERGE`."""
         left, right = pair >> 20, pair & _MERGED
-        pending = self._start_bytes.pending
-        if pending[left >> _U32_SHIFT] or pending[left + 1 >> _U32_SHIFT]:
-            self._start_bytes.check(4 * left, 4 * left + 8)
         start, stop = self._starts[left], self._starts[left + 1]
         if start == stop:
             return _NO_MERGE
-        pending = self._merge_bytes.pending
-        first, last = start >> _U64_SHIFT, stop - 1 >> _U64_SHIFT
-        if pending[first] or pending[last] or last - first > 1:
-            self._merge_bytes.check(8 * start, 8 * stop)
         at = bisect_left(self._merges, right << 40, start, stop)
         if at == stop or self._merges[at] >> 40 != right:
             return _NO_MERGE

@@ -31,21 +31,18 @@ _LIMIT = 1 << 16
 
 def character_table(file: TableFile) -> dict[int, str]:
     """Return the table for `str.translate`, filled as characters occur."""
-    pages = file.section("char_pages").numbers("H")
-    code_bytes = file.section("char_codes")
-    codes = code_bytes.bytes.cast("I")
-    text_bytes = file.section("char_text")
+    pages = file.section("char_pages").cast("H")
+    codes = file.section("char_codes").cast("I")
+    text = file.section("char_text")
 
     def read(character: int) -> str:
         index = pages[character >> 8] << 8 | character & 0xFF
-        code_bytes.check(4 * index, 4 * index + 4)
         code = codes[index]
         if code == 0:
             return chr(character)
         if code < 4:
             return ("", " ", f" {chr(character)} ")[code - 1]
         start, size = (code - 4) >> 8, (code - 4) & 0xFF
-        text_bytes.check(start, start + size)
-        return text_bytes.bytes[start : start + size].tobytes().decode("utf-8", "surrogatepass")
+        return text[start : start + size].tobytes().decode("utf-8", "surrogatepass")
 
     return Memo(read, limit=_LIMIT)

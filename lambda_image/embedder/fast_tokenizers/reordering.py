@@ -34,14 +34,14 @@ class Reordering:
 
     def __init__(self, file: TableFile, characters: dict[int, str]) -> None:
         self._characters = characters
-        numbers = file.section("marks").numbers("I").tolist()
+        numbers = file.section("marks").cast("I").tolist()
         marks = tuple(map(chr, numbers[::3]))
         self._order = dict(zip(marks, numbers[1::3], strict=True))
         self._stripped = {
             mark for mark, stays in zip(marks, numbers[2::3], strict=True) if not stays
         }
         self._expansions = {mark: mark for mark in self._stripped}
-        compounds = file.section("compounds").checked().tobytes().decode()
+        compounds = file.text("compounds")
         for start in range(0, len(compounds), 3):
             self._expansions[compounds[start]] = compounds[start + 1 : start + 3]
 

@@ -34,7 +34,7 @@ class WordPiece:
     """A WordPiece tokenizer that the compiler wrote into one file.
 
     Raises:
-        ArtifactError: if the file cannot be read or was changed; from any method.
+        ArtifactError: The file cannot be read.
     """
 
     def __init__(self, path: str) -> None:
@@ -43,14 +43,14 @@ class WordPiece:
         self.prefix = parameters.prefix
         self.suffix = parameters.suffix
         self.vocabulary_size = parameters.vocabulary_size
-        unknown, self._longest_word = file.section("words").numbers("I")
+        unknown, self._longest_word = file.section("words").cast("I")
         self._unknown = (unknown,)
         self._texts = TokenTexts(file)
         self._ids = TokenIds(file, "token_slots", self._texts)
-        self._prefixes = file.section("prefixes").checked()
-        self._continuation = file.section("continuation").checked().tobytes()
+        self._prefixes = file.section("prefixes")
+        self._continuation = file.section("continuation").tobytes()
         self._added = AddedTokens(file, "added")
-        self._odd_spaces = file.section("odd_spaces").checked().tobytes().decode()
+        self._odd_spaces = file.text("odd_spaces")
         self._rare = (*self._added.first_characters, *self._odd_spaces)
         self._characters = character_table(file)
         self._chunks = WordMemo(self._encode_chunk, limit=_REMEMBERED)

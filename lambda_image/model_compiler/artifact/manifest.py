@@ -50,7 +50,7 @@ def manifest_content(
             "name": source.name,
             "revision": source.revision or f"sha256:{graph.source_digest.hex()[:12]}",
             "architecture": model.family,
-            "licence": source.license,
+            "license": source.license,
         },
         "vector_space": _vector_space(model, settings, graph),
         "precision": graph.precision,

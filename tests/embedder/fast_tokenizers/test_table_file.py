@@ -1,4 +1,4 @@
-"""A table file that is cut short or changed is an error, and never another id."""
+"""The file of a fast tokenizer: sections, versions, and files that are not table files."""
 
 import struct
 from pathlib import Path
@@ -7,13 +7,10 @@ import pytest
 
 from embedder.errors import ArtifactError
 from embedder.fast_tokenizers.bpe import BytePairEncoding
-from embedder.fast_tokenizers.table_file import BLOCK, TableFile
-from embedder.fast_tokenizers.wordpiece import WordPiece
+from embedder.fast_tokenizers.table_file import TableFile
 from model_compiler.tokenizer.table_writer import table_file
 
 from .conftest import Both
-
-TEXT = "The naïve café in 東京 costs 3.50 <b>today</b>\n\n and so on, internationally 😀"
 
 
 def written(folder: Path, data: bytes) -> Path:
@@ -26,10 +23,10 @@ def written(folder: Path, data: bytes) -> Path:
 def test_sections_come_back_as_they_were_written(tmp_path: Path) -> None:
     """Bytes and numbers of any length, also none, are read as written."""
     content = {"empty": b"", "bytes": b"abc", "numbers": struct.pack("<3I", 1, 2, 1 << 31)}
-    content["long"] = bytes(range(256)) * (BLOCK // 128) + b"end"
+    content["long"] = bytes(range(256)) * 128 + b"end"
     file = TableFile(written(tmp_path, table_file(content)))
-    assert {name: file.section(name).checked().tobytes() for name in content} == content
-    assert file.section("numbers").numbers("I").tolist() == [1, 2, 1 << 31]
+    assert {name: file.section(name).tobytes() for name in content} == content
+    assert file.section("numbers").cast("I").tolist() == [1, 2, 1 << 31]
 
 
 def test_the_same_sections_give_the_same_bytes() -> None:
@@ -41,7 +38,7 @@ def test_the_same_sections_give_the_same_bytes() -> None:
 def test_a_file_that_was_cut_short_is_refused(gemma: Both, tmp_path: Path, kept: int) -> None:
     """At any length, at load."""
     data = gemma.path.read_bytes()[:kept]
-    with pytest.raises(ArtifactError, match=r"cut short|does not begin|cannot be read|header"):
+    with pytest.raises(ArtifactError, match=r"incomplete|magic is missing|cannot be read"):
         BytePairEncoding(written(tmp_path, data))
 
 
@@ -49,13 +46,13 @@ def test_a_file_of_another_version_is_refused(gemma: Both, tmp_path: Path) -> No
     """The message says which version was found and which is read."""
     data = bytearray(gemma.path.read_bytes())
     data[8] = 9
-    with pytest.raises(ArtifactError, match="has version 9; this embedder reads 1"):
+    with pytest.raises(ArtifactError, match="has version 9; this embedder reads 2"):
         BytePairEncoding(written(tmp_path, bytes(data)))
 
 
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
     """A `tokenizer.json` under the name of tables is told from them."""
-    with pytest.raises(ArtifactError, match="does not begin as one"):
+    with pytest.raises(ArtifactError, match="magic is missing"):
         TableFile(written(tmp_path, b'{"version": "1.0", "truncation": null}'))
 
 
@@ -71,36 +68,7 @@ def test_tables_of_the_other_kind_are_refused(minilm: Both) -> None:
         BytePairEncoding(minilm.path)
 
 
-@pytest.mark.parametrize("name", ["minilm", "gemma"])
-def test_a_changed_byte_is_an_error_or_does_not_matter(
-    request: pytest.FixtureRequest, tmp_path: Path, name: str
-) -> None:
-    """At hundreds of places, one after another: the right ids or an error, never wrong ids."""
-    both: Both = request.getfixturevalue(name)
-    right = both.fast.encode(TEXT)
-    data = both.path.read_bytes()
-    refused = 0
-    for place in range(0, len(data), len(data) // 400):
-        changed = bytearray(data)
-        changed[place] ^= 0x10
-        path = written(tmp_path, bytes(changed))
-        try:
-            found = (WordPiece if name == "minilm" else BytePairEncoding)(path).encode(TEXT)
-        except ArtifactError:
-            refused += 1
-        else:
-            assert found == right, f"byte {place}"
-    assert refused > 100
-
-
 def test_a_section_of_another_name_is_refused(tmp_path: Path) -> None:
     """The message names what is missing."""
     with pytest.raises(ArtifactError, match="has no section 'merges'"):
         TableFile(written(tmp_path, table_file({"a": b""}))).section("merges")
-
-
-def test_bytes_past_a_section_are_refused(tmp_path: Path) -> None:
-    """An offset that points out of its section is an error, not other bytes."""
-    file = TableFile(written(tmp_path, table_file({"a": b"abc"})))
-    with pytest.raises(ArtifactError, match="ends before byte 4"):
-        file.section("a").check(0, 4)
