@@ -23,6 +23,7 @@ from anyio.abc import TaskGroup
 from embedding_client.batches import BatchLimits
 from embedding_client.errors import ConfigurationError, UnreachableError
 from embedding_client.flows import (
+    TIMEOUT,
     TRANSPORT_ERRORS,
     EmbeddingFlows,
     Flow,
@@ -30,7 +31,6 @@ from embedding_client.flows import (
     checked,
     concatenate,
     default_auth,
-    http_options,
 )
 from embedding_client.options import EmbedOptions, check_options
 from embedding_client.protocol import Match, check_texts
@@ -63,7 +63,10 @@ class AsyncEmbeddingClient:
         self._flows = EmbeddingFlows(url, vector_space=vector_space, limits=limits, retries=retries)
         self._auth = auth or default_auth(url)
         self._owns_http = http_client is None
-        self._http = http_client or httpx.AsyncClient(**http_options(concurrency))
+        self._http = http_client or httpx.AsyncClient(
+            timeout=TIMEOUT,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
+        )
         self._concurrency = concurrency
         self._context = AsyncExitStack()
         self._tasks: TaskGroup | None = None

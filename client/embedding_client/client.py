@@ -15,6 +15,7 @@ import numpy.typing as npt
 from embedding_client.batches import BatchLimits
 from embedding_client.errors import UnreachableError
 from embedding_client.flows import (
+    TIMEOUT,
     TRANSPORT_ERRORS,
     EmbeddingFlows,
     Flow,
@@ -22,7 +23,6 @@ from embedding_client.flows import (
     checked,
     concatenate,
     default_auth,
-    http_options,
 )
 from embedding_client.options import EmbedOptions, check_options
 from embedding_client.protocol import Match, check_texts
@@ -65,7 +65,10 @@ class EmbeddingClient:
     ) -> None:
         self._flows = EmbeddingFlows(url, vector_space=vector_space, limits=limits, retries=retries)
         self._auth = auth or default_auth(url)
-        self._http = http_client or httpx.Client(**http_options(concurrency))
+        self._http = http_client or httpx.Client(
+            timeout=TIMEOUT,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
+        )
         self._concurrency = concurrency
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="embedding-client")
         self._closed = threading.Event()

@@ -8,7 +8,7 @@ Splitting, retries and the checks of responses are here; threads, tasks and sock
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -25,6 +25,7 @@ from embedding_client.signing import SigV4Auth
 from embedding_client.vector_spaces import VectorSpaceGuard
 
 __all__ = [
+    "TIMEOUT",
     "TRANSPORT_ERRORS",
     "EmbeddingFlows",
     "Flow",
@@ -32,11 +33,12 @@ __all__ = [
     "checked",
     "concatenate",
     "default_auth",
-    "http_options",
 ]
 
 _T = TypeVar("_T")
 
+#: Enough for a cold start and a full batch. Lambda ends a request at the function's timeout.
+TIMEOUT = httpx.Timeout(120.0, connect=10.0)
 #: The exceptions of httpx to throw into a flow. They may be temporary, so the flow decides.
 TRANSPORT_ERRORS = (httpx.TransportError, httpx.DecodingError)
 
@@ -184,22 +186,6 @@ class EmbeddingFlows:
     def _unreachable(self, attempts: int, error: Exception) -> UnreachableError:
         reason = str(error) or type(error).__name__
         return UnreachableError(f"{self.url} did not respond in {attempts} attempts: {reason}")
-
-
-class HttpOptions(TypedDict):
-    """The options of httpx's clients that this package sets."""
-
-    timeout: httpx.Timeout
-    limits: httpx.Limits
-
-
-def http_options(concurrency: int) -> HttpOptions:
-    """Return the options of the HTTP client for a number of concurrent requests."""
-    return {
-        # Enough for a cold start and a full batch. Lambda ends a request at the function's timeout.
-        "timeout": httpx.Timeout(120.0, connect=10.0),
-        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
-    }
 
 
 def default_auth(url: str) -> SigV4Auth:
