@@ -64,7 +64,7 @@ class GraphEntry(NamedTuple):
     file: str
     inputs: tuple[str, ...]
     output: str
-    #: `none`: the graph is written as it should run. `extended`: ONNX Runtime optimises it at
+    #: `none`: the graph is written as it should run. `extended`: ONNX Runtime optimizes it at
     #: start-up, which an export that was taken as it is needs, and pays for.
     optimization: str
 
@@ -117,7 +117,7 @@ class Manifest(NamedTuple):
 
 
 class Artifact(NamedTuple):
-    """A folder whose manifest has been read and whose files are there."""
+    """A folder with a valid manifest and complete files."""
 
     folder: str | os.PathLike[str]
     manifest: Manifest

@@ -42,11 +42,11 @@ class VectorCache:
         return vector
 
     def put(self, ids: bytes, vector: npt.NDArray[np.float32]) -> None:
-        """Keep a vector; the least recently used one goes if there is no room."""
+        """Keep a vector; drop the least recently used one if the cache is full."""
         if not self._entries:
             return
         key = _digest(ids)
-        # A copy of its own: a row would keep the whole batch's array alive.
+        # A copy: a view of one row would keep the whole batch's array alive.
         self._vectors[key] = vector.copy()
         self._vectors.move_to_end(key)
         if len(self._vectors) > self._entries:

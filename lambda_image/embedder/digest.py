@@ -1,7 +1,7 @@
 """Digests without OpenSSL, which takes 3 ms of a start and 4 MB to load.
 
-`hashlib` loads it for whatever is asked of it. BLAKE2 is Python's own, in a module that has it
-alone; the standard library's `random` takes its hash the same way.
+Importing `hashlib` always loads OpenSSL; CPython's own `_blake2` module does not need it. The
+standard library's `random` avoids OpenSSL the same way.
 """
 
 try:
@@ -13,5 +13,5 @@ __all__ = ["digest"]
 
 
 def digest(data: bytes, size: int) -> bytes:
-    """Return the BLAKE2b digest of `data` in `size` bytes (RFC 7693), 64 at the most."""
+    """Return the BLAKE2b digest of `data` in `size` bytes (RFC 7693), at most 64."""
     return blake2b(data, digest_size=size).digest()

@@ -13,7 +13,7 @@ __all__ = ["EmbedRequest", "Embeddings", "Inputs", "Limits", "Timings"]
 
 
 class Limits(NamedTuple):
-    """What may be asked of the model that is served; the APIs' types are built from it."""
+    """The limits of the model that is served; the APIs' types are built from them."""
 
     #: Allowed dimensions, largest first.
     dimensions: tuple[int, ...]
@@ -36,9 +36,9 @@ class Limits(NamedTuple):
 
 
 class Inputs:
-    """What is to be embedded: texts, or lists of token ids, one of the two.
+    """The inputs to embed: either texts or lists of token ids.
 
-    `is_list` tells whether the caller sent a list, where an API answers the two differently.
+    `is_list` is whether the caller sent a list; some APIs respond differently to a single input.
     """
 
     __slots__ = ("is_list", "texts", "token_ids")
@@ -59,7 +59,7 @@ class Inputs:
 
 
 class EmbedRequest(NamedTuple):
-    """A valid wish for embeddings, in nobody's dialect."""
+    """A validated embedding request, independent of any API."""
 
     inputs: Inputs
     #: Name of the prompt; None: the model's default, if it has one.
@@ -70,7 +70,7 @@ class EmbedRequest(NamedTuple):
     dimension: int | None = None
     #: `refuse`, `right` or `left`.
     truncate: str = "refuse"
-    #: Renormalise after cutting to `dimension`.
+    #: Renormalize after cutting to `dimension`.
     normalize: bool = True
     #: The `time.monotonic()` at which Lambda would cut the request off.
     deadline: float | None = None

@@ -8,8 +8,8 @@ from embedder.fast_tokenizers import Tokenizer
 
 __all__ = ["CHARACTERS_PER_TOKEN", "Encoder"]
 
-#: The default limit of characters is so many times the limit of tokens: more than any language's
-#: text needs for its tokens, little enough to bound the tokenizer's work.
+#: Ratio of the default limit of characters to the limit of tokens: high enough for the text of any
+#: language, low enough to bound the tokenizer's work.
 CHARACTERS_PER_TOKEN = 250
 
 #: The part of EmbeddingGemma's document prompt that a title replaces.
@@ -60,7 +60,7 @@ class Encoder:
         return sequences, characters
 
     def prompt_text(self, name: str | None, title: str | None = None) -> str:
-        """Return what stands in front of a text for a prompt's name (None: the default's)."""
+        """Return the text of a prompt by its name (None: the default prompt)."""
         prompts = self._limits.prompts
         chosen = self._limits.default_prompt if name is None else name
         prompt = prompts[chosen] if chosen is not None else ""
@@ -128,7 +128,7 @@ class Encoder:
             if truncate == "right":
                 ids = ids[:room]
             else:
-                # The prompt says what the text is for: it stays, and the text's start goes.
+                # The prompt decides the kind of embedding: keep it, and drop the start of the text.
                 kept = min(prompt_length, room - 1)
                 ids = ids[:kept] + ids[len(ids) - room + kept :]
         return [*self._tokenizer.prefix, *ids, *self._tokenizer.suffix]

@@ -32,7 +32,7 @@ _ID_BYTES = array("i").itemsize
 
 
 class Runs(Protocol):
-    """What the engine needs of a session."""
+    """The interface that the engine needs from a session."""
 
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
@@ -41,13 +41,13 @@ class Runs(Protocol):
 
 
 class Engine:
-    """The model: its tokenizer, its session, and the cache of what it has embedded.
+    """The model: its tokenizer, its session, and a cache of vectors.
 
     Args:
-        manifest: what the artifact says of itself.
+        manifest: the artifact's manifest.
         tokenizer: texts to token ids.
         session: token ids to full-size vectors.
-        truncate: what happens to an input over the limit when the request does not say.
+        truncate: the default handling of an input over the limit.
         max_characters: the longest text; None computes it from the limit of tokens.
         cache_entries: how many vectors to keep.
     """
@@ -128,7 +128,7 @@ class Engine:
         )
 
     def embed_request(self, request: EmbedRequest) -> Embeddings:
-        """Embed what a request asks for.
+        """Embed the inputs of a request.
 
         Returns:
             Float32 vectors in the order of the inputs, of length 1.
@@ -178,7 +178,7 @@ class Engine:
         return space if normalize or dimension == self.limits.dimension else f"{space}/unnormalized"
 
     def warm(self) -> None:
-        """Run the model once, so that the first request does not pay for what is done once."""
+        """Run the model once, so that the first request does not pay for one-time work."""
         self.embed(["warm"], truncate="right")
         self.cache.clear()
 
@@ -205,7 +205,7 @@ class Engine:
         deadline: float | None,
         allowed: float,
     ) -> tuple[list[int], int]:
-        """Embed what is missing into `whole`; return each run's size and all computed tokens.
+        """Embed the missing inputs into `whole`; return each run's size and all computed tokens.
 
         `allowed` is the time in seconds that the request had when it came.
         """
@@ -244,7 +244,7 @@ class Engine:
         )
 
     def _infer(self, ids: bytes, lengths: list[int], tokens: int) -> npt.NDArray[np.float32]:
-        """Run inputs whose ids stand one after the other, padded to `tokens`."""
+        """Run inputs whose ids are concatenated, each padded to `tokens`."""
         filled = np.arange(tokens) < np.array(lengths)[:, None]
         input_ids = np.zeros(filled.shape, dtype=np.int64)
         input_ids[filled] = np.frombuffer(ids, dtype=np.int32)
@@ -267,7 +267,7 @@ def truncate_vectors(
     Args:
         vectors: float32 [n, full dimension], rows of length 1.
         dimension: how many components to keep.
-        normalize: whether to renormalise.
+        normalize: whether to renormalize.
 
     Returns:
         Float32 [n, dimension], contiguous.

@@ -1,29 +1,29 @@
 """Everything that can go wrong on purpose, in one tree.
 
     EmbedderError
-    ├── StartError              the embedder cannot start; nobody is answered
+    ├── StartError              the embedder cannot start
     │   ├── SettingsError       an environment variable is unknown or has a bad value
     │   ├── ArtifactError       the compiled model cannot be read, or is not whole
     │   └── IndexFolderError    the carried search index cannot be read, or is of another space
-    ├── ClientError             the request is at fault; its message is for the caller
-    │   ├── NotAnEventError     what the function was invoked with is no HTTP request
+    ├── ClientError             the request is wrong; the message is for the caller
+    │   ├── NotAnEventError     the function was not invoked with an HTTP request
     │   ├── UnknownPathError    nothing is served there
     │   ├── WrongMethodError    something is served there, by another method
     │   ├── WrongModelError     the path is for another kind of model
     │   ├── NoIndexError        a search, and the image carries no index
-    │   ├── BodyTooLargeError   over what Lambda lets in
+    │   ├── BodyTooLargeError   over Lambda's limit
     │   ├── MalformedBodyError  not JSON, not UTF-8, not an object, missing
     │   ├── InvalidFieldError   a field is unknown, missing, of the wrong type or not allowed
     │   ├── InputError          an input cannot be embedded
     │   │   ├── EmptyInputError    nothing to embed: no text, blank text, no tokens
     │   │   └── InputTooLongError  more characters or tokens than allowed
     │   └── BatchTooLargeError  more texts than the answer has room for
-    └── ServerError             the server is at fault; the message shows nothing of its inside
-        ├── OutOfTimeError      the time that Lambda allows would not do
+    └── ServerError             a failure of the server; the message reveals no internals
+        ├── OutOfTimeError      not enough time left before Lambda's timeout
         └── InferenceError      the model did not give a vector
 
-A client error's message says what was wrong, what is allowed and what was found. It never quotes
-text that was sent to be embedded.
+A client error's message names the mistake, the allowed values and the value found. It never quotes
+a text to embed.
 """
 
 from typing import Self
@@ -66,7 +66,7 @@ class SettingsError(StartError):
 
 
 class ArtifactError(StartError):
-    """The folder cannot be served; the message says what was found and what is allowed."""
+    """The artifact cannot be served; the message names the value found and the allowed values."""
 
 
 class IndexFolderError(StartError):
@@ -74,12 +74,12 @@ class IndexFolderError(StartError):
 
 
 class AnswerableError(EmbedderError):
-    """An error that is told to the caller.
+    """An error that the caller receives.
 
     Args:
         message: for the caller, as a sentence.
         field: the field of the request that is at fault, where one is.
-        headers: what the answer must carry beside the body.
+        headers: Additional headers of the response.
     """
 
     #: A short, stable name for programs, in the answer and in the log.
@@ -101,7 +101,7 @@ class ClientError(AnswerableError):
 
 
 class NotAnEventError(ClientError):
-    """What the function was invoked with is not a Function URL's event."""
+    """The function was not invoked with a Function URL's event."""
 
     code = "not_a_function_url_event"
 
@@ -131,7 +131,7 @@ class NoIndexError(ClientError):
 
 
 class BodyTooLargeError(ClientError):
-    """The body is over what Lambda lets in."""
+    """The body is over Lambda's limit."""
 
     code = "body_too_large"
 
@@ -202,7 +202,7 @@ class BatchTooLargeError(ClientError):
 
 
 class ServerError(AnswerableError):
-    """The server is at fault."""
+    """The server failed."""
 
     code = "internal_error"
 
@@ -211,7 +211,7 @@ class ServerError(AnswerableError):
 
 
 class OutOfTimeError(ServerError):
-    """What is left of Lambda's timeout would not do."""
+    """Not enough time is left before Lambda's timeout."""
 
     code = "out_of_time"
 

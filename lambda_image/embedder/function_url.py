@@ -15,7 +15,7 @@ __all__ = ["is_event", "request_from_event", "response_to_event"]
 
 
 def is_event(event: object) -> bool:
-    """Tell whether this is an event of payload format 2.0."""
+    """Return whether this is an event of payload format 2.0."""
     if not isinstance(event, dict) or not isinstance(event.get("rawPath"), str):
         return False
     context = event.get("requestContext")
@@ -29,12 +29,12 @@ def request_from_event(
     """Read an event.
 
     Args:
-        event: what Lambda invoked the function with.
+        event: the function's event.
         request_id: the invocation's id; the event's own if empty.
         deadline: see `Request`.
 
     Raises:
-        NotAnEventError: if it is no event of payload format 2.0.
+        NotAnEventError: if it is not an event of payload format 2.0.
         MalformedBodyError: if the body is not base64 although the event says so, not UTF-8, or in
             an encoding that is not allowed.
         BodyTooLargeError: if a body in gzip is over the limit once it is inflated.
@@ -59,7 +59,7 @@ def request_from_event(
 
 
 def response_to_event(response: Response) -> dict[str, Any]:
-    """Write what the Function URL turns into the HTTP response."""
+    """Return the value that the Function URL turns into the HTTP response."""
     encoded = "content-encoding" in response.headers
     return {
         "statusCode": response.status,
@@ -126,5 +126,5 @@ def _body(event: Mapping[str, Any]) -> bytes:
         return body.encode()
     except UnicodeEncodeError as error:
         raise MalformedBodyError(
-            f"The body is not valid Unicode: a lone surrogate stands at character {error.start}."
+            f"The body is not valid Unicode: found a lone surrogate at character {error.start}."
         ) from error

@@ -1,7 +1,7 @@
 """Lambda's entry: `handler(event, context)`.
 
-The environment is read and the service put together once, when the module is imported: that is the
-cold start. What fails then fails the start, with a message that says what to do.
+The module reads the environment and builds the service when it is imported, in the cold start. An
+error there fails the initialization, with a message that says how to fix it.
 """
 
 import gc
@@ -22,7 +22,7 @@ _RESERVE_SECONDS = 0.25
 
 
 def handle_event(service: Service, event: Any, context: Any) -> dict[str, Any]:
-    """Turn one invocation into one answer, whatever it was."""
+    """Return the response to one invocation, also to one that is not an HTTP request."""
     request_id = str(getattr(context, "aws_request_id", "") or "")
     try:
         request = request_from_event(event, request_id=request_id, deadline=_deadline(context))
@@ -42,7 +42,7 @@ def _deadline(context: Any) -> float | None:
 def _start(settings: Settings) -> Service:
     service = build_service(settings)
     if settings.initialization != "on-demand":
-        # Provisioned or snapshotted: nobody waits for this start, so the model is run once in it.
+        # With provisioned concurrency or SnapStart no request waits for this: warm the model.
         service.model.engine.warm()
     if settings.initialization == "snap-start":
         from embedder.snapshot import prepare  # noqa: PLC0415 - only where there is a snapshot
@@ -52,7 +52,7 @@ def _start(settings: Settings) -> Service:
 
 
 _service = _start(Settings.from_env(os.environ))
-# What is there now stays: the garbage collector need not look through it with every request.
+# The objects made so far stay alive, so the garbage collector need not traverse them.
 gc.freeze()
 gc.enable()
 

@@ -9,7 +9,7 @@ from embedder.errors import MalformedBodyError
 
 __all__ = ["described", "parse_object", "quotable"]
 
-#: What may be quoted in an error: a name, too short and too plain to be anybody's text.
+#: A value that an error may quote: a name, too short and too plain to be a user's text.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,39}\Z")
 _PERHAPS_KEYS = re.compile(rb'"\s*:')
 #: Every JSON string of a document, in order, with the colon that makes it a key.
@@ -65,7 +65,7 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedBodyError:
         return MalformedBodyError(
             f"The body must be UTF-8; byte {broken.start} is not ({broken.reason})."
         )
-    # The library's message tells the place and the kind of fault, and quotes nothing.
+    # The library's message has the location and the kind of error, and quotes nothing.
     return MalformedBodyError(
         f"The body must be JSON; found {error.msg} at line {error.lineno}, column {error.colno}. "
         "NaN, Infinity, numbers beyond 64 bits' range and lone surrogates are not JSON."
@@ -73,7 +73,7 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedBodyError:
 
 
 def described(value: object) -> str:
-    """Say what was found, without telling anybody's text: of a string, how long it is."""
+    """Describe a value without quoting it: a string is described by its length."""
     match value:
         case None:
             return "null"
@@ -90,5 +90,5 @@ def described(value: object) -> str:
 
 
 def quotable(name: str) -> str:
-    """Quote what stands in the place of a name, if it looks like one."""
+    """Quote a string that looks like a name; describe another by its length."""
     return f'"{name}"' if _NAME.match(name) else f"a string of {len(name)} characters"

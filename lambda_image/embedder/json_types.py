@@ -1,8 +1,8 @@
 """Types of JSON values: each checks a value and describes itself.
 
 The same objects validate the requests and make the OpenAPI document, so the two cannot disagree. An
-error names the field, what is allowed and what was found; of a value that may be somebody's text it
-tells the kind and the length only.
+error names the field, the allowed values and the value found. It describes a value that may be a
+user's text by its kind and length only.
 """
 
 import re
@@ -36,7 +36,7 @@ class JsonType:
 
     @property
     def allowed(self) -> str:
-        """What is allowed, for an error message: "must be …"."""
+        """The allowed values, for an error message: "must be …"."""
         raise NotImplementedError
 
     @property
@@ -64,16 +64,13 @@ class Boolean(JsonType):
 
     @property
     def allowed(self) -> str:
-        """See `JsonType`."""
         return "true or false"
 
     @property
     def schema(self) -> dict[str, Any]:
-        """See `JsonType`."""
         return {"type": "boolean"}
 
     def check(self, value: object, name: str) -> bool:
-        """See `JsonType`."""
         if value is True or value is False:
             return value
         raise self.error(value, name)
@@ -88,16 +85,13 @@ class Integer(JsonType):
 
     @property
     def allowed(self) -> str:
-        """See `JsonType`."""
         return f"a whole number from {self.minimum} to {self.maximum}"
 
     @property
     def schema(self) -> dict[str, Any]:
-        """See `JsonType`."""
         return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
     def check(self, value: object, name: str) -> int:
-        """See `JsonType`."""
         if type(value) is int and self.minimum <= value <= self.maximum:
             return value
         raise self.error(value, name)
@@ -118,7 +112,6 @@ class Choice(JsonType):
 
     @property
     def allowed(self) -> str:
-        """See `JsonType`."""
         shown = [str(orjson.dumps(value), "utf-8") for value in self.values[:_LISTED]]
         if len(self.values) > _LISTED:
             shown.append(f"… ({len(self.values)} in all)")
@@ -126,7 +119,6 @@ class Choice(JsonType):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """See `JsonType`."""
         kind = "integer" if isinstance(self.values[0], int) else "string"
         if not self.any_case:
             return {"type": kind, "enum": list(self.values)}
@@ -140,7 +132,6 @@ class Choice(JsonType):
         return {"type": "string", "pattern": f"^({either})$"}
 
     def check(self, value: object, name: str) -> Any:
-        """See `JsonType`."""
         # True equals 1: the type must fit too.
         if type(value) is type(self.values[0]):
             if value in self.values:
@@ -153,29 +144,26 @@ class Choice(JsonType):
         raise self.error(value, name)
 
     def error(self, value: object, name: str) -> InvalidFieldError:
-        """See `JsonType`; what stands where a name is wanted is told, if it could be a name."""
-        told = quotable(value) if isinstance(value, str) else described(value)
-        return InvalidFieldError(f'"{name}" must be {self.allowed}; found {told}.', field=name)
+        """Return the error; it quotes the value if it looks like a name."""
+        shown = quotable(value) if isinstance(value, str) else described(value)
+        return InvalidFieldError(f'"{name}" must be {self.allowed}; found {shown}.', field=name)
 
 
 class String(JsonType):
-    """A string of at most so many characters."""
+    """A string with a maximum length in characters."""
 
     def __init__(self, max_characters: int = 1024) -> None:
         self.max_characters = max_characters
 
     @property
     def allowed(self) -> str:
-        """See `JsonType`."""
         return f"a string of at most {self.max_characters} characters"
 
     @property
     def schema(self) -> dict[str, Any]:
-        """See `JsonType`."""
         return {"type": "string", "maxLength": self.max_characters}
 
     def check(self, value: object, name: str) -> str:
-        """See `JsonType`."""
         if isinstance(value, str) and len(value) <= self.max_characters:
             return value
         raise self.error(value, name)
@@ -189,16 +177,13 @@ class OneOf(JsonType):
 
     @property
     def allowed(self) -> str:
-        """See `JsonType`."""
         return ", or ".join(kind.allowed for kind in self.types)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """See `JsonType`."""
         return {"anyOf": [kind.schema for kind in self.types]}
 
     def check(self, value: object, name: str) -> Any:
-        """See `JsonType`."""
         for kind in self.types:
             try:
                 return kind.check(value, name)
@@ -215,16 +200,13 @@ class Nothing(JsonType):
 
     @property
     def allowed(self) -> str:
-        """See `JsonType`."""
         return f"null or absent ({self.why})"
 
     @property
     def schema(self) -> dict[str, Any]:
-        """See `JsonType`."""
         return {"type": "null"}
 
     def check(self, value: object, name: str) -> None:
-        """See `JsonType`."""
         if value is not None:
             raise self.error(value, name)
 
@@ -240,7 +222,7 @@ class Field(NamedTuple):
 
 
 class Object(JsonType):
-    """An object of known fields; what is not known is refused, as it would silently do nothing."""
+    """An object of known fields; an unknown field is an error, as it would silently do nothing."""
 
     def __init__(
         self, fields: tuple[Field, ...], *, rule: Mapping[str, Any] = MappingProxyType({})
@@ -251,13 +233,11 @@ class Object(JsonType):
 
     @property
     def allowed(self) -> str:
-        """See `JsonType`."""
         names = ", ".join(f'"{field.name}"' for field in self.fields)
         return f"an object with the fields {names}"
 
     @property
     def schema(self) -> dict[str, Any]:
-        """See `JsonType`."""
         properties = {}
         for entry in self.fields:
             described = dict(entry.type.schema)

@@ -3,7 +3,7 @@
 ONNX Runtime copies every weight into the layout of this CPU's kernels when a session starts. In
 pages of 4 kB that copy is a page fault each, and under a hypervisor the faults cost more than the
 copying: 66 of 133 ms for 100 MB. In pages of 2 MB they cost next to nothing. The C library hands
-memory out; here it is told to take it from its heap, and the kernel to back that heap with large
+memory out; this module makes it use its heap, and the kernel to back that heap with large
 pages. Where either does not know how, nothing happens and the process starts as it always did.
 """
 
@@ -27,7 +27,7 @@ _MADV_HUGEPAGE = 14
 
 
 class _MallInfo(ctypes.Structure):
-    """glibc's `struct mallinfo2`; `keepcost` is what is left of the heap at its end."""
+    """glibc's `struct mallinfo2`; `keepcost` is the free space at the heap's end."""
 
     _fields_ = (("others", ctypes.c_size_t * 9), ("keepcost", ctypes.c_size_t))
 
@@ -35,12 +35,12 @@ class _MallInfo(ctypes.Structure):
 def back_heap_with_large_pages(size: int, *, sure: int = 0) -> bool:
     """Have `size` bytes of free address space in the heap, backed with large pages.
 
-    What is sure to be written is taken at once: later, while files are read, the same pages come
-    more slowly. Of the rest no memory is taken before it is written to.
+    Pages that are sure to be written are allocated at once: later, while files are read, the same
+    pages take longer. The other pages are allocated when they are written to.
 
     Args:
-        size: about as many bytes as will be allocated.
-        sure: so many of them are sure to be written.
+        size: The estimated bytes to allocate.
+        sure: The bytes of them that are sure to be written.
 
     Returns:
         Whether C library and kernel took it.
@@ -73,7 +73,7 @@ def back_heap_with_large_pages(size: int, *, sure: int = 0) -> bool:
     start, end = -(-block // _PAGE) * _PAGE, sbrk(0)
     if end <= start or madvise(start, end - start, _MADV_HUGEPAGE) != 0:
         return False
-    # Held while they are written to, so that nothing of anybody's stands in them.
+    # Held while they are written to, so that no other allocation is in them.
     sizes = [min(_BLOCK, sure - before) for before in range(0, sure, _BLOCK)]
     held = [(address, length) for length in sizes if (address := malloc(length)) is not None]
     for address, length in held:

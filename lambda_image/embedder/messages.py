@@ -1,4 +1,4 @@
-"""An HTTP request and its response, as plain values: what stands between Lambda and the service.
+"""An HTTP request and its response, as plain values between Lambda and the service.
 
 Values here and elsewhere in the embedder are named tuples: making a frozen dataclass costs half a
 millisecond of every cold start, making a named tuple a tenth of that.
@@ -16,7 +16,7 @@ MAX_REQUEST_BYTES = 6 * 1024 * 1024
 #: What Lambda says when an answer is over the same 6 MB: "Response payload size exceeded maximum
 #: allowed payload size (6291556 bytes)". It counts the whole JSON envelope.
 MAX_RESPONSE_BYTES = 6_291_556
-#: What stands around the body in that envelope, at the most: status and headers.
+#: The most bytes around the body in that envelope: status and headers.
 ENVELOPE_BYTES = 4096
 
 
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """One HTTP response; `body` is UTF-8, or what the header `content-encoding` says."""
+    """One HTTP response; `body` is UTF-8 or encoded as the header `content-encoding` says."""
 
     status: int
     body: bytes

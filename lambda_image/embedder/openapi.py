@@ -19,8 +19,8 @@ __all__ = ["Document"]
 
 _DESCRIPTION = (
     "Text embeddings from one model, through several APIs. Every answer names its vector space in "
-    "the header x-vector-space: vectors of two spaces must not be mixed. A request and an answer "
-    "have 6 MB at the most; GET /info tells the largest batches."
+    "the header x-vector-space: vectors of two spaces must not be mixed. A request and a "
+    "response have at most 6 MB; GET /info lists the largest batches."
 )
 
 
@@ -28,7 +28,7 @@ class Document(Operation):
     """The document, built when it is first asked for.
 
     Args:
-        model: What is served.
+        model: The model that is served.
         operations: Path → method → operation: all that is served, but for the document.
         path: Where the document is served.
     """
@@ -45,14 +45,12 @@ class Document(Operation):
         self._body: bytes | None = None
 
     def respond(self, _call: Call, /) -> Response:
-        """See `Operation`."""
         if self._body is None:
             self._body = orjson.dumps(_document(self._operations, self.model.engine.manifest))
         return Response(status=200, body=self._body, headers=JSON)
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         return {
             "type": "object",
             "properties": {
@@ -80,7 +78,7 @@ def _document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest)
             "description": _DESCRIPTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        # A Function URL has no path of its own: the document is served beside what it describes.
+        # A Function URL has no base path: the document is served beside the operations.
         "servers": [{"url": "/"}],
         "paths": {
             path: {method.lower(): _operation(operation) for method, operation in methods.items()}

@@ -14,7 +14,7 @@ _REMEMBERED = 32
 _EVIDENCE = 3
 _MOST_EVIDENCE = 9
 #: A run is comparable up to this ratio of the two sizes: beyond it, the time per token differs by
-#: more than what is predicted here (see `planning.TOKEN_BUDGET`).
+#: more than the prediction allows (see `planning.TOKEN_BUDGET`).
 _COMPARABLE = 2
 
 

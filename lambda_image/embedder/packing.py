@@ -1,6 +1,6 @@
 """Gzip for bodies: answers on their way out, requests on their way in (RFC 1952).
 
-Imported by what needs it: most requests neither send nor get gzip.
+Imported on demand: most requests neither send nor get gzip.
 """
 
 import re
@@ -16,7 +16,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 #: 2,048 vectors of 384 floats, 9.7 MB of JSON, become 4.3 MB in 0.19 s of processor time. Level 6
 #: takes several times as long and saves little: digits are nearly random.
 _LEVEL = 1
-#: What is compressed to find out whether the rest is worth it.
+#: Bytes of the sample that decides whether the rest is compressed.
 _SAMPLE_BYTES = 8192
 #: What gzip must leave at most, base64 included. Base64 of floats does not get smaller at all.
 _WORTHWHILE = 0.9
@@ -24,7 +24,7 @@ _REFUSED = re.compile(r"q=0(\.0*)?")
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Tell whether a request with this `Accept-Encoding` takes gzip (RFC 9110, section 12.5.3)."""
+    """Return whether this `Accept-Encoding` allows gzip (RFC 9110, section 12.5.3)."""
     weights = {}
     for part in accept_encoding.lower().split(","):
         name, _, weight = part.partition(";")
@@ -73,7 +73,7 @@ def inflate(body: bytes, limit: int) -> bytes:
 
 
 def base64_bytes(count: int) -> int:
-    """Return how many bytes base64 makes of so many."""
+    """Return the size in base64 of a number of bytes."""
     return -(-count // 3) * 4
 
 

@@ -1,6 +1,6 @@
 """Decides which inputs share a run of the model.
 
-Inputs of one padded length share runs, and an input's padded length hangs on its own length alone.
+Inputs of one padded length share runs, and an input's padded length depends only on its own length.
 So the model does the same arithmetic for a text whether it comes alone or with a thousand others,
 and gives the same vector to the last bit. (Padding up to the longest of a batch would not: sums of
 floats change with their number, and where a sum decides how an activation is rounded to int8, a
@@ -15,11 +15,11 @@ __all__ = ["TOKEN_BUDGET", "Run", "padded_length", "plan"]
 
 #: Tokens of one run, padding included. On the replica of EmbeddingGemma a token costs 1.22 ms in a
 #: run of 8 tokens, 0.45 in one of 64, 0.38 in one of 256 or 512, and 0.42 and more from 1,024 on,
-#: where what a layer passes to the next no longer fits the cache.
+#: where a layer's output no longer fits the cache.
 TOKEN_BUDGET = 512
 
-#: Up to so many tokens, lengths are rounded up to a multiple of the second number. Short texts gain
-#: most from company and lose least by padding; a text of more than 256 tokens fills a run.
+#: Pairs of a length in tokens and the multiple to which lengths up to it are rounded up. Short
+#: texts gain most from batching and waste least on padding; a text of over 256 tokens fills a run.
 _ROUNDING = ((64, 4), (256, 8))
 
 
@@ -49,8 +49,8 @@ def plan(lengths: Sequence[int], *, limit: int, budget: int = TOKEN_BUDGET) -> l
         budget: the most tokens of a run, padding included; one input is always allowed.
 
     Returns:
-        The runs, longest inputs first. Every position stands in exactly one, and those of one
-        padded length are spread evenly.
+        The runs, longest inputs first. Every position is in exactly one run, and the inputs
+        of one padded length are spread evenly.
     """
     groups: dict[int, list[int]] = {}
     for position, length in enumerate(lengths):

@@ -42,21 +42,21 @@ __all__ = [
 
 DTYPES = ("float", "int8", "uint8", "binary", "ubinary")
 ENCODINGS = ("float", "base64")
-#: What a component of size 1/√dimension becomes in int8.
+#: The int8 value of a component of size 1/√dimension.
 INT8_SCALE = 16
 
-#: Bytes of one JSON number and its comma, at the most. The longest float32 of a unit vector that
+#: The most bytes of one JSON number and its comma. The longest float32 of a unit vector that
 #: orjson writes is like -0.0000123456789; on average one takes 12.4 bytes.
 _JSON_BYTES = {"float": 17, "int8": 5, "uint8": 4, "binary": 5, "ubinary": 4}
-#: Bytes of one number in an answer, at the least. For floats that is `0.0,`; in gzip and base64
+#: The fewest bytes of one number in a response. For floats that is `0.0,`; in gzip and base64
 #: one takes 7.3. Nothing with more numbers fits, so its vectors need not be computed.
 _LEAST_BYTES = {"float": 4, "int8": 1, "uint8": 1, "binary": 1, "ubinary": 1}
-#: What stands around the vectors in a body, at the most: identity, model, usage, timings.
+#: The most bytes around the vectors in a body: identity, model, usage, timings.
 _FRAME_BYTES = 4096
-#: What stands around one vector at the most: `{\"object\":\"embedding\",\"index\":12345,
+#: The most bytes around one vector: `{\"object\":\"embedding\",\"index\":12345,
 #: \"embedding\":[],` - the answer travels as a JSON string, so each quote takes two bytes.
 _ITEM_BYTES = 64
-#: What is left for the vectors.
+#: The bytes left for the vectors.
 _ROOM = MAX_RESPONSE_BYTES - ENVELOPE_BYTES - _FRAME_BYTES
 
 
@@ -100,7 +100,7 @@ def check_batch(count: int, dimension: int, dtype: str, encoding: str, *, field:
     """Refuse a batch whose answer cannot fit, before it is computed.
 
     The size of base64 is known beforehand. The size of a list of numbers is known once they are
-    written: what may fit passes here, and `operation.fitted` looks at the answer itself.
+    written: a batch that may fit passes here, and `operation.fitted` looks at the answer itself.
 
     Raises:
         BatchTooLargeError: with how many vectors fit, and what takes less room.

@@ -1,6 +1,6 @@
-"""Routes a request to its API, through the engine, to a response.
+"""Routes a request to the operation of its API and returns a response.
 
-`ROUTES` is the one table of what is served where.
+`ROUTES` is the table of all paths.
 """
 
 from os import urandom
@@ -69,8 +69,8 @@ class Service:
     """Answers requests.
 
     Args:
-        model: what is served.
-        telemetry: where each request is told of; None tells of none.
+        model: The model that is served.
+        telemetry: Records each request; None records nothing.
     """
 
     def __init__(self, model: Model, *, telemetry: Telemetry | None = None) -> None:
@@ -87,7 +87,7 @@ class Service:
         }
 
     def handle(self, request: Request) -> Response:
-        """Answer a request; whatever happens, there is an answer and a record of it."""
+        """Respond to a request and record it; every error becomes a response."""
         record = RequestRecord(request.id or new_request_id())
         record.request_bytes = len(request.body)
         response = self._respond(request, record)
@@ -96,7 +96,7 @@ class Service:
         return self._finish(response, record)
 
     def error_response(self, error: ClientError, request_id: str, *, path: str = "") -> Response:
-        """Answer what could not be read as a request, in the API of its path if it has one."""
+        """Respond to an event that is not a valid request, in the API of its path if it has one."""
         record = RequestRecord(request_id or new_request_id())
         api = api_of(path.rstrip("/") or "/")
         record.api, record.error = api.name, error.code
@@ -128,7 +128,7 @@ class Service:
             if isinstance(error, ServerError):
                 record.fault = fault(error.__cause__ or error)
             return api.error(error, record.id)
-        except Exception as error:  # The caller gets an answer, the log the place.
+        except Exception as error:  # The caller gets a response, and the log the place.
             record.error = ServerError.code
             record.fault = fault(error)
             return api.error(ServerError(), record.id)
@@ -176,7 +176,7 @@ def served() -> str:
 
 
 def api_of(path: str) -> type[Api]:
-    """Return the API in which to tell that a path, or a method on it, is not served."""
+    """Return the API that reports a path, or a method on it, as not served."""
     methods = ROUTES.get(path)
     if methods:
         return next(iter(methods.values())).api
@@ -191,7 +191,7 @@ def new_request_id() -> str:
 
 
 def fault(error: BaseException) -> dict[str, Any]:
-    """Tell where an exception came from: classes and places, never a message, which may quote."""
+    """Return the classes and places of an exception, never its message, which may quote a text."""
     places = []
     trace: TracebackType | None = error.__traceback__
     while trace is not None:

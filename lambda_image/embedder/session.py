@@ -21,7 +21,7 @@ _OPTIMIZATION = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
 }
-#: What a session allocates beside the weights: its nodes, the graph file, what stands in it.
+#: Bytes that a session allocates beside the weights: its nodes and the graph file.
 _GRAPH_BYTES = 16 << 20
 
 
@@ -48,7 +48,7 @@ class Session:
         options.enable_mem_reuse = False
         # Nor does it keep a block of memory for each shape of batch that it has seen.
         options.enable_mem_pattern = False
-        # Errors only: a warning per cold start would fill the log with what nobody can act on.
+        # Errors only: warnings at every cold start would fill the log, and no one can act on them.
         options.log_severity_level = 3
         # A spinning thread steals from what shares its core: four times slower when busy.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -57,7 +57,7 @@ class Session:
             self._session = onnxruntime.InferenceSession(
                 artifact.graph_path, options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # ONNX Runtime raises classes of its own without a common base.
+        except Exception as error:  # ONNX Runtime's exceptions have no common base.
             raise ArtifactError(
                 f"ONNX Runtime cannot load {artifact.graph_path}: {error}"
             ) from error
@@ -76,8 +76,8 @@ class Session:
         """Embed a batch.
 
         Args:
-            input_ids: [batch, tokens], special tokens included; what stands under a 0 of the mask
-                is not looked at but must be an id of the vocabulary.
+            input_ids: [batch, tokens], special tokens included; ids under a 0 of the mask are
+                ignored but must be in the vocabulary.
             attention_mask: [batch, tokens], 1 for a token, 0 for padding; no row of zeros.
 
         Returns:
@@ -89,7 +89,7 @@ class Session:
 
 
 def _prepare(graph_path: str) -> None:
-    """Have the weights read while ONNX Runtime still reads the graph, and room for them."""
+    """Start reading the weights ahead, and reserve heap for them."""
     try:
         file = os.open(f"{graph_path}.data", os.O_RDONLY)
     except FileNotFoundError:  # an export that keeps them in the graph

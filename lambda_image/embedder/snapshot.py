@@ -18,20 +18,20 @@ __all__ = ["prepare", "renew", "settle"]
 
 
 def prepare(service: Service) -> None:
-    """Register what has to happen before the snapshot and after each restore."""
+    """Register the hooks that run before the snapshot and after each restore."""
     register_before_snapshot(settle, service)
     register_after_restore(renew, service)
 
 
 def settle(service: Service) -> None:
-    """Leave in the snapshot what every copy needs, and nothing that only one should have."""
+    """Warm the model and drop per-instance state before the snapshot."""
     service.model.engine.warm()
     service.model.engine.cache.clear()
     gc.collect()
 
 
 def renew(service: Service) -> None:
-    """Make a copy its own: its first request is a cold start, its random numbers are its own.
+    """Reset a restored copy: its first request is a cold start, its random numbers are new.
 
     Ids need no renewal: they come from Lambda, or from the kernel.
     """

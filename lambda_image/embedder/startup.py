@@ -26,11 +26,11 @@ class _StandIn(ModuleType):
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        return list  # takes whatever stands in brackets, as types do
+        return list  # accepts any subscript, as types do
 
 
 def _import_numpy() -> None:
-    """Import numpy; whoever asks for what was left out later gets the real thing."""
+    """Import numpy without these modules; importing one of them later gives the real one."""
     if "numpy" in sys.modules:
         return
     for name in _UNREAD:

@@ -1,10 +1,10 @@
-"""What a request leaves behind: one line of log and one record of metrics, both JSON on stdout.
+"""The log line and the metrics record of each request, both JSON on stdout.
 
 Lambda's JSON logging takes lines that are JSON objects as they are; CloudWatch makes metrics of the
 record with `_aws` in it (Embedded Metric Format,
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
-No text, no vector and no message of an error is ever written: an error is told by its kind, its
-field and its place in the code.
+Texts, vectors and error messages are never written: an error is logged as its kind, its field and
+its place in the code.
 """
 
 import sys
@@ -34,7 +34,7 @@ _OF_A_VERSION = [_DEFINITIONS["Requests"], _DEFINITIONS["ServerErrors"]]
 
 
 class RequestRecord:
-    """What is known of a request; filled in on its way through the service.
+    """The facts about one request that are logged; filled in on its way through the service.
 
     Args:
         request_id: Lambda's id of the invocation.
@@ -79,7 +79,7 @@ class Telemetry:
         self._function = settings.function_name
         self._version = settings.function_version
         self._environment = settings.environment
-        #: Set until the first request that waited for a start or a restore has been told of.
+        #: True until the first request after a cold start or a restore is recorded.
         self.cold = settings.initialization != "provisioned-concurrency"
 
     def write(self, record: RequestRecord) -> None:
@@ -136,7 +136,7 @@ class Telemetry:
                 "InferenceTime": _milliseconds(embeddings.timings.inference),
                 "CacheHits": embeddings.cache_hits,
             }
-            # Without a run there is no batch and no padding: nothing is told, not a zero.
+            # Without a run there is no batch and no padding, so neither metric is written.
             if embeddings.runs:
                 values["BatchSize"] = list(embeddings.runs[:_MOST_VALUES])
                 values["PaddingWaste"] = _waste(embeddings)

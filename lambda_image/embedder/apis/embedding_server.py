@@ -2,9 +2,9 @@
 
 Read from github.com/elijahross/embedding-server at 00700aa. Its request is TEI's. Its README shows
 an object with `data`, `usage` and `timings` (strings with a unit, as Rust writes a `Duration`) as
-the answer, its code sends TEI's bare list: the README is followed, for TEI's list stands at
-`/embed`. Its code answers every error but a full queue with 500; here a bad request gets a 4xx,
-with its `{"error": message}` and the native API's other fields.
+the answer, its code sends TEI's bare list. This module follows the README, because `/embed` already
+returns TEI's list. Its code answers every error but a full queue with 500;
+here a bad request gets a 4xx, with its `{"error": message}` and the native API's other fields.
 """
 
 from typing import Any
@@ -33,7 +33,6 @@ class ServerEmbed(Embed):
     summary = "Embed texts or token ids, with the embedding server's API."
 
     def respond(self, call: Call, /) -> Response:
-        """See `Operation`."""
         embeddings = self.vectors(call)
         tokens = sum(embeddings.tokens)
         rows = encode(embeddings.vectors, call.values["output_dtype"], "float")
@@ -53,7 +52,6 @@ class ServerEmbed(Embed):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         entry = {
             "type": "object",
             "properties": {

@@ -18,12 +18,10 @@ class TextType(JsonType):
 
     @property
     def allowed(self) -> str:
-        """See `JsonType`."""
         return f"a string with at most {self.max_characters} characters, not all of them blank"
 
     @property
     def schema(self) -> dict[str, Any]:
-        """See `JsonType`."""
         return {"type": "string", "minLength": 1, "pattern": r"\S"}
 
     def check(self, value: object, name: str) -> str:
@@ -57,12 +55,11 @@ class InputsType(JsonType):
         self.single = single
         #: False: token ids only.
         self.texts = texts
-        #: What an error about a token id adds: how to send what is right.
+        #: A hint that errors about token ids add.
         self.ids_hint = ids_hint
 
     @property
     def allowed(self) -> str:
-        """See `JsonType`."""
         one = "a string, or " if self.single else ""
         if self.vocabulary_size is None:
             return f"{one}a list of strings that is not empty"
@@ -75,7 +72,6 @@ class InputsType(JsonType):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """See `JsonType`."""
         types: list[dict[str, Any]] = []
         if self.texts:
             types = [self.text.schema] if self.single else []

@@ -29,7 +29,7 @@ from embedder.rendering import check_batch, encode
 
 __all__ = ["Embed", "Health", "Native", "Similar"]
 
-#: Entries told by a search that does not say how many it wants.
+#: Entries that a search returns by default.
 DEFAULT_RESULTS = 10
 MAX_RESULTS = 1000
 
@@ -53,7 +53,6 @@ class Native(Api):
 
     @classmethod
     def error(cls, error: AnswerableError, request_id: str) -> Response:
-        """See `Api`."""
         return json_response(
             {
                 "error": error.message,
@@ -97,7 +96,6 @@ class Embed(Operation):
         )
 
     def respond(self, call: Call, /) -> Response:
-        """See `Operation`."""
         values = call.values
         text, texts = values["text"], values["texts"]
         if (text is None) == (texts is None):
@@ -135,7 +133,6 @@ class Embed(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         vector = vector_schema()
         return {
             "type": "object",
@@ -164,11 +161,16 @@ class Similar(Operation):
         limits = model.engine.limits
         self.body = Object(
             (
-                Field("text", TextType(limits.max_characters), "What to look for.", required=True),
+                Field(
+                    "text",
+                    TextType(limits.max_characters),
+                    "The text to search for.",
+                    required=True,
+                ),
                 Field(
                     "num_results",
                     Integer(1, MAX_RESULTS),
-                    "How many entries to tell, at the most.",
+                    "The largest number of entries to return.",
                     default=DEFAULT_RESULTS,
                 ),
                 *prompt_fields(limits),
@@ -177,7 +179,6 @@ class Similar(Operation):
         )
 
     def respond(self, call: Call, /) -> Response:
-        """See `Operation`."""
         values = call.values
         index = self.model.search_index
         if index is None:
@@ -185,7 +186,7 @@ class Similar(Operation):
         limits = self.model.engine.limits
         prompt = choose_prompt(values, limits)
         if prompt is None and "query" in limits.prompts:
-            # What is looked for is a query, whatever the default prompt is.
+            # The text of a search is a query, whatever the default prompt is.
             prompt = "query"
         embeddings = self.embed(
             EmbedRequest(
@@ -212,7 +213,6 @@ class Similar(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         entry = {
             "type": "object",
             "properties": {
@@ -237,10 +237,9 @@ class Health(Operation):
 
     api = Native
     name = "health"
-    summary = "Tell that the model is loaded, and which it is."
+    summary = "Report that the model is loaded, and its name."
 
     def respond(self, _call: Call, /) -> Response:
-        """See `Operation`."""
         engine = self.model.engine
         return json_response(
             {
@@ -253,7 +252,6 @@ class Health(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         names = ("status", "model", "vector_space")
         return {
             "type": "object",

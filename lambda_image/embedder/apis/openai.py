@@ -60,7 +60,7 @@ class OpenAI(Api):
 
     @classmethod
     def error(cls, error: AnswerableError, request_id: str) -> Response:
-        """See `Api`; the request's id stands in the header, where OpenAI's clients look."""
+        """Render an error; the request's id is in the header, where OpenAI's clients look."""
         del request_id
         status = cls.status(type(error))
         return json_response(
@@ -113,7 +113,7 @@ class CreateEmbeddings(Operation):
                 ),
                 dimension_field("dimensions", limits),
                 encoding_field(),
-                Field("user", String(), "Taken, and not looked at."),
+                Field("user", String(), "Accepted and ignored."),
                 *prompt_fields(limits),
                 truncate_field(limits),
                 output_dtype_field(),
@@ -121,7 +121,6 @@ class CreateEmbeddings(Operation):
         )
 
     def respond(self, call: Call, /) -> Response:
-        """See `Operation`."""
         values = call.values
         limits = self.model.engine.limits
         inputs, dimension = values["input"], values["dimensions"]
@@ -161,9 +160,9 @@ class CreateEmbeddings(Operation):
         return {"x-vector-space": embeddings.vector_space}
 
     def _check_token_ids(self, inputs: Inputs) -> None:
-        """Refuse token ids that do not begin and end as this model's do.
+        """Reject token ids that do not begin and end with this model's special tokens.
 
-        Ids are numbers: nothing but the special tokens around them tells whose they are.
+        Ids are numbers; only their special tokens show which tokenizer made them.
         """
         tokenizer = self.model.engine.tokenizer
         prefix, suffix = list(tokenizer.prefix), list(tokenizer.suffix)
@@ -188,7 +187,6 @@ class CreateEmbeddings(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         entry = {
             "type": "object",
             "properties": {
@@ -235,7 +233,6 @@ class Models(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         strings = ("id", "owned_by", "vector_space")
         entry = {
             "type": "object",
@@ -260,7 +257,7 @@ def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
     """Return the prompt's name that a model's alias carries after its last colon.
 
     An SDK that cannot send extra fields can still send a model's name. Others use colons for their
-    own purposes (`all-minilm:latest`, `ft:model:org::id`), so a suffix that is no prompt is part of
+    own purposes (`all-minilm:latest`, `ft:model:org::id`), so another suffix is part of
     the name, unless it follows the name of the model that is served.
 
     Raises:
@@ -281,7 +278,7 @@ def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
         return None
     allowed = ", ".join(f'"{name}:{prompt}"' for prompt in limits.prompts)
     raise InvalidFieldError(
-        f'"model" names the model that is served with a suffix that is none of its prompts. '
+        f'"model" names the model that is served with a suffix that is not one of its prompts. '
         f"Allowed: any name without a colon, or {allowed}; found {quotable(suffix)} after the "
         "colon.",
         field="model",

@@ -1,4 +1,4 @@
-"""What every operation of every API is: a type for its body, and an answer."""
+"""The base of every operation of every API: the type of its body, and its response."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -45,14 +45,14 @@ _SMALL_BYTES = 16 << 10
 
 
 class Model(NamedTuple):
-    """What the operations serve."""
+    """The model and the search index that the operations use."""
 
     engine: Engine
     search_index: SearchIndex | None = None
 
 
 class Api:
-    """How an API tells errors."""
+    """How an API reports errors."""
 
     name: str
 
@@ -98,18 +98,18 @@ class Operation:
     """One method on one path.
 
     Args:
-        model: what is served.
+        model: The model that is served.
     """
 
     api: type[Api]
     #: A short, stable name, for the log and as the document's operationId.
     name: str
     summary: str
-    #: What the request's body must be; None: there is none.
+    #: The type of the request's body; None without one.
     body: Object | None = None
     #: Statuses of errors that only this operation of its API has.
     more_statuses: tuple[int, ...] = ()
-    #: Whether the answer is the vectors of what the request holds.
+    #: Whether the response holds the vectors of the inputs.
     answers_vectors = False
 
     def __init__(self, model: Model) -> None:
@@ -178,7 +178,7 @@ class Operation:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """The JSON Schema of the answer's body; None if there is no answer but an error."""
+        """The JSON Schema of the answer's body; None if every response is an error."""
         raise NotImplementedError
 
     def embed(
@@ -201,7 +201,7 @@ class Operation:
         except InputError as error:
             raise _named(error, request.inputs, field, truncate_hint) from None
         except ClientError as error:
-            # The engine names an option of its own, or means the inputs.
+            # An error without a field is about the inputs.
             error.field = error.field or field
             raise
         call.record.embeddings = embeddings

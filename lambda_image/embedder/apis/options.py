@@ -1,4 +1,4 @@
-"""The options that several APIs share: their fields, and what they mean."""
+"""The options that several APIs share: their fields, and how to interpret them."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ __all__ = [
 
 #: How to ask for truncation with `truncate_field`, for errors.
 TRUNCATE_HINT = 'Send "truncate": true (or "right", "left") to have it cut.'
-#: Voyage's and Cohere's names for what a text is, and the names of prompts that mean the same.
+#: Voyage's and Cohere's input types, and the names of the corresponding prompts.
 INPUT_TYPES: dict[str, tuple[str, ...]] = {
     "query": ("query",),
     "document": ("document", "passage"),
@@ -44,7 +44,7 @@ def prompt_name_field(limits: Limits) -> Field:
     return Field(
         "prompt_name",
         kind,
-        "The name of the prompt that stands in front of each text; null: "
+        "The name of the prompt to put before each text; null: "
         + (f"the default, {limits.default_prompt}." if limits.default_prompt else "none."),
     )
 
@@ -56,7 +56,7 @@ def prompt_fields(limits: Limits) -> tuple[Field, ...]:
         Field(
             "input_type",
             Choice(_input_types(limits)),
-            "What the texts are, in Voyage's and Cohere's words: chooses the prompt.",
+            "The purpose of the texts, named as in Voyage's and Cohere's APIs; chooses the prompt.",
         ),
         Field(
             "title", String(), "The title of the document, for a prompt that has a place for it."
@@ -101,7 +101,7 @@ def dimension_field(name: str, limits: Limits) -> Field:
     return Field(
         name,
         Choice(limits.dimensions),
-        "How many dimensions each vector has: cut, then brought back to length 1.",
+        "The dimensions of each vector, which is truncated and then normalized to length 1.",
         default=limits.dimension,
     )
 
@@ -131,8 +131,8 @@ def truncate_field(limits: Limits) -> Field:
     return Field(
         "truncate",
         OneOf((Boolean(), Choice(TRUNCATIONS))),
-        f"What to do with a text over {limits.max_tokens} tokens: refuse it (false), cut its end "
-        "off (true, right) or its start (left).",
+        f"How to handle a text over {limits.max_tokens} tokens: reject it (false), truncate its "
+        "end (true, right) or its start (left).",
         default=limits.truncate,
     )
 
@@ -143,13 +143,13 @@ def truncation_fields(limits: Limits) -> tuple[Field, ...]:
         Field(
             "truncate",
             Boolean(),
-            f"Cut a text over {limits.max_tokens} tokens, instead of refusing it.",
+            f"Truncate a text over {limits.max_tokens} tokens, instead of rejecting it.",
             default=limits.truncate != "refuse",
         ),
         Field(
             "truncation_direction",
             Choice(("Left", "Right"), any_case=True),
-            "Where to cut.",
+            "The side to truncate.",
             default="Left" if limits.truncate == "left" else "Right",
         ),
     )

@@ -25,12 +25,10 @@ class Root(native.Embed):
         self._tei = tei.Embed(model)
 
     def chosen(self, request: Request) -> Operation:
-        """See `Operation`."""
         return self._tei if _has_inputs(request.body) else self
 
     @property
     def choices(self) -> Sequence[Operation]:
-        """See `Operation`."""
         return (self, self._tei)
 
 

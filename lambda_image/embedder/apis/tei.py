@@ -1,11 +1,11 @@
 """The API of Hugging Face's text-embeddings-inference (TEI).
 
 Read from its source, github.com/huggingface/text-embeddings-inference at 0d124dc (2026-07), files
-router/src/http/{server,types}.rs and router/src/lib.rs. Where its documents and its code disagree,
-the code is followed:
+router/src/http/{server,types}.rs and router/src/lib.rs. Where its documentation and its code
+disagree, this module follows the code:
 
 - A batch over the limit is 422 in the code and 413 in docs/openapi.json.
-- `error_type` is capitalised on the wire (`Validation`, `Empty`), as the enum has no renaming; the
+- `error_type` is capitalized on the wire (`Validation`, `Empty`), as the enum has no renaming; the
   examples of the documents have it in lower case.
 - The error of the OpenAI-compatible route is `{"message", "code", "type"}`; its schema says
   `error_type`.
@@ -15,7 +15,7 @@ the code is followed:
 What differs on purpose: fields that are unknown are refused, where TEI ignores them; errors of JSON
 itself have TEI's statuses (400 for syntax, 422 for types) and this API's body, where TEI sends
 plain text; a batch is texts or token ids, not both; token ids get the special tokens that they
-lack; `x-compute-type` tells the truth; times are those of the whole request, where TEI tells the
+lack; `x-compute-type` is the real one; times are those of the whole request, where TEI returns the
 mean of its inputs.
 """
 
@@ -95,7 +95,7 @@ class Tei(Api):
 
     @classmethod
     def error(cls, error: AnswerableError, request_id: str) -> Response:
-        """See `Api`; the request's id stands in the header."""
+        """Render an error; the request's id is in the header."""
         del request_id
         return json_response(
             {"error": error.message, "error_type": error_type(error)},
@@ -122,7 +122,7 @@ class TeiOpenAI(Api):
 
     @classmethod
     def error(cls, error: AnswerableError, request_id: str) -> Response:
-        """See `Api`; the request's id stands in the header."""
+        """Render an error; the request's id is in the header."""
         del request_id
         status = cls.status(type(error))
         return json_response(
@@ -145,7 +145,6 @@ class Embed(Operation):
         self.body = embed_body(model)
 
     def respond(self, call: Call, /) -> Response:
-        """See `Operation`."""
         embeddings = self.vectors(call)
         return json_response(
             encode(embeddings.vectors, call.values["output_dtype"], "float"),
@@ -153,7 +152,7 @@ class Embed(Operation):
         )
 
     def vectors(self, call: Call) -> Embeddings:
-        """Embed what a body of `embed_body` asks for."""
+        """Embed the inputs of a body of `embed_body`."""
         values = call.values
         inputs, dimension = values["inputs"], values["dimensions"]
         check_batch(len(inputs), dimension, values["output_dtype"], "float", field="inputs")
@@ -172,7 +171,6 @@ class Embed(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         return {
             "type": "array",
             "items": {"type": "array", "items": {"type": "number"}, "minItems": 1},
@@ -223,7 +221,6 @@ class Similarity(Operation):
         )
 
     def respond(self, call: Call, /) -> Response:
-        """See `Operation`."""
         inputs = call.values["inputs"]
         values = call.values["parameters"] or self._parameters.check({})
         embeddings = self.embed(
@@ -241,7 +238,6 @@ class Similarity(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         return {"type": "array", "items": {"type": "number"}}
 
 
@@ -261,8 +257,8 @@ def embed_body(model: Model) -> Object:
             Field(
                 "normalize",
                 Boolean(),
-                "Bring vectors that were cut to fewer dimensions back to length 1. (The model's "
-                "own normalisation is part of its graph and stays.)",
+                "Normalize vectors that were truncated to fewer dimensions. (The model's own "
+                "normalization is part of its graph and always applies.)",
                 default=True,
             ),
             dimension_field("dimensions", limits),

@@ -43,7 +43,7 @@ class Decode(Operation):
         Raises:
             WrongModelError: if the tokenizer cannot decode.
         """
-        # Not every tokenizer has it, so it is no part of what `Tokenizer` promises.
+        # Not every tokenizer can decode, so `Tokenizer` does not declare the method.
         decode = getattr(self.model.engine.tokenizer, "decode", None)
         if decode is None:
             # The tables of the fast tokenizers are made for encoding: they have neither the
@@ -58,5 +58,4 @@ class Decode(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         return {"type": "array", "items": {"type": "string"}}

@@ -1,4 +1,4 @@
-"""TEI's `GET /info`: what is served, and all limits."""
+"""TEI's `GET /info`: the model, its settings and all limits."""
 
 from typing import Any
 
@@ -13,14 +13,13 @@ __all__ = ["Info"]
 
 
 class Info(Operation):
-    """What is served, and all limits: TEI's fields, and ours."""
+    """The model, its settings and all limits: TEI's fields, and ours."""
 
     api: type[Api] = Tei
     name = "info"
-    summary = "Tell what is served, and its limits."
+    summary = "Return the model, its settings and all limits."
 
     def respond(self, _call: Call, /) -> Response:
-        """See `Operation`."""
         engine, index = self.model.engine, self.model.search_index
         manifest, limits = engine.manifest, engine.limits
         batches = {
@@ -67,7 +66,6 @@ class Info(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         strings = ("model_id", "model_sha", "model_dtype", "served_model_name", "version")
         numbers = (
             "max_concurrent_requests",

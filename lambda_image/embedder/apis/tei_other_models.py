@@ -1,4 +1,4 @@
-"""TEI's routes for other kinds of models: its own error, so that a caller learns what is wrong.
+"""TEI's routes for other kinds of models: they return TEI's own error.
 
 TEI serves every route for every model, and answers 424 with the type `Backend` where the model is
 of another kind (router/src/http/server.rs and core/src/infer.rs at 0d124dc).
@@ -20,7 +20,6 @@ class _OtherModel(Operation):
     message: str
 
     def respond(self, _call: Call, /) -> Response:
-        """See `Operation`."""
         raise WrongModelError(f"Backend error: {self.message}")
 
     @property

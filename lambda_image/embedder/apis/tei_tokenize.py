@@ -1,4 +1,4 @@
-"""TEI's `POST /tokenize`: what the model's tokenizer makes of texts."""
+"""TEI's `POST /tokenize`: the tokens of texts."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ __all__ = ["Tokenize"]
 
 
 class Tokenize(Operation):
-    """Texts → their tokens, each with the bytes of the text that it stands for."""
+    """Texts → their tokens, each with the bytes of the text that it covers."""
 
     api: type[Api] = Tei
     name = "tei_tokenize"
-    summary = "Tell the tokens of texts."
+    summary = "Tokenize texts."
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -34,7 +34,7 @@ class Tokenize(Operation):
                 Field(
                     "add_special_tokens",
                     Boolean(),
-                    "Tell the special tokens around each text, too.",
+                    "Also return the special tokens around each text.",
                     default=True,
                 ),
                 prompt_name_field(limits),
@@ -42,7 +42,6 @@ class Tokenize(Operation):
         )
 
     def respond(self, call: Call, /) -> Response:
-        """See `Operation`."""
         values = call.values
         engine = self.model.engine
         prompt = engine.encoder.prompt_text(values["prompt_name"])
@@ -81,7 +80,6 @@ class Tokenize(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        """See `Operation`."""
         place = {"type": ["integer", "null"], "minimum": 0}
         token = {
             "type": "object",

@@ -1,6 +1,6 @@
 """Texts to token ids: fast tokenizers over mapped tables, and the `tokenizers` library behind them.
 
-`load` opens the tokenizer that the compiler chose for the model. What a tokenizer gives is the
+`load` opens the tokenizer that the compiler chose for the model. A tokenizer returns the
 text's own ids; the special tokens around them (`prefix`, `suffix`) and truncation belong to the
 engine.
 """
@@ -17,7 +17,7 @@ KINDS = ("wordpiece", "bpe", "tokenizers")
 
 
 class Span(NamedTuple):
-    """A token and the characters of the text that it stands for, from `start` to `stop`."""
+    """A token and the characters of the text that it covers, from `start` to `stop`."""
 
     id: int
     start: int
@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 
 class Tokenizer(Protocol):
-    """What the engine needs of a tokenizer. Each one is safe to use from several threads."""
+    """The interface that the engine needs from a tokenizer; implementations are thread-safe."""
 
     #: The ids before and after the text's own, `[CLS]` and `[SEP]` for BERT.
     prefix: tuple[int, ...]
@@ -37,7 +37,7 @@ class Tokenizer(Protocol):
         """Return the text's own ids: no special tokens around them, no truncation."""
 
     def spans(self, text: str) -> Sequence[Span]:
-        """Return the same ids with the characters that each stands for; slower than `encode`."""
+        """Return the same ids with the characters that each covers; slower than `encode`."""
 
     def token(self, token_id: int) -> str:
         """Return the token's text as the vocabulary spells it.

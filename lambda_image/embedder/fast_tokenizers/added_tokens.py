@@ -38,7 +38,7 @@ class Match(NamedTuple):
 
 
 class _Bucket(NamedTuple):
-    """The tokens that may stand where two characters do: also the one that is the first alone."""
+    """The tokens that may begin with two given characters, and the one that is the first alone."""
 
     #: Longest first.
     lengths: tuple[int, ...]

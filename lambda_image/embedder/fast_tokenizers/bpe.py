@@ -1,6 +1,6 @@
 """Byte pair encoding as Gemma has it, over mapped tables: the same ids as `tokenizers`.
 
-Spaces are written as `▁`, a character that is no token falls back to its UTF-8 bytes, and adjacent
+Spaces are written as `▁`, a character without a token falls back to its UTF-8 bytes, and adjacent
 tokens are merged in the order of the merges' ranks, the leftmost first among equals (Sennrich et
 al. 2016, https://arxiv.org/abs/1508.07909). Where no merge reaches from the end of a word across
 the space after it, words are encoded one by one and remembered.
@@ -9,7 +9,7 @@ Sections besides those of `vocabulary` and `added_tokens` (`added` are matched i
 `normal` after spaces were replaced):
     byte_ids      u32[256]
     char_pages    u16 per 256 code points: the number of their page
-    char_ids      u32, 256 to a page: the id + 1, or 0 for a character that is no token
+    char_ids      u32, 256 to a page: the id + 1, or 0 for a character without a token
     merge_starts  u32 per id, and one more: where the merges begin that have it on the left
     merges        u64: right id << 40 | rank << 20 | merged id; by left id, then ascending
     whole         look-up of the tokens whose own text becomes that one token
@@ -71,7 +71,7 @@ class BytePairEncoding:
         self._starts = file.section("merge_starts").cast("I")
         self._merges = file.section("merges").cast("Q")
         glued = file.text("glued")
-        # Before a space, after what is not glued to it: no merge reaches across.
+        # Before a space, after a character that is not glued to it: no merge reaches across.
         self._cuts = re.compile(f"(?<=[^ {re.escape(glued)}])(?= )") if glued else None
         self._words = WordMemo(self._encode_word, limit=_WORDS)
         self._pairs = Memo(self._find_merge, limit=_PAIRS)
@@ -93,7 +93,7 @@ class BytePairEncoding:
         return ids
 
     def spans(self, text: str) -> list[Span]:
-        """Return the same ids with the characters that each stands for; slower than `encode`."""
+        """Return the same ids with the characters that each covers; slower than `encode`."""
         from embedder.fast_tokenizers.spans import byte_pair_spans  # noqa: PLC0415
 
         spans: list[Span] = []
@@ -214,14 +214,14 @@ def _merge_few(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
 
 
 def _merge_many(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
-    """Merge a long list in n log n steps: a heap of merges, and links over what is merged away."""
+    """Merge a long list in n log n steps: a heap of merges, and links over merged tokens."""
     # Imported here: most texts have no such list, and no cold start should wait for it.
     from heapq import heapify, heappop, heappush  # noqa: PLC0415
 
     size = len(ids)
     after = list(range(1, size + 1))
     before = list(range(-1, size - 1))
-    # Rank first, then place, in one number; the merge tells what has changed since it was pushed.
+    # Rank first, then place, in one number; the merge shows whether the pair has changed since.
     heap = []
     for at, pair in enumerate(pairwise(ids)):
         merge = pairs[pair[0] << 20 | pair[1]]

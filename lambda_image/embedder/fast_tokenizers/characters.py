@@ -1,4 +1,4 @@
-"""What becomes of each character before words are looked up: BERT's normalisation and splitting.
+"""The normalization and splitting of each character, as in BERT, before words are looked up.
 
 The compiler asks `tokenizers` about every character there is and writes its answers down, so that
 neither the version of Unicode in this Python nor that in that library can matter here.
@@ -18,10 +18,10 @@ from embedder.fast_tokenizers.table_file import TableFile
 
 __all__ = ["REORDERED", "Aligned", "character_table"]
 
-#: A character of the normalised text and the place in the text that it comes from.
+#: A character of the normalized text and the place in the text that it comes from.
 Aligned: TypeAlias = tuple[str, int]
 
-#: Stands in a character's text before marks whose order the text around them decides. No valid
+#: Precedes, in a character's text, marks whose order the text around them decides. No valid
 #: text has a lone surrogate.
 REORDERED = "\ud800"
 

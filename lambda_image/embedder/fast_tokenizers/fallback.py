@@ -1,4 +1,4 @@
-"""The `tokenizers` library behind our door, for models that the fast tokenizers do not cover."""
+"""Adapter for the `tokenizers` library, for models that the fast tokenizers do not cover."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ class LibraryTokenizer:
         return self._encoding(text).ids
 
     def spans(self, text: str) -> Sequence[Span]:
-        """Return the text's own ids with the characters that each stands for."""
+        """Return the text's own ids with the characters that each covers."""
         encoding = self._encoding(text)
         return [
             Span(token_id, start, stop)
@@ -88,10 +88,10 @@ def is_tokenizer_error(error: BaseException) -> bool:
 
 
 def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return what the post-processor puts before and after a text."""
+    """Return the ids that the post-processor puts before and after a text."""
     encoding = library.encode("a", add_special_tokens=True)
     own = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
     if not own:
-        # Nothing of the text is left to lean on: all that is there goes before it.
+        # The text has no tokens of its own: all special tokens are the prefix.
         return tuple(encoding.ids), ()
     return tuple(encoding.ids[: own[0]]), tuple(encoding.ids[own[-1] + 1 :])

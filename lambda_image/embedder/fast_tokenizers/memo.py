@@ -1,4 +1,4 @@
-"""Dictionaries that compute what they lack, and never grow past a bound."""
+"""Bounded dictionaries that compute missing values."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 class Memo(dict[Key, Value]):
     """Remembers the values of `compute`; starts over when `limit` entries are in it.
 
-    A hit costs what a dictionary's does. Starting over is cheaper than any order of eviction, and
+    A hit costs as much as a dictionary's. Starting over is cheaper than any order of eviction, and
     words come back at once in the order of their frequency.
     """
 

@@ -30,7 +30,7 @@ class _Mark(NamedTuple):
 
 
 class Reordering:
-    """Normalises texts with marks that stay, in the right order."""
+    """Normalizes texts with marks that stay, in the right order."""
 
     def __init__(self, file: TableFile, characters: dict[int, str]) -> None:
         self._characters = characters
@@ -48,7 +48,7 @@ class Reordering:
     def align(self, text: str) -> Iterator[Aligned]:
         """Do what `str.translate` with the characters would, but sort marks as Unicode says."""
         run: list[_Mark] = []
-        last = 0  # where the character before the run stands
+        last = 0  # the place of the character before the run
         for place, source in enumerate(text):
             normal = self._characters[ord(source)].removeprefix(REORDERED)
             for at, mark in enumerate(normal or self._expansions.get(source, "")):

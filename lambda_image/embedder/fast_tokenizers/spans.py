@@ -21,7 +21,7 @@ def wordpiece_spans(
     """Give the spans of a text without added tokens.
 
     Args:
-        aligned: the normalised text with spaces between its words, each character with the place in
+        aligned: the normalized text with spaces between its words, each character with the place in
             the text that it comes from.
         encode_word: a word to its ids.
         token: an id to its text.

@@ -21,7 +21,7 @@ _ID = (1 << 20) - 1
 
 
 class Parameters(NamedTuple):
-    """What every fast tokenizer tells the engine."""
+    """The parameters that every fast tokenizer gives the engine."""
 
     prefix: tuple[int, ...]
     suffix: tuple[int, ...]

@@ -1,6 +1,6 @@
 """BERT's WordPiece, over mapped tables: the same ids as `tokenizers`, from the first millisecond.
 
-A text is cut at white space. What lies between is normalised, split at punctuation and Chinese
+A text is cut at white space. What lies between is normalized, split at punctuation and Chinese
 characters, and each word is taken apart greedily into the longest tokens that fit (Wu et al. 2016,
 https://arxiv.org/abs/1609.08144). Both steps remember their results, so that a common word costs
 one look-up.
@@ -56,7 +56,7 @@ class WordPiece:
         self._chunks = WordMemo(self._encode_chunk, limit=_REMEMBERED)
         self._words = WordMemo(self._encode_word, limit=_REMEMBERED)
         # One object for each id. Names, numbers and other scripts are words of many tokens, and an
-        # id takes 32 bytes beside its place in the tuple: most of what would be remembered.
+        # id takes 32 bytes beside its place in the tuple: most of the memory of a cache.
         self._shared: Memo[int, int] = Memo(int, limit=_REMEMBERED)
 
     def encode(self, text: str) -> list[int]:
@@ -71,7 +71,7 @@ class WordPiece:
         return ids
 
     def spans(self, text: str) -> list[Span]:
-        """Return the same ids with the characters that each stands for; slower than `encode`."""
+        """Return the same ids with the characters that each covers; slower than `encode`."""
         from embedder.fast_tokenizers.spans import wordpiece_spans  # noqa: PLC0415
 
         spans: list[Span] = []
@@ -117,14 +117,14 @@ class WordPiece:
         return tuple(ids)
 
     def _normalize(self, text: str) -> str:
-        """Normalise the text and put spaces between its words."""
+        """Normalize the text and put spaces between its words."""
         normal = text.translate(self._characters)
         if REORDERED in normal:
             return "".join(character for character, _ in self._reordered(text))
         return normal
 
     def _aligned(self, text: str, start: int) -> Iterator[Aligned]:
-        """Normalise like `_normalize` and tell where each character comes from."""
+        """Normalize like `_normalize` and give the place of each character in the text."""
         if REORDERED in text.translate(self._characters):
             for character, place in self._reordered(text):
                 yield character, start + place
@@ -160,12 +160,12 @@ class WordPiece:
         return tuple(ids)
 
     def _longest(self, head: bytes, characters: list[bytes], start: int) -> tuple[int, int]:
-        """Return the longest token that stands at `start`, or -1, and where it ends."""
+        """Return the longest token at `start`, or -1, and where it ends."""
         prefixes = self._prefixes
         mask = 8 * len(prefixes) - 1
         crc = crc32(head)
         crcs = []
-        # Forward as long as any token goes on like this, then back to the last that was whole.
+        # Forward while any token has this prefix, then back to the last that was whole.
         for stop in range(start, len(characters)):
             crc = crc32(characters[stop], crc)
             bit = crc & mask
