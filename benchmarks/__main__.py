@@ -1,4 +1,4 @@
-"""The command `scripts/bench`: measures this project beside others, in one run on one machine."""
+"""The command `scripts/bench`: measures this project and others, in one run on one machine."""
 
 import argparse
 import compileall
@@ -52,7 +52,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
-        description="Measure Embedding Kit beside the article's setting, sentence-transformers, "
+        description="Measure Embedding Kit, the baseline, sentence-transformers, "
         "fastembed and a plain ONNX export, on a replica of EmbeddingGemma made on the spot.",
     )
     parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
@@ -97,7 +97,7 @@ def _gemma(argument: str) -> Path:
         family = json.loads((folder / "config.json").read_text("utf-8"))["model_type"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise argparse.ArgumentTypeError(
-            f"{folder} is no model's folder: config.json cannot be read, or has no model_type"
+            f"{folder} is not a model's folder: config.json cannot be read, or has no model_type"
         ) from error
     if family != "gemma3_text":
         raise argparse.ArgumentTypeError(
@@ -179,7 +179,7 @@ def _rate_note(models: Models, seconds: float, peak: float | None) -> str:
         return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s (no C compiler: no peak)"
     return (
         f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {rate / peak:.2f} of the "
-        f"core's peak of {peak / 1e9:.0f} G/s (at full size, to reach: 0.50)"
+        f"core's peak of {peak / 1e9:.0f} G/s (at full size, target: 0.50)"
     )
 
 
@@ -192,12 +192,12 @@ def _endpoint_note(models: Models, requests: Requests) -> str:
     found = json.loads(answer.stdout.splitlines()[-1])
     return (
         f"endpoint: all of a 32-token request but the ONNX run takes "
-        f"{found['overhead'] * 1000:.2f} ms at the median (to reach: 2 ms)"
+        f"{found['overhead'] * 1000:.2f} ms at the median (target: 2 ms)"
     )
 
 
 def _http_notes() -> list[str]:
-    """Say what the HTTP layer costs, in the words of its own benchmark."""
+    """Return the report of the HTTP layer's benchmark."""
     command = [sys.executable, "-m", "benchmarks.http_layer"]
     answer = subprocess.run(  # noqa: S603 - our own program
         command, capture_output=True, text=True, check=True, cwd=ROOT

@@ -1,4 +1,4 @@
-"""Who is measured, and how to talk to each in its own process."""
+"""The contenders, and the processes that run them."""
 
 import json
 import os
@@ -16,7 +16,7 @@ __all__ = ["BASE", "KIT", "Contender", "Worker", "contenders"]
 
 ROOT = Path(__file__).resolve().parent.parent
 #: The contender that the others are ratios of, and ours.
-BASE, KIT = "article", "kit"
+BASE, KIT = "baseline", "kit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Contender:
     """One way to embed.
 
     Attributes:
-        kind: its name in `benchmarks.worker`.
-        label: what tables call it.
-        folder: what it loads.
-        python: the interpreter that has it.
-        absent: why it cannot be measured; empty if it can.
+        kind: Its name in `benchmarks.worker`.
+        label: What tables call it.
+        folder: What it loads.
+        python: The interpreter that has it.
+        absent: Why it cannot be measured; empty if it can.
     """
 
     kind: str
@@ -42,7 +42,7 @@ def contenders(models: Models, peers_python: str | None) -> list[Contender]:
     """Return all contenders; those that are not installed say so."""
     peers = peers_python or sys.executable
     return [
-        Contender(BASE, "article's setting", models.article, sys.executable),
+        Contender(BASE, "baseline", models.baseline, sys.executable),
         Contender(KIT, "Embedding Kit", models.artifact, sys.executable),
         Contender("export", "plain ONNX export", models.export, sys.executable),
         Contender(
@@ -60,7 +60,7 @@ class Worker:
     """A contender's process, from its start to its end.
 
     Attributes:
-        start: seconds from the start of the process until it could answer: `wall`, and `cpu` as
+        start: Seconds from the start of the process until it could answer: `wall`, and `cpu` as
             the process itself counts it; and its memory in MB then.
     """
 

@@ -1,4 +1,4 @@
-"""What an endpoint adds to the model: everything of a 32-token request but the ONNX run.
+"""The overhead of the endpoint: a 32-token request without the ONNX run.
 
     python -m benchmarks.endpoint ARTIFACT TEXT...
 

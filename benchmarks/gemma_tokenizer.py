@@ -1,12 +1,11 @@
-"""A stand-in for Gemma 3's `tokenizer.json`, made on the spot where no hub can be reached.
+"""A replica of Gemma 3's `tokenizer.json`, for machines that cannot reach a hub.
 
-It has the real one's parts and, at full size, its numbers: 262,144 tokens and about half a million
-merges; the order of ids (special tokens, `<unused…>`, runs of newlines and of `▁`, HTML tags,
-bytes, then learned tokens by frequency and single characters last); `▁` only at the start of a
-token; every way to put a token together out of two others as a merge, ranked by the token; all
-control tokens as added tokens that are not normalised; `<image_soft_token>` one past the last
-embedding. Its words come from the sources of the standard library and, to fill it, from pairs of
-Chinese characters.
+It has the same structure and, at full size, the same numbers: 262,144 tokens and about half a
+million merges; the order of ids (special tokens, `<unused…>`, runs of newlines and of `▁`, HTML
+tags, bytes, then learned tokens by frequency and single characters last); `▁` only at the start of
+a token; every split of a token into two others as a merge, ranked by the token; all control tokens
+as added tokens that are not normalized; `<image_soft_token>` one past the last embedding. Its words
+come from the sources of the standard library, and the rest are pairs of Chinese characters.
 
 `python -m benchmarks.gemma_tokenizer FILE [TOKENS]` writes one.
 """
@@ -74,8 +73,8 @@ def gemma_tokenizer(*, tokens: int = FULL_SIZE, files: int = 400) -> bytes:
     """Return a `tokenizer.json` with that many tokens, the added one past the end not counted.
 
     Args:
-        tokens: at least 1,000 or so; characters and learned tokens share what control tokens leave.
-        files: how many files of the standard library to take words from.
+        tokens: At least 1,000 or so; characters and learned tokens share what control tokens leave.
+        files: How many files of the standard library to take words from.
     """
     control = list(_control_tokens())
     characters = [_SPACE, *map(chr, chain.from_iterable(_SCRIPTS))]

@@ -1,17 +1,17 @@
-"""What the HTTP layer costs: everything between an event and its answer but the tokenizer and ONNX.
+"""The cost of the HTTP layer: from event to response, without the tokenizer and ONNX Runtime.
 
-`python -m benchmarks.http_layer` prints four things, with the bound that each must keep:
+`python -m benchmarks.http_layer` prints four values with their limits:
 
-- how much the start grows: CPU time of importing the handler and putting the service together,
-  beyond importing the engine (with numpy and ONNX Runtime) on which it stands, which any caller of
-  the model would pay; both in fresh interpreters, in turns;
+- the additional initialization: CPU time to import the handler and create the service, minus the
+  import of the engine (with numpy and ONNX Runtime), which every user of the model needs; both in
+  fresh interpreters that take turns;
 - the time of one event with one text of 32 tokens;
 - the time of one event with 256 texts whose vectors have 768 floats, answered as JSON: at most half
   more than orjson takes to write them;
-- the time of the two lines that a request leaves behind.
+- the time of the two log lines of a request.
 
-The model behind is a stand-in that has its vectors ready, so that what is left is the layer. Times
-are CPU times: other work on the machine hardly moves them. `python -m benchmarks.http_layer
+The model is a fake with precomputed vectors, so that only the layer is measured. Times are CPU
+times, which other work on the machine hardly changes. `python -m benchmarks.http_layer
 --profile` prints where the time of the third goes.
 """
 
@@ -81,11 +81,11 @@ class ReadyTokenizer:
         return [*range(10, 9 + text.count(" ")), hash(text) % 200_000 + 100]
 
     def spans(self, text: str) -> Sequence[Span]:
-        """Return nothing: not part of what is measured."""
+        """Return nothing: not part of the measurement."""
         raise NotImplementedError
 
     def token(self, token_id: int) -> str:
-        """Return nothing: not part of what is measured."""
+        """Return nothing: not part of the measurement."""
         raise NotImplementedError
 
 
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def ready_service() -> Service:
-    """Put a service together around the stand-ins; it tells of its requests, as in Lambda."""
+    """Create a service with the fakes, which logs its requests as in Lambda."""
     manifest = Manifest(
         format_version=1,
         model=ModelEntry(name="ready", revision="1", architecture="none", license=None),
@@ -180,7 +180,7 @@ def median_time(service: Service, given: dict[str, Any], times: int) -> float:
 
 
 def telemetry_time(service: Service) -> float:
-    """Return the median CPU time of telling of a request, in milliseconds."""
+    """Return the median CPU time of logging a request, in milliseconds."""
     telemetry = Telemetry(Settings(artifact=Path()))
     record = RequestRecord("8f507cfc-xmpl-4697-b07a-ac58fc914c95")
     record.api, record.operation, record.status = "openai", "create_embeddings", 200

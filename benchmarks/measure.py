@@ -1,4 +1,4 @@
-"""What is measured of each contender, always in turns, so that all see the same machine."""
+"""The measurements. Contenders always take turns, so that all run under the same conditions."""
 
 import os
 import random
@@ -17,7 +17,7 @@ __all__ = ["MEMORY_TOKENS", "Batches", "Requests", "Start", "batches", "latency"
 
 #: The request after which memory is read.
 MEMORY_TOKENS = 512
-#: Starts of a contender in a row: so many to warm up, then so many that are measured.
+#: Consecutive starts of a contender: unmeasured ones to warm up, then measured ones.
 WARM_UPS, STARTS = 2, 3
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
@@ -30,7 +30,7 @@ class Requests:
     """Makes texts of a given number of tokens, special tokens included.
 
     Args:
-        tokenizer: the model's `tokenizer.json`.
+        tokenizer: The model's `tokenizer.json`.
     """
 
     def __init__(self, tokenizer: Path) -> None:
@@ -51,7 +51,7 @@ class Requests:
         while len(ids) < tokens:
             words += [source.choice(self._words)[1:] for _ in range(1 + (tokens - len(ids)) // 2)]
             ids = self._tokenizer.encode(" ".join(words)).ids
-        # What is left over is cut off inside, so that the last token stays what it is.
+        # Extra tokens are removed from the middle, so that the last token stays the same.
         return " ".join(words), [*ids[: tokens - 1], ids[-1]]
 
     def batch(self, lengths: Sequence[int]) -> _Request:
@@ -109,10 +109,10 @@ def latency(
     """Return for each length the median seconds of processor time of one text, by contender.
 
     Args:
-        present: who is measured; all of them run at once, and take turns.
-        requests: makes the texts.
-        lengths: in tokens.
-        seconds: of wall time for each length.
+        present: Who is measured; all of them run at once, and take turns.
+        requests: Makes the texts.
+        lengths: In tokens.
+        seconds: Of wall time for each length.
     """
     with ExitStack() as stack:
         workers = {contender.kind: stack.enter_context(Worker(contender)) for contender in present}
@@ -132,10 +132,9 @@ def latency(
 
 
 def batches(present: Sequence[Contender], requests: Requests, *, rounds: int) -> Batches:
-    """Return seconds of processor time a text, by the kind of request and by contender.
+    """Return seconds of CPU time per text, by the kind of request and by contender.
 
-    The article embeds one text at a time, and so does its setting here. Everyone else gets the
-    whole request.
+    The baseline embeds one text at a time. The others get the whole request.
     """
     source = random.Random(3)  # noqa: S311 - not a secret
     mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(24)]
@@ -157,6 +156,6 @@ def batches(present: Sequence[Contender], requests: Requests, *, rounds: int) ->
 
 
 def drop_page_cache() -> None:
-    """Make the kernel forget what it has read of files; needs root."""
+    """Drop the kernel's page cache; needs root."""
     os.sync()
     DROP_CACHES.write_text("1", encoding="ascii")

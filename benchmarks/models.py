@@ -1,4 +1,4 @@
-"""The folders that the contenders run: made once under `.cache/bench`, whole or not at all."""
+"""The folders of the contenders, each written once to `.cache/bench`, completely or not at all."""
 
 import shutil
 import subprocess
@@ -19,37 +19,37 @@ from model_compiler.source.find import find_source
 
 __all__ = ["Models", "prepare"]
 
-#: What a tokenizer of fastembed or transformers asks for beside `tokenizer.json`.
+#: The files that the tokenizers of fastembed and transformers need.
 _TOKENIZER_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Where each form of the model lies.
+    """The folder of each form of the model.
 
     Attributes:
-        source: the sentence-transformers folder.
-        artifact: what this project's compiler made of it.
-        export: a plain fp32 ONNX export with its tokenizer.
-        article: that export, quantized as the article does it.
-        exported_by: what wrote the export.
+        source: The sentence-transformers folder.
+        artifact: The artifact of this project's compiler.
+        export: A plain fp32 ONNX export with its tokenizer.
+        baseline: That export, quantized with `quantize_dynamic`.
+        exported_by: The program that wrote the export.
     """
 
     source: Path
     artifact: Path
     export: Path
-    article: Path
+    baseline: Path
     exported_by: str
 
 
 def prepare(cache: Path, *, model: Path | None, quick: bool, peers_python: str | None) -> Models:
-    """Make what is missing.
+    """Create missing folders.
 
     Args:
-        cache: the folder that keeps it.
-        model: a sentence-transformers folder with real weights; None for the replica.
-        quick: whether the replica is the small one.
-        peers_python: an interpreter that has torch and transformers, for the real export.
+        cache: The folder that keeps it.
+        model: A sentence-transformers folder with real weights; None for the replica.
+        quick: Whether the replica is the small one.
+        peers_python: An interpreter that has torch and transformers, for the real export.
     """
     if model is None:
         name = "small" if quick else "replica"
@@ -57,7 +57,7 @@ def prepare(cache: Path, *, model: Path | None, quick: bool, peers_python: str |
     else:
         name, source = model.resolve().name, model.resolve()
     exporter = "torch" if peers_python and _has_torch(peers_python) else "plain"
-    # Made anew each time, which takes seconds: it is what is measured, and changes with the code.
+    # Compiled each time, which takes seconds, because it changes with the code.
     artifact = cache / f"{name}-artifact"
     # Random weights have no meaning to compare.
     compile_model(find_source(str(source)), artifact, Options(thresholds=None, progress=False))
@@ -65,12 +65,14 @@ def prepare(cache: Path, *, model: Path | None, quick: bool, peers_python: str |
         cache / f"{name}-export-{exporter}",
         lambda folder: _export(source, folder, peers_python if exporter == "torch" else None),
     )
-    article = _made(cache / f"{name}-article-{exporter}", lambda folder: _quantize(export, folder))
+    baseline = _made(
+        cache / f"{name}-baseline-{exporter}", lambda folder: _quantize(export, folder)
+    )
     return Models(
         source=source,
         artifact=artifact,
         export=export,
-        article=article,
+        baseline=baseline,
         exported_by=(
             "torch.onnx.export(dynamo=True)"
             if exporter == "torch"

@@ -1,7 +1,7 @@
-"""The most int8 multiply-adds a second that this core can do: the physical limit of the model.
+"""The peak int8 multiply-adds per second of this core, the physical limit of the model.
 
-A loop of nothing but the widest int8 dot product that the CPU has, on registers alone, compiled on
-the spot. Where there is no C compiler, or no such instruction, there is no limit to compare with.
+It runs a loop of the CPU's widest int8 dot product on registers alone. Without a C compiler or such
+an instruction, the benchmark reports no peak.
 """
 
 import platform
@@ -12,7 +12,7 @@ from pathlib import Path
 
 __all__ = ["int8_peak"]
 
-# Twelve independent sums hide the latency of one; they differ, or the compiler would make them one.
+# Twelve independent sums hide the latency of one. They differ, or the compiler would merge them.
 _PROGRAM = r"""
 #include <stdio.h>
 #include <time.h>

@@ -15,7 +15,7 @@ _GAP = 5
 _PANEL = 34  # a panel's heading and the space above it
 _TOP = 92
 _VALUE = 120  # room for the number behind a bar
-_LONGEST = 3.0  # a bar of more than so many times the article's is cut, and says so
+_LONGEST = 3.0  # a bar longer than this multiple of the baseline's is cut off and labeled
 _COLOURS = {KIT: "#0b7a75", BASE: "#8a8f98"}
 _OTHER = "#c9cdd3"
 # Letters stay legible where they cross the line.
@@ -24,7 +24,7 @@ _FONT = 'font-family="system-ui, sans-serif" font-size="13"'
 
 
 def as_svg(results: Results) -> str:
-    """Return the picture; shorter bars are better, and the article's setting is one."""
+    """Return the picture; shorter bars are better, and the baseline is one."""
     height = _TOP + sum(map(_height, results.rows)) + 46
     size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
     lines = [
@@ -32,7 +32,7 @@ def as_svg(results: Results) -> str:
         f"<title>{escape(results.model)}: Embedding Kit beside others</title>",
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         _text(24, 36, results.model, size=20, weight=600),
-        _text(24, 58, "Shorter is better. The line marks the article's setting, measured in "),
+        _text(24, 58, "Shorter is better. The line marks the baseline, measured in "),
         _text(24, 76, f"the same run, one thread, {results.machine.cpu}."),
     ]
     y = float(_TOP)
@@ -41,7 +41,7 @@ def as_svg(results: Results) -> str:
         y += _height(row)
     absent = "; ".join(f"{label}: {reason}" for label, reason in results.absent.items())
     footer = f"Absent: {absent}." if absent else "No contender is absent."
-    lines += [_text(24, height - 20, footer, colour="#6b7280"), "</svg>"]
+    lines += [_text(24, height - 20, footer, color="#6b7280"), "</svg>"]
     return "\n".join(lines) + "\n"
 
 
@@ -62,13 +62,13 @@ def _panel(results: Results, row: Row, top: float) -> Iterator[str]:
     for kind, ratio in ratios.items():
         cut = ratio > _LONGEST
         length = min(ratio, _LONGEST) * scale
-        colour = _COLOURS.get(kind, _OTHER)
+        color = _COLOURS.get(kind, _OTHER)
         weight = 600 if kind == KIT else 400
         middle = y + _BAR - 4
         yield _text(_LABEL - 8, middle, results.labels[kind], anchor="end", weight=weight)
         yield (
             f'<rect x="{_LABEL}" y="{y:.0f}" width="{length:.1f}" height="{_BAR}" rx="2" '
-            f'fill="{colour}"/>'
+            f'fill="{color}"/>'
         )
         if cut:
             yield _text(_LABEL + length - 18, middle, "»", weight=600)
@@ -87,9 +87,9 @@ def _text(
     size: int = 13,
     weight: int = 400,
     anchor: str = "start",
-    colour: str = "#1f2937",
+    color: str = "#1f2937",
 ) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" '
-        f'text-anchor="{anchor}" fill="{colour}" {_HALO}>{escape(text)}</text>'
+        f'text-anchor="{anchor}" fill="{color}" {_HALO}>{escape(text)}</text>'
     )

@@ -1,7 +1,7 @@
 """EmbeddingGemma as an exporter writes it: one node for each elementary step, nothing fused.
 
-Where torch is not installed, this graph stands for its export: the same steps in the same number as
-`torch.onnx.export(dynamo=True)` gives (some 2,900 nodes once quantized), in the same order.
+It replaces torch's export if torch is not installed, with the same steps in the same number and
+order as `torch.onnx.export(dynamo=True)` (about 2,900 nodes after quantization).
 """
 
 from pathlib import Path

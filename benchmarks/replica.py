@@ -1,17 +1,15 @@
 """A structural replica of EmbeddingGemma: its shapes, its kind of tokenizer, random weights.
 
-Speed and memory do not depend on what the weights say, so the replica stands in for the gated model
-wherever no hub can be reached. It is a sentence-transformers folder like any other: the compiler
-reads it, and so do `transformers` and `sentence-transformers`. A seed gives the same weights,
-whatever the version of numpy.
+Speed and memory do not depend on the values of the weights, so the replica replaces the gated model
+on machines that cannot reach a hub. It is a normal sentence-transformers folder: the compiler,
+`transformers` and `sentence-transformers` can read it. A seed gives the same weights with every
+version of numpy.
 
     python -m benchmarks.replica FOLDER [--small]
 """
 
 import argparse
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.gemma_tokenizer import gemma_tokenizer
+from model_compiler.artifact.writer import new_folder
 
 __all__ = ["EMBEDDING_GEMMA", "SMALL", "Shape", "write_replica"]
 
@@ -100,29 +99,22 @@ PROMPTS = {
 def write_replica(
     folder: Path, shape: Shape = EMBEDDING_GEMMA, *, seed: int = 0, word_files: int = 400
 ) -> Path:
-    """Write the replica's folder unless it is there already, and return it.
+    """Write the replica's folder unless it exists, and return it.
 
     Args:
-        folder: Where it goes; its parent is made. It appears whole or not at all.
-        shape: The sizes; the published model's unless told otherwise.
-        seed: Of every random draw.
-        word_files: How many files of the standard library give the tokenizer its words.
+        folder: The folder to write, completely or not at all.
+        shape: The sizes; by default those of the published model.
+        seed: The seed of all random numbers.
+        word_files: Number of files of the standard library that provide the tokenizer's words.
     """
     if folder.exists():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with new_folder(folder, marker="modules.json") as unfinished:
         _write_weights(unfinished, shape, np.random.RandomState(seed))
         _write_descriptions(unfinished, shape)
         (unfinished / "tokenizer.json").write_bytes(
             gemma_tokenizer(tokens=shape.vocabulary, files=word_files)
         )
-        unfinished.chmod(0o755)
-        unfinished.rename(folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
     return folder
 
 

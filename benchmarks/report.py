@@ -1,4 +1,4 @@
-"""The results as values, as a table for people and as JSON for programs."""
+"""The results as values, as a table and as JSON."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,8 +9,8 @@ from benchmarks.contenders import BASE, KIT
 
 __all__ = ["TARGETS", "Machine", "Results", "Row", "as_json", "as_table"]
 
-#: What Embedding Kit must reach, as a ratio to the article's setting in the same run. They are set
-#: for the full-size replica; a smaller model has no targets.
+#: The targets of Embedding Kit, as a ratio to the baseline in the same run. They apply to the
+#: full-size replica; a smaller model has no targets.
 TARGETS = {
     "init": 1 / 9,
     "init, page cache dropped": 1 / 5,
@@ -29,9 +29,9 @@ class Row:
     """One measurement of all contenders.
 
     Attributes:
-        name: what was measured.
-        unit: of the values.
-        values: by contender; who could not be measured is not in it.
+        name: The measured quantity.
+        unit: The unit of the values.
+        values: By contender; those that could not be measured are missing.
     """
 
     name: str
@@ -39,14 +39,14 @@ class Row:
     values: Mapping[str, float]
 
     def ratio(self, kind: str) -> float | None:
-        """Return a contender's value over the article's."""
+        """Return a contender's value over the baseline's."""
         value = self.values.get(kind)
         return None if value is None else value / self.values[BASE]
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where it was measured."""
+    """The machine of the run."""
 
     cpu: str
     cores: int
@@ -60,14 +60,14 @@ class Results:
     """Everything of one run.
 
     Attributes:
-        model: what was embedded with.
-        exported_by: what wrote the article's export.
-        machine: where.
-        labels: of the contenders, by kind.
-        absent: why a contender is missing, by its label.
-        rows: the measurements.
-        notes: facts that are no ratio, and what could not be measured.
-        full_size: whether the targets apply.
+        model: What was embedded with.
+        exported_by: What wrote the baseline's export.
+        machine: Where.
+        labels: Of the contenders, by kind.
+        absent: Why a contender is missing, by its label.
+        rows: The measurements.
+        notes: Facts that are no ratio, and what could not be measured.
+        full_size: Whether the targets apply.
     """
 
     model: str
@@ -114,11 +114,11 @@ def _lines(results: Results) -> Iterator[str]:
     yield ""
     yield (
         f"{machine.cpu}, {machine.cores} cores, load {machine.load:.1f}; "
-        f"ONNX Runtime {machine.onnxruntime}, one thread. The article's export: "
-        f"{results.exported_by}. In brackets: the ratio to the article's setting."
+        f"ONNX Runtime {machine.onnxruntime}, one thread. The baseline's export: "
+        f"{results.exported_by}. In brackets: the ratio to the baseline."
     )
     yield ""
-    yield "| | " + " | ".join(results.labels[kind] for kind in kinds) + " | to reach |"
+    yield "| | " + " | ".join(results.labels[kind] for kind in kinds) + " | target |"
     yield "|---" * (len(kinds) + 2) + "|"
     for row in results.rows:
         cells = [_cell(row, kind) for kind in kinds]

@@ -1,13 +1,13 @@
-"""Sends a hundred thousand mixed requests through the real runtime, and watches its memory.
+"""Sends a hundred thousand mixed requests through the real runtime, and monitors its memory.
 
 `python -m benchmarks.soak ARTIFACT [--requests N]` runs the handler in AWS's Runtime Interface
 Emulator with awslambdaric, as in a Lambda container, and sends it requests of all APIs: short
-and long, single and in batches, repeated and new, good and bad. It fails if any answer has not the
-status that its request must have, or if the memory of the function's process is not flat: in the
-last tenth of the run it may be 2% over the second tenth. The first tenth fills what is kept: first
-of all the tokenizer's memory of words. WordPiece has two, of what stands between spaces and of what
-stands between punctuation, and Python gives no memory back that both took. Left to the mixed
-requests, of which one in thirty fills the second, both would be full only in the middle of the run.
+and long, single and in batches, repeated and new, valid and invalid. It fails if a response has an
+unexpected status, or if the memory of the function's process grows: the last tenth of the run may
+use 2% more than the second tenth. The first tenth fills the caches, above all the tokenizer's word
+cache. WordPiece has two, one for the parts between spaces and one for those between punctuation,
+and Python does not return their memory. The mixed requests alone, of which one in thirty fills the
+second cache, would fill both only in the middle of the run.
 """
 
 import argparse
@@ -68,7 +68,7 @@ Case = tuple[str, str, Any, int]
 
 
 def main() -> None:
-    """Run, and tell what was seen."""
+    """Run the requests and return the measurements."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("artifact", type=Path, help="the folder of a compiled model")
     parser.add_argument("--requests", type=int, default=100_000)
@@ -115,7 +115,7 @@ def soak(
 def report(
     count: int, statuses: Counter[int], wrong: list[str], memory: list[int], seconds: float
 ) -> None:
-    """Print what was seen; exit with an error if it was not as it must be."""
+    """Print the measurements; exit with an error if one is out of bounds."""
     tenth = len(memory) // 10
     tenths = [sum(memory[part * tenth : (part + 1) * tenth]) / tenth / 1024 for part in range(10)]
     growth = tenths[9] / tenths[1] - 1
@@ -169,7 +169,7 @@ def filling(rng: random.Random) -> Iterator[Case]:
 
 
 def text(rng: random.Random) -> str:
-    """Make a text of some words, now and then a long one; every other one has words of its own."""
+    """Return a text of some words, sometimes a long one; every other text has new words."""
     count = rng.randint(35, 40) if rng.random() < 0.01 else rng.randint(1, 9)
     words = rng.choices(WORDS, k=count)
     return " ".join([*words, new_words(rng)] if rng.random() < 0.5 else words)

@@ -1,8 +1,8 @@
 """The fast tokenizers against `tokenizers`: loading, first texts, warm texts, hard texts.
 
-`python -m benchmarks.tokenizer_speed` takes MiniLM's WordPiece and a stand-in for Gemma's BPE of
-full size. Times are of the CPU, the smallest of several rounds in which both take turns. Loading is
-measured in fresh processes, which have imported what the embedder has anyway (numpy, ONNX Runtime).
+`python -m benchmarks.tokenizer_speed` measures MiniLM's WordPiece and a full-size replica of
+Gemma's BPE. Times are CPU times, the minimum of several rounds in which both take turns. Loading is
+measured in fresh processes that have already imported numpy and ONNX Runtime.
 """
 
 import argparse
@@ -35,7 +35,7 @@ ENGLISH = (
     "embedding models serve requests quickly"
 )
 CHINESE = "人工智能是计算机科学的一个分支，它企图了解智能的实质，并生产出一种新的智能机器。"
-#: In a process of its own: kind, folder and file of a tokenizer, and a text, to numbers.
+#: Runs in a separate process; takes kind, folder and file of a tokenizer and a text.
 LOAD = """
 import sys, time
 import numpy, onnxruntime, orjson, embedder.artifact
@@ -85,7 +85,7 @@ def main() -> None:
             speeds = list(_speeds(load(tables, Path(folder)), Path(folder) / "tokenizer.json"))
         for kind, numbers in loads.items():
             print(
-                f"  {kind:<11} load {numbers[0]:8.1f} ms, {numbers[1]:6.1f} MB of its own, "
+                f"  {kind:<11} load {numbers[0]:8.1f} ms, {numbers[1]:6.1f} MB, "
                 f"first text {numbers[2]:5.1f} ms, {numbers[3]:5.1f} MB of the file mapped"
             )
         print(
@@ -111,7 +111,7 @@ def _tokenizers() -> Iterator[tuple[str, bytes]]:
 
 def _load(kind: str, folder: str) -> list[float]:
     file = "tokenizer.json" if kind == "tokenizers" else "tokenizer.bin"
-    # The first of the runs writes byte code where there is none yet; the median is of the others.
+    # The first run may write byte code; the median is of the others.
     environment = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }

@@ -1,4 +1,4 @@
-"""The article's first step: torch's own export of the model. Run by an interpreter with torch.
+"""The baseline's first step: torch's own export of the model. Run by an interpreter with torch.
 
 python benchmarks/torch_export.py MODEL_FOLDER TARGET_FOLDER
 """
@@ -16,7 +16,7 @@ _TRACED = (2, 16)
 
 
 class _Embedder(torch.nn.Module):
-    """The encoder, mean pooling, both Dense modules and the normalisation."""
+    """The encoder, mean pooling, both Dense modules and the normalization."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

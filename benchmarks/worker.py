@@ -1,10 +1,10 @@
-"""One contender in a process of its own, driven line by line over its standard input and output.
+"""One contender in a separate process, controlled by lines on its standard input and output.
 
     python -m benchmarks.worker KIND FOLDER
 
-It starts as a server would, says that it is ready and what that took, then answers requests. Times
-are of the process's own clock of used processor time, beside the wall's: on a shared machine only
-the former can be compared. Nothing heavy is imported before the contender does it.
+It starts like a server, reports the time that this took, and then processes requests. It measures
+CPU time and wall-clock time; on a shared machine only the former can be compared. The module
+imports nothing heavy before the contender does.
 """
 
 import json
@@ -41,7 +41,7 @@ def _kit(folder: str) -> Embed:
     """This project: the whole service, as Lambda's handler starts it."""
     os.environ["EMBEDDING_ARTIFACT"] = folder
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
-    from embedder.embedding_request import EmbedRequest, Inputs  # noqa: PLC0415 - after what is measured
+    from embedder.embedding_request import EmbedRequest, Inputs  # noqa: PLC0415 - after the measured part
     from embedder.handler import _service  # noqa: PLC0415 - what Lambda imports
 
     engine = _service.model.engine
@@ -54,8 +54,8 @@ def _kit(folder: str) -> Embed:
     return embed
 
 
-def _article(folder: str) -> Embed:
-    """The article: `tokenizers`, and ONNX Runtime at its level Basic."""
+def _baseline(folder: str) -> Embed:
+    """The baseline: `tokenizers`, and ONNX Runtime at its level Basic."""
     return _onnx(folder, level="ORT_ENABLE_BASIC")
 
 
@@ -134,7 +134,7 @@ def _fastembed(folder: str) -> Embed:
 
 KINDS: dict[str, Callable[[str], Embed]] = {
     "kit": _kit,
-    "article": _article,
+    "baseline": _baseline,
     "export": _export,
     "sentence-transformers": _sentence_transformers,
     "fastembed": _fastembed,

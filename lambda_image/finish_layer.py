@@ -1,10 +1,10 @@
-"""Finishes an image's layer where it is built: `python finish_layer.py FOLDER [--remove NAME ...]`.
+"""Finishes a layer in the image's build: `python finish_layer.py FOLDER [--remove NAME ...]`.
 
-Lambda's file system is read-only: a module without byte code would be compiled at each cold start.
-Lambda's user owns nothing: every file must be readable to all. And times are fixed, so that the
-same files are the same layer on every machine, and a change of code sends one small layer, not all.
+Lambda's file system is read-only, so a module without byte code would be compiled at each cold
+start. Lambda's user owns no file, so every file must be readable by all. Times are fixed, so that
+the same files give the same layer on every machine, and a change of code uploads one small layer.
 
-It runs in the build stages, whose base image has Python, and neither `find` nor a package manager.
+It runs in the build stages, whose base image has Python but neither `find` nor a package manager.
 """
 
 import argparse
@@ -16,23 +16,22 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-#: Where Lambda's images have their code. The layer holds this path whole, so that the times of its
-#: folders are the layer's own, not those of the moment when they were copied.
+#: The code's folder in Lambda's images. The layer contains the whole path, so that the times of
+#: its folders are fixed too, not those of the copy.
 _PLACE = "var/task"
 #: 1980-01-01, the first time that a zip file can hold, too.
 _TIME = 315_532_800
 
 
 def finish(folder: Path, *, remove: Iterable[str] = ()) -> None:
-    """Remove what is named, compile what is left, open it to all and fix its times.
+    """Remove files, compile modules, make everything readable and set fixed times.
 
     Args:
         folder: The layer, with its content under `var/task`.
-        remove: Names, or paths under `var/task`, with wildcards: files, or folders with all they
-            hold.
+        remove: Names, or paths under `var/task`, with wildcards, of files or whole folders.
 
     Raises:
-        ValueError: A module does not compile, or a path with a folder in it fits nothing.
+        ValueError: A module does not compile, or a path with a folder matches nothing.
     """
     for pattern in remove:
         _remove(folder / _PLACE, pattern)
@@ -41,7 +40,7 @@ def finish(folder: Path, *, remove: Iterable[str] = ()) -> None:
         quiet=1,
         force=True,
         stripdir=str(folder),
-        prependdir="/",  # tracebacks show where the module will stand
+        prependdir="/",  # tracebacks show the module's path in the image
         invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
     )
     if not compiled:

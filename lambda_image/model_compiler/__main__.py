@@ -48,8 +48,8 @@ def _compile_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--precision",
         choices=[str(precision) for precision in Precision],
-        help="what the weights are kept in and multiplied as (default: int8; of a ready ONNX "
-        "export full precision, where there is one)",
+        help="the type of the weights and their products (default: int8; for a ready ONNX export, "
+        "full precision if there is one)",
     )
     parser.add_argument("--revision", help="a commit, branch or tag of the hub's repository")
     parser.add_argument(
@@ -57,16 +57,18 @@ def _compile_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="say that you accept the terms of this license (gemma, say)",
+        help="accept the terms of this license, for example gemma",
     )
     parser.add_argument(
         "--dimensions",
         type=_sizes,
         default=(),
         metavar="N,N",
-        help="sizes that callers may ask for, of a model that was trained to be cut to them",
+        help="dimensions that callers may request, if the model was trained to be truncated",
     )
-    parser.add_argument("--default-prompt", metavar="NAME", help="the prompt of texts without one")
+    parser.add_argument(
+        "--default-prompt", metavar="NAME", help="the prompt of texts that name none"
+    )
     parser.add_argument(
         "--unmeasured",
         action="store_true",

@@ -1,7 +1,7 @@
-"""The docstrings of Python's standard library: a few thousand short real texts on every machine.
+"""The docstrings of Python's standard library, as texts for an example search index.
 
-They are read from the sources without running them, but for the modules that are built into the
-interpreter, which have no sources.
+They are read from the sources without running them. Modules that are built into the interpreter
+have no sources and are imported.
 """
 
 import ast
@@ -15,7 +15,7 @@ from pathlib import Path
 
 __all__ = ["standard_library"]
 
-#: Folders of the standard library that document no part of it.
+#: Folders that are not part of the documented library.
 LEFT_OUT = frozenset(
     {
         "__pycache__",
@@ -36,8 +36,8 @@ LEFT_OUT = frozenset(
 def standard_library() -> list[str]:
     """Return `name: docstring` for each public class and function, in alphabetical order.
 
-    Of a docstring the first paragraph is taken, as one line. What is documented the same way under
-    two names comes once.
+    Only the first paragraph of a docstring is used, as one line. A text that documents two names
+    appears once.
     """
     found: dict[str, str] = {}
     for name, text in sorted([*_from_sources(), *_from_interpreter()]):
@@ -49,7 +49,7 @@ def _from_sources() -> Iterator[tuple[str, str]]:
     root = Path(sysconfig.get_path("stdlib"))
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
-        # What Python has in C it also has in Python, under a private name: `_pydatetime`.
+        # Modules in C also have a version in Python under a private name, such as `_pydatetime`.
         parts = tuple(part.removeprefix("_py") for part in parts if part != "__init__")
         if any(part in LEFT_OUT or part.startswith(("_", "config-")) for part in parts):
             continue
@@ -76,7 +76,7 @@ def _from_interpreter() -> Iterator[tuple[str, str]]:
         if module_name.startswith("_"):
             continue
         with warnings.catch_warnings():
-            # Some say on import that a later Python will not have them.
+            # Some are deprecated and warn when they are imported.
             warnings.simplefilter("ignore", DeprecationWarning)
             module = importlib.import_module(module_name)
         for name, value in sorted(vars(module).items()):

@@ -1,11 +1,11 @@
-"""What the compiler says when it cannot compile: one line for the person who typed the command.
+"""The compiler's exceptions. Each message is one line for the user of the command.
 
 CompilerError
-├── SourceError           the model is not there, not whole, or not what it should be
-├── UnsupportedModelError the model has a part that the compiler cannot express
+├── SourceError           the model is missing, incomplete or wrong
+├── UnsupportedModelError the compiler cannot express a part of the model
 ├── LicenseError          the model's terms have not been accepted
 ├── OutputError           the artifact cannot be written
-└── FidelityError         the artifact's vectors are too far from the model's own
+└── FidelityError         the vectors differ too much from the model's own
 """
 
 __all__ = [
@@ -23,20 +23,20 @@ class CompilerError(Exception):
 
 
 class SourceError(CompilerError):
-    """The model is not there, is not whole, or is not what it should be."""
+    """The model is missing, incomplete or wrong."""
 
 
 class UnsupportedModelError(CompilerError):
-    """The model has a part that the compiler cannot express; the message names it."""
+    """The compiler cannot express a part of the model; the message names it."""
 
 
 class LicenseError(CompilerError):
-    """The model's terms are the user's to accept, and have not been accepted."""
+    """The user has not accepted the model's terms."""
 
 
 class OutputError(CompilerError):
-    """The artifact cannot be written where it should go."""
+    """The artifact cannot be written to its output."""
 
 
 class FidelityError(CompilerError):
-    """The vectors are too far from the model's own; the message names the worst layer."""
+    """The vectors differ too much from the model's own."""

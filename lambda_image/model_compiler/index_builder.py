@@ -1,8 +1,8 @@
-"""The command `python -m model_compiler.index_builder`: texts → the search index of an image.
+"""The command `python -m model_compiler.index_builder`: builds an image's search index from texts.
 
-The index is a folder: `entries.json` (the texts), `vectors.npy` (float32 [n, dimension], rows of
-length 1) and `manifest.json` (format, vector space, count). It is made with the embedder itself, so
-that its vectors are those that a query is compared with; an embedder of another space refuses it.
+The index is a folder: `entries.json` (the texts), `vectors.npy` (float32 [n, dimensions], rows of
+length 1) and `manifest.json` (format, vector space, count). The embedder itself computes the
+vectors, and an embedder with another vector space rejects the index.
 """
 
 import argparse
@@ -25,7 +25,7 @@ __all__ = ["build_index", "main", "read_texts"]
 
 #: The format of the index's manifest, which `embedder.search` reads.
 FORMAT_VERSION = 1
-#: How many texts are embedded between two steps of the progress bar.
+#: Number of texts per step of the progress bar.
 BATCH = 64
 
 
@@ -59,30 +59,29 @@ def build_index(
     prompt: str | None = None,
     progress: bool = False,
 ) -> str:
-    """Embed texts and write the index, whole or not at all.
+    """Embed texts and write the index completely or not at all.
 
     Args:
-        texts: what a search will find; none may be empty. What is over the model's limit is
-            embedded by its beginning.
-        artifact: the compiled model's folder.
-        output: the index's folder.
-        dimension: one of the model's sizes; none for the full one.
-        prompt: the name of the texts' prompt; none for the model's default.
-        progress: whether to draw a progress bar.
+        texts: The texts to search; none may be empty. A text over the model's limit is truncated.
+        artifact: The compiled model's folder.
+        output: The index's folder.
+        dimension: One of the model's dimensions; None for the full one.
+        prompt: The name of the texts' prompt; None for the model's default.
+        progress: Whether to draw a progress bar.
 
     Returns:
         The index's vector space.
 
     Raises:
-        EmbedderError: if the artifact cannot be loaded, or a text not be embedded.
-        OutputError: if the index cannot be written.
-        SourceError: if there is no text.
+        EmbedderError: If the artifact cannot be loaded, or a text cannot be embedded.
+        OutputError: If the index cannot be written.
+        SourceError: If there are no texts.
     """
     if not texts:
         raise SourceError("There are no texts to make an index of.")
     engine = Engine.load(load_artifact(artifact), truncate="right")
     vectors = []
-    # Texts of alike length share a batch, so that little is padded.
+    # Texts of similar length share a batch, which saves padding.
     order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
     with tqdm(total=len(texts), desc="index", unit=" texts", disable=not progress) as bar:
         for start in range(0, len(order), BATCH):
@@ -107,7 +106,7 @@ def read_texts(path: Path) -> list[str]:
     Empty lines are left out.
 
     Raises:
-        SourceError: if the file cannot be read, or a `.json` is something else.
+        SourceError: If the file cannot be read, or a `.json` file is not a list of strings.
     """
     try:
         raw = path.read_bytes()
@@ -143,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--artifact", type=Path, required=True, help="the compiled model")
     parser.add_argument("--output", type=Path, required=True, help="the index's folder")
-    parser.add_argument("--dimension", type=int, help="one of the model's sizes")
+    parser.add_argument("--dimension", type=int, help="one of the model's dimensions")
     parser.add_argument("--prompt", help="the name of the texts' prompt")
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no report")
     return parser

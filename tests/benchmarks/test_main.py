@@ -25,6 +25,6 @@ def test_what_is_no_model_is_refused(
     monkeypatch.setattr("sys.argv", ["bench", "--model", str(tmp_path)])
     with pytest.raises(SystemExit):
         main()
-    assert f"{tmp_path} is no model's folder: config.json cannot be read" in (
+    assert f"{tmp_path} is not a model's folder: config.json cannot be read" in (
         capsys.readouterr().err
     )

@@ -1,4 +1,4 @@
-"""The models that the benchmark makes are what they stand for."""
+"""The benchmark's models compute the same as the models that they replace."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the soak sends: the same requests for the same seed, and a memory of words that is full."""
+"""The soak's requests: the same for the same seed, and enough to fill the word cache."""
 
 from itertools import islice
 

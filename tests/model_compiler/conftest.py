@@ -1,4 +1,4 @@
-"""Small random models to compile, and how to run what was compiled."""
+"""Small random models to compile, and helpers to run the artifacts."""
 
 import functools
 import json

@@ -61,7 +61,7 @@ def test_long_texts_are_cut_where_the_model_cuts_them(minilm_artifact_fp32: Arti
 
 
 def test_the_manifest_says_what_was_measured(minilm_artifact: Artifact) -> None:
-    """The report and the golden heads are there, and the heads are what the embedder gives."""
+    """The manifest has the report and the golden heads, which match the embedder's vectors."""
     manifest = minilm_artifact.manifest
     assert manifest.model.name == "sentence-transformers/all-MiniLM-L6-v2"
     assert manifest.model.license == "apache-2.0"
@@ -133,7 +133,7 @@ def test_same_input_same_bytes(
 def test_prompts_come_from_the_models_files(
     tmp_path: Path, compile_tiny: Callable[..., Artifact]
 ) -> None:
-    """They stand in the manifest by name; where none is the default, the document's is."""
+    """The manifest has them by name; without a default, the document's prompt is the default."""
     folder = write_model(tmp_path / "model", new_files=True)
     manifest = compile_tiny(folder).manifest
     assert manifest.prompts == {"query": "parse: ", "document": ""}

@@ -76,7 +76,7 @@ def test_texts_that_are_none(tmp_path: Path, name: str, content: bytes, message:
 def test_errors_are_one_line(
     artifact: Artifact, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A missing file, no texts and a folder that is no artifact: status 2 and one line."""
+    """A missing file, no texts and a folder without an artifact: status 2 and one line."""
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
     output = ["--output", str(tmp_path / "index")]
@@ -93,7 +93,7 @@ def test_errors_are_one_line(
 
 
 def test_docstrings_of_the_standard_library() -> None:
-    """Thousands of names with what they do, each once, in order; private names are left out."""
+    """Thousands of names with their descriptions, each once, in order, without private names."""
     texts = standard_library()
     assert len(texts) > 3000
     assert texts == sorted(set(texts))

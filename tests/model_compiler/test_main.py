@@ -1,4 +1,4 @@
-"""The command: what it writes, prints and refuses, and its exit status."""
+"""The command: its output, its errors and its exit status."""
 
 import shutil
 from collections.abc import Callable
@@ -29,14 +29,14 @@ def test_a_folder_is_compiled(tiny_folder: Path, tmp_path: Path, capsys: Capture
     assert main([str(tiny_folder), "--output", str(output), "--precision", "fp32"]) == 0
     space = load_artifact(output).manifest.vector_space
     printed = capsys.readouterr().out
-    assert "cosine to full precision, least" in printed
+    assert "cosine to full precision, lowest" in printed
     assert printed.splitlines()[-1].startswith(f"{output}: {space}, ")
 
 
 def test_notes_on_the_tokenizer(
     tiny_folder: Path, tmp_path: Path, capsys: Capture, edit_json: Edit
 ) -> None:
-    """Whoever compiles is told of tokens that are dropped, and why the library has to serve."""
+    """The output names dropped tokens, and the reason why the library is used."""
     image = {"id": 77, "content": "<image>", "special": True, "normalized": False}
     image |= dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
     edit_json(
@@ -62,7 +62,7 @@ def test_quiet_says_nothing(tiny_folder: Path, tmp_path: Path, capsys: Capture) 
 
 
 def test_sizes_and_prompt_are_taken(tiny_folder: Path, tmp_path: Path) -> None:
-    """--dimensions and --default-prompt stand in the manifest."""
+    """--dimensions and --default-prompt are in the manifest."""
     output = str(tmp_path / "artifact")
     options = ["--unmeasured", "--quiet", "--dimensions", "16,8"]
     assert main([str(tiny_folder), "--output", output, *options]) == 0
@@ -74,7 +74,7 @@ def test_sizes_and_prompt_are_taken(tiny_folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("no-such-model", "'no-such-model' is no folder, no model of the catalogue and no reposit"),
+        ("no-such-model", "'no-such-model' is not a folder, a model of the catalogue or a reposit"),
         ("google/embeddinggemma-300m", "--accept-license gemma"),
         (".", "is not a sentence-transformers folder: it has no modules.json. Found"),
     ],

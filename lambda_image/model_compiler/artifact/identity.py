@@ -1,9 +1,9 @@
 """Names the vector space of an artifact, from its content alone.
 
-Two artifacts have the same name when, and only when, the same text would get the same vector from
-both. So the name rests on values and not on files: not on where a model was found, how its tensors
-were sharded or stored, which truncation its tokenizer was saved with, or how a graph's nodes are
-called.
+Two artifacts have the same name if and only if both return the same vector for the same text. The
+name therefore depends on values and not on files. It does not depend on the model's location, on
+how its tensors are sharded or stored, on the truncation that its tokenizer was saved with, or on
+the names of the graph's nodes.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 __all__ = ["graph_digest", "source_name", "vector_space"]
 
-#: How many hexadecimal digits of each hash stand in the name: 48 bits.
+#: Hexadecimal digits of each hash in the name: 48 bits.
 DIGITS = 12
 
 
@@ -25,11 +25,11 @@ def vector_space(
     """Return the name of the space of full-size vectors.
 
     Args:
-        label: the model's short name, for people; it must follow from the content too.
-        source: what `source_name` makes of the model's own weights.
+        label: The model's short name, for readers; it must also depend only on the content.
+        source: The `source_name` of the model's own weights.
         precision: `fp32` or `int8`.
-        graph: a hash of the compiled graph and its weights.
-        settings: what else decides on vectors: tokenizer, prompts, limits. Values of JSON.
+        graph: A hash of the compiled graph and its weights.
+        settings: The other settings that change vectors: tokenizer, prompts, limits; JSON values.
     """
     fingerprint = hashlib.sha256(graph)
     fingerprint.update(json.dumps(settings, ensure_ascii=False, sort_keys=True).encode())
@@ -37,16 +37,16 @@ def vector_space(
 
 
 def source_name(digest: bytes) -> str:
-    """Return how a name tells a model's own weights, of which `digest` is a hash."""
+    """Return the part of the name that identifies a model's weights, from their hash."""
     return hashlib.sha256(digest).hexdigest()[:DIGITS]
 
 
 def graph_digest(model: ModelProto, *, weights: Mapping[str, bytes]) -> bytes:
-    """Hash what a graph computes, whatever its values and nodes are called.
+    """Hash the computation of a graph, independent of the names of its values and nodes.
 
     Args:
-        model: the graph.
-        weights: for each initializer whose bytes stand outside the graph, their SHA-256.
+        model: The graph.
+        weights: The SHA-256 of each initializer whose bytes are stored outside the graph.
     """
     digest = hashlib.sha256()
     for opset in sorted((entry.domain, entry.version) for entry in model.opset_import):
@@ -61,8 +61,8 @@ def _hash_graph(
     weights: Mapping[str, bytes],
     outer: Mapping[str, str],
 ) -> None:
-    # A value is called by what it is: an input by its name, a weight by its content, a node's
-    # output by the node's place.
+    # Inputs are identified by their names, weights by their content, outputs of nodes by the
+    # position of the node.
     names = dict(outer)
     for entry in graph.input:
         names[entry.name] = f"input {entry.name}"
@@ -88,7 +88,7 @@ def _name_outputs(names: dict[str, str], node: NodeProto, number: int, *, depth:
 
 
 def _tensor_hash(tensor: TensorProto, weights: Mapping[str, bytes]) -> str:
-    """Hash a weight's values, wherever they stand."""
+    """Hash a weight's values, inside or outside the graph file."""
     content = weights.get(tensor.name)
     if content is None:
         content = hashlib.sha256(numpy_helper.to_array(tensor).tobytes()).digest()

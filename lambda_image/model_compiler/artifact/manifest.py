@@ -1,4 +1,4 @@
-"""What an artifact's manifest says of a model, from what was read and what was graph."""
+"""The content of an artifact's manifest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ __all__ = ["Choices", "describe_files", "manifest_bytes", "manifest_content"]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What whoever compiles may choose beside the model."""
+    """Settings that the user may choose."""
 
-    #: The sizes that callers may ask for; empty for what the catalogue says, or the full one alone.
+    #: The dimensions that callers may request; empty for the catalogue's, or the full one alone.
     dimensions: tuple[int, ...] = ()
-    #: The prompt of texts that come without one; none for what the model or its card says.
+    #: The prompt of texts that name none; None for the default of the model or its card.
     default_prompt: str | None = None
 
 
@@ -41,7 +41,7 @@ def manifest_content(
     """Return the manifest of the artifact in `folder`, without its checksum and its report.
 
     Raises:
-        SourceError: if a choice is not one that the model has.
+        SourceError: If the model does not have a chosen dimension or prompt.
     """
     settings = _settings(model, source.entry, choices)
     return {
@@ -86,10 +86,10 @@ def manifest_bytes(content: Mapping[str, Any]) -> bytes:
 
 
 def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> str:
-    # Which sizes may be asked for changes no vector; the size itself is named in every answer.
+    # The list of available dimensions changes no vector; each response names its own dimensions.
     decisive = {key: value for key, value in settings.items() if key != "dimensions"}
     source = identity.source_name(graph.source_digest)
-    # By neither the folder nor what was asked for: the same model from elsewhere is the same space.
+    # Not by the folder or the requested name: the same model from another place is the same space.
     known = recognize(family=model.family, source=source, prompts=model.prompts.texts)
     return identity.vector_space(
         label=known.short_name if known else model.family,
@@ -101,7 +101,7 @@ def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> st
 
 
 def _settings(model: Model, entry: CatalogueEntry | None, choices: Choices) -> dict[str, Any]:
-    """Return what the manifest says of sizes, limits and prompts."""
+    """Return the manifest's dimensions, limit and prompts."""
     prompts = dict(model.prompts.texts)
     default = choices.default_prompt or model.prompts.default
     if entry:

@@ -51,18 +51,18 @@ DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What an artifact must reach."""
+    """The values that an artifact must reach."""
 
     cosine_min: float = 0.98
     cosine_mean: float = 0.99
-    #: A text's vector must not depend on what else is in the batch.
+    #: A text's vector must not depend on the rest of the batch.
     batch_cosine_min: float = 0.99999
     neighbor_overlap: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """What was measured; the cosines are of angles between two vectors of one text."""
+    """The measured values. Each cosine compares two vectors of one text."""
 
     texts: int
     #: To full precision; 1 in full precision itself.
@@ -73,13 +73,13 @@ class Fidelity:
     #: Of a text alone to the same text in a batch.
     batch_cosine_min: float
     documents: int
-    #: The share of a query's nearest docstrings that full precision finds too, on average.
+    #: Mean share of a query's nearest documents that full precision also finds.
     neighbor_overlap: float
-    #: By prompt: how far a component in full precision is from the catalogue's golden value.
+    #: By prompt: the largest difference of a component in full precision from its golden value.
     golden_differences: Mapping[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what stands in the manifest."""
+        """Return the manifest's report."""
         return {
             "texts": self.texts,
             "cosine_min": round(self.cosine_min, DIGITS),
@@ -106,12 +106,12 @@ def measure(
     """Compare an artifact with the same model in full precision.
 
     Args:
-        artifact: what will be served; it must cut long texts off and keep no cache.
-        reference: the model in full precision; the artifact itself, if that is.
-        golden: the catalogue's values, to which the reference is held.
-        multiply_adds: what a token costs.
+        artifact: The artifact's engine; it must truncate long texts and have no cache.
+        reference: The model in full precision; the same engine if the artifact is.
+        golden: The catalogue's values, which the reference must match.
+        multiply_adds: Multiply-adds per token.
         documents: Maximum number of documents for the comparison of nearest neighbors.
-        progress: whether to draw a progress bar.
+        progress: Whether to draw a progress bar.
     """
     named = texts()
     same = reference is artifact
@@ -139,9 +139,9 @@ def measure(
 
 
 def problems(fidelity: Fidelity, thresholds: Thresholds, golden: Sequence[Golden]) -> list[str]:
-    """Say in words where an artifact misses what it must reach; nothing where it does not."""
+    """Return a message for each threshold that the artifact misses."""
     found = [
-        *_below("the least cosine to full precision", fidelity.cosine_min, thresholds.cosine_min),
+        *_below("the lowest cosine to full precision", fidelity.cosine_min, thresholds.cosine_min),
         *_below("the mean cosine to full precision", fidelity.cosine_mean, thresholds.cosine_mean),
         *batch_problems(fidelity.batch_cosine_min, thresholds),
         *_below(
@@ -155,32 +155,32 @@ def problems(fidelity: Fidelity, thresholds: Thresholds, golden: Sequence[Golden
         if not difference <= entry.tolerance:
             found.append(
                 f"in full precision, with the prompt {entry.prompt!r}, a component is "
-                f"{difference:.6f} from its golden value, at most {entry.tolerance} is allowed"
+                f"{difference:.6f} from its golden value; it may be at most {entry.tolerance}"
             )
     return found
 
 
 def batch_problems(cosine: float, thresholds: Thresholds) -> list[str]:
-    """Say in words whether a text's vector depends too much on its batch; nothing if not."""
-    name = "the least cosine of a text alone to the same text in a batch"
+    """Return a message if a text's vector depends too much on its batch."""
+    name = "the lowest cosine of a text alone to the same text in a batch"
     return _below(name, cosine, thresholds.batch_cosine_min)
 
 
 def _below(name: str, value: float, limit: float) -> list[str]:
     # Written so that NaN misses every limit.
-    return [] if value >= limit else [f"{name} is {value:.6f}, at least {limit} is allowed"]
+    return [] if value >= limit else [f"{name} is {value:.6f}; it must be at least {limit}"]
 
 
 def table(fidelity: Fidelity) -> str:
-    """Return the report as a table for people."""
+    """Return the report as a table."""
     rows = [
-        ("cosine to full precision, least", f"{fidelity.cosine_min:.5f}", fidelity.worst_text),
+        ("cosine to full precision, lowest", f"{fidelity.cosine_min:.5f}", fidelity.worst_text),
         (
             "cosine to full precision, mean",
             f"{fidelity.cosine_mean:.5f}",
             f"{fidelity.texts} texts",
         ),
-        ("cosine alone to batched, least", f"{fidelity.batch_cosine_min:.7f}", ""),
+        ("cosine alone to batched, lowest", f"{fidelity.batch_cosine_min:.7f}", ""),
         (
             f"nearest {NEIGHBORS} in common",
             f"{fidelity.neighbor_overlap:.1%}",
@@ -199,14 +199,14 @@ def table(fidelity: Fidelity) -> str:
 
 
 def batch_invariance(artifact: Engine, *, progress: bool = False) -> float:
-    """Return the least cosine of a text's vector alone to its vector in a batch."""
+    """Return the lowest cosine of a text's vector alone to its vector in a batch."""
     asked = list(texts().values())
     with tqdm(total=2 * len(asked), desc="fidelity", unit=" texts", disable=not progress) as bar:
         return float(_cosines(_alone(artifact, asked, bar), _together(artifact, asked, bar)).min())
 
 
 def golden_entries(artifact: Engine) -> list[dict[str, Any]]:
-    """Return what the artifact itself gives for a few texts, for whoever checks a deployed one."""
+    """Return the artifact's vectors of a few texts, to check a deployed artifact."""
     prompts = [None, *(name for name in ("query",) if name in artifact.manifest.prompts)]
     return [
         {

@@ -1,4 +1,4 @@
-"""A model's JSON file, read key by key: what is not known is refused by name, never ignored."""
+"""Reads a model's JSON file key by key; an unknown key is an error and never ignored."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 
 __all__ = ["HARMLESS", "ConfigFile", "inner_path", "read_json", "require_file"]
 
-#: How transformers up to version 4 generates text; it wrote these keys for every model
+#: Settings of text generation, which transformers up to version 4 wrote for every model
 #: (https://github.com/huggingface/transformers/blob/v4.45.0/src/transformers/configuration_utils.py).
 _GENERATION = frozenset(
     {
@@ -41,8 +41,8 @@ _GENERATION = frozenset(
     }
 )
 
-#: Keys of `config.json` that say nothing about how a text becomes a vector: provenance, training,
-#: generation, and what transformers' PretrainedConfig writes for every model.
+#: Keys of `config.json` that do not change vectors: provenance, training, generation, and the keys
+#: that transformers' PretrainedConfig writes for every model.
 HARMLESS = _GENERATION | frozenset(
     {
         "_attn_implementation_autoset",
@@ -55,7 +55,7 @@ HARMLESS = _GENERATION | frozenset(
         "bos_token_id",
         "chunk_size_feed_forward",  # the same sums in pieces
         "classifier_dropout",
-        "dtype",  # what the weights are kept in; they are read as they are
+        "dtype",  # the type of the stored weights, which their file states too
         "eos_token_id",
         "finetuning_task",
         "gradient_checkpointing",
@@ -85,10 +85,10 @@ HARMLESS = _GENERATION | frozenset(
 class ConfigFile:
     """The object in one JSON file.
 
-    Each key is taken once, by the method for its type; `done` then refuses what was not taken.
+    Each key is read once, by the method for its type; `done` then raises if a key was not read.
 
     Raises:
-        SourceError: if the file is missing or is no JSON object, or a key is missing or of a wrong
+        SourceError: If the file is missing or not a JSON object, or a key is missing or has a wrong
             type.
     """
 
@@ -101,48 +101,48 @@ class ConfigFile:
         self._left = set(value)
 
     def integer(self, key: str, default: int | None = None, *, most: int | None = None) -> int:
-        """Take an integer of at least 1, and at most `most`; without a default it must be there."""
+        """Read an integer of at least 1, and at most `most`; required without a default."""
         value = self._take(key, default)
         if type(value) is int and value >= 1 and (most is None or value <= most):
             return value
         limit = "" if most is None else f" and at most {most}"
-        return self.refuse(key, f"an integer of at least 1{limit}", value)
+        return self.fail(key, f"an integer of at least 1{limit}", value)
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Take a positive number; without a default it must be there."""
+        """Read a positive number; required without a default."""
         value = self._take(key, default)
         if type(value) not in {int, float} or not 0 < value < float("inf"):
-            self.refuse(key, "a positive number", value)
+            self.fail(key, "a positive number", value)
         return float(value)
 
     def boolean(self, key: str, default: bool | None = None) -> bool:
-        """Take true or false; without a default it must be there."""
+        """Read true or false; required without a default."""
         value = self._take(key, default)
         if isinstance(value, bool):
             return value
-        return self.refuse(key, "true or false", value)
+        return self.fail(key, "true or false", value)
 
     def string(self, key: str, default: str | None = None) -> str:
-        """Take a string; without a default it must be there."""
+        """Read a string; required without a default."""
         value = self._take(key, default)
         if isinstance(value, str):
             return value
-        return self.refuse(key, "a string", value)
+        return self.fail(key, "a string", value)
 
     def optional(self, key: str) -> Any:
-        """Take a value of any type; null where it is missing."""
+        """Read a value of any type; None if it is missing."""
         self._left.discard(key)
         return self._values.get(key)
 
     def has(self, key: str) -> bool:
-        """Say whether the key is there, and not null."""
+        """Return whether the key exists and is not null."""
         return self._values.get(key) is not None
 
     def require(self, key: str, *allowed: object) -> None:
-        """Take a key that may be missing but must otherwise have one of the allowed values.
+        """Check that a key is missing or has one of the allowed values.
 
         Raises:
-            UnsupportedModelError: if it has another.
+            UnsupportedModelError: If it has another value.
         """
         value = self.optional(key)
         if key in self._values and value not in allowed:
@@ -152,23 +152,23 @@ class ConfigFile:
             )
 
     def ignore(self, keys: frozenset[str]) -> None:
-        """Take keys whose values do not matter."""
+        """Skip keys whose values do not matter."""
         self._left -= keys
 
     def done(self) -> None:
-        """Refuse, by name, whatever was not taken.
+        """Check that every key was read.
 
         Raises:
-            UnsupportedModelError: if anything was not.
+            UnsupportedModelError: If not; the message names the keys.
         """
         if self._left:
             found = ", ".join(f"{key} = {_shown(self._values[key])}" for key in sorted(self._left))
             raise UnsupportedModelError(
                 f"{self.path} has settings that the compiler does not know: {found}. "
-                "They may change the vectors, so it does not go on without them."
+                "They may change the vectors."
             )
 
-    def refuse(self, key: str, allowed: str, found: object) -> NoReturn:
+    def fail(self, key: str, allowed: str, found: object) -> NoReturn:
         """Raise the error for a key that has a wrong value."""
         raise SourceError(f"{self.path}: {key} must be {allowed}; found {_shown(found)}.")
 
@@ -185,13 +185,13 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        SourceError: if it is missing, is no regular file, is not UTF-8, or is not JSON. NaN,
-            Infinity and half of a surrogate pair are not JSON, though Python reads them.
+        SourceError: If it is missing, is not a regular file, is not UTF-8, or is not JSON. NaN,
+            Infinity and half of a surrogate pair are not JSON, although Python accepts them.
     """
     require_file(path)
     try:
         text = path.read_text("utf-8")
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_reject_constant)
         if "\\ud" in text.lower():  # an escape that may be half of a pair
             json.dumps(value, ensure_ascii=False).encode()
     except OSError as error:
@@ -203,10 +203,10 @@ def read_json(path: Path) -> Any:
 
 
 def require_file(path: Path) -> None:
-    """Check that a path leads to a regular file: a device or a pipe may never end.
+    """Check that a path is a regular file: reading a device or a pipe may never end.
 
     Raises:
-        SourceError: if it does not.
+        SourceError: If it is not.
     """
     if not path.exists():
         raise SourceError(f"{path} is missing.")
@@ -215,15 +215,15 @@ def require_file(path: Path) -> None:
 
 
 def inner_path(folder: Path, name: str, *, where: Path) -> Path:
-    """Return the path of `name`, which must lie inside the folder.
+    """Return the path of `name`, which must be inside the folder.
 
     Args:
-        folder: the model's folder.
-        name: what a file of the model says, such as `1_Pooling`.
-        where: that file, for the error.
+        folder: The model's folder.
+        name: A path from a file of the model, such as `1_Pooling`.
+        where: That file, for the error.
 
     Raises:
-        SourceError: if it lies outside.
+        SourceError: If it is outside.
     """
     path = folder / name
     if "\0" in name or not path.resolve().is_relative_to(folder.resolve()):
@@ -231,7 +231,7 @@ def inner_path(folder: Path, name: str, *, where: Path) -> Path:
     return path
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"it holds the number {name}")
 
 

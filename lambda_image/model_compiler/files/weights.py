@@ -1,8 +1,9 @@
-"""A model's weights: safetensors files, read tensor by tensor as float32, each checked.
+"""Reads a model's weights from safetensors files, tensor by tensor, as float32.
 
 The `safetensors` library reads the files and checks their headers: the tensors must cover the file
-from the header to its end, without a hole, an overlap or bytes that belong to none
-(https://github.com/huggingface/safetensors#format). On top of that, each tensor is accounted for.
+from the header to its end, without a hole, an overlap or extra bytes
+(https://github.com/huggingface/safetensors#format). This module also checks that each tensor has
+the expected shape, is finite, and is used.
 """
 
 import json
@@ -30,7 +31,7 @@ INDEX_FILE = "model.safetensors.index.json"
 #: The types of weights that are read, and their sizes in bytes.
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
-#: What some of the library's errors mean, by a part of their text.
+#: Explanations of some of the library's errors, by a part of their text.
 MEANINGS = {
     "invalid offset": " The tensor overlaps another one, or there is a hole before it.",
     "not fully covered": " The file ends inside a tensor, or has bytes after its last one.",
@@ -55,11 +56,11 @@ class Weights:
     """The tensors of one module's folder.
 
     Args:
-        folder: holds `model.safetensors`, or several files with `model.safetensors.index.json`.
-        progress: called with the number of bytes of each tensor that was read.
+        folder: Holds `model.safetensors`, or several files with `model.safetensors.index.json`.
+        progress: Called with the number of bytes of each tensor that was read.
 
     Raises:
-        SourceError: if a file is missing, cut short or damaged.
+        SourceError: If a file is missing, cut short or damaged.
     """
 
     def __init__(self, folder: Path, *, progress: Callable[[int], object] = lambda _: None) -> None:
@@ -80,22 +81,22 @@ class Weights:
 
     @property
     def total_bytes(self) -> int:
-        """How many bytes all tensors have together, as stored."""
+        """The stored size of all tensors in bytes."""
         return sum(tensor.bytes for tensor in self._tensors.values())
 
     @property
     def digest(self) -> bytes:
-        """A hash of the values that were taken, in the order in which they were."""
+        """A hash of the used values, in the order of use."""
         return self._digest.digest()
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
 
     def prefix(self, candidates: tuple[str, ...], name: str) -> str:
-        """Return the first of the prefixes under which `name` is there.
+        """Return the first of the prefixes with which `name` exists.
 
         Raises:
-            SourceError: if it is there under none.
+            SourceError: If it exists with no prefix.
         """
         for candidate in candidates:
             if candidate + name in self._tensors:
@@ -107,10 +108,10 @@ class Weights:
         )
 
     def take(self, name: str, *shape: int) -> npt.NDArray[np.float32]:
-        """Return a tensor as float32, and remember that it was used.
+        """Return a tensor as float32 and mark it as used.
 
         Raises:
-            SourceError: if it is missing, of another shape, or holds NaN or infinity.
+            SourceError: If it is missing, of another shape, or holds NaN or infinity.
         """
         stored = self._tensors.get(name)
         if stored is None:
@@ -135,7 +136,7 @@ class Weights:
         return array
 
     def ignore(self, *names: str) -> None:
-        """Take tensors that do not matter; a name that ends in a dot stands for all below it."""
+        """Mark tensors as used that do not matter; a name that ends in a dot is a prefix."""
         self._left = {
             left
             for left in self._left
@@ -145,15 +146,15 @@ class Weights:
         }
 
     def done(self) -> None:
-        """Refuse, by name, tensors that nobody used.
+        """Check that every tensor was used.
 
         Raises:
-            UnsupportedModelError: if there are any.
+            UnsupportedModelError: If not; the message names the tensors.
         """
         if self._left:
             raise UnsupportedModelError(
-                f"{self._folder} has tensors that the compiler has no use for: "
-                f"{_some(self._left)}. They may change the vectors, so it does not go on."
+                f"{self._folder} has tensors that the compiler does not use: "
+                f"{_some(self._left)}. They may change the vectors."
             )
 
     def _read(self, name: str, stored: StoredTensor) -> npt.NDArray[np.float32]:
@@ -166,7 +167,7 @@ class Weights:
             array = self._files[stored.file].get_tensor(name)
         except (SafetensorError, OSError) as error:
             raise SourceError(f"{stored.file}: {name} cannot be read: {error}.") from error
-        with np.errstate(over="ignore"):  # what overflows is found as infinite
+        with np.errstate(over="ignore"):  # `take` rejects infinite values
             converted: npt.NDArray[np.float32] = array.astype(np.float32, copy=False)
         return converted
 
@@ -185,7 +186,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _open(path: Path) -> tuple[Any, Mapping[str, StoredTensor]]:
-    """Open a file; return the library's handle and what the file holds."""
+    """Open a file; return the library's handle and the tensors by name."""
     pickled = sorted(found.name for found in path.parent.glob("pytorch_model*.bin"))
     if pickled and not path.exists():
         raise SourceError(
@@ -194,13 +195,13 @@ def _open(path: Path) -> tuple[Any, Mapping[str, StoredTensor]]:
         )
     require_file(path)
     try:
-        # Not mapped: pages that were read once would stay in memory beside the copy.
+        # Not mapped: pages that were read once would stay in memory next to the copy.
         file: Any = safe_open(path, framework="np", backend="pread")
         _check_names(path)
     except SafetensorError as error:
         meaning = next((why for text, why in MEANINGS.items() if text in str(error)), "")
         raise SourceError(
-            f"{path} is cut short, damaged or no safetensors file: {error}.{meaning}"
+            f"{path} is cut short, damaged or not a safetensors file: {error}.{meaning}"
         ) from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error}.") from error
@@ -208,10 +209,10 @@ def _open(path: Path) -> tuple[Any, Mapping[str, StoredTensor]]:
 
 
 def _check_names(path: Path) -> None:
-    """Check what the library does not: of a name that stands twice in a header it takes the last.
+    """Check that no name occurs twice in the header; the library would use the last one.
 
     Raises:
-        SourceError: if there is such a name.
+        SourceError: If one does.
     """
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")

@@ -1,11 +1,11 @@
-"""Attention within a window, at a cost that grows with the text and not with its square.
+"""Attention within a window, at a cost that is linear in the length of the text.
 
-A long text is cut into blocks of queries. Each block attends to one stretch of keys that holds its
-window and nothing more, so that of a text of 2,048 tokens with a window of 256 to each side, a
-query meets 640 keys. A short text is one block whose stretch is the whole text: the same nodes
-serve both, and the graph needs no branch.
+A long text is split into blocks of queries. Each block attends to one stretch of keys, which
+contains its window and nothing else: in a text of 2,048 tokens with a window of 256 to each side, a
+query attends to 640 keys. A short text is one block whose stretch is the whole text, so the same
+nodes process both and the graph needs no branch.
 
-The blocks are of equal size, so a long text is padded by fewer tokens than it has blocks.
+The blocks have equal sizes, so a long text is padded by fewer tokens than it has blocks.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from model_compiler.graph.builder import GraphBuilder
 
 __all__ = ["BLOCK", "MASKED", "Blocks", "split_into_blocks"]
 
-#: Queries of a block. Larger blocks meet more keys outside of their windows, smaller ones copy the
-#: keys more often; 64 to 256 were measured, and 128 was the fastest from 768 to 2,048 tokens.
+#: Queries per block. Larger blocks include more keys outside the window, smaller ones copy the keys
+#: more often. Of 64 to 256, 128 was the fastest from 768 to 2,048 tokens.
 BLOCK = 128
-#: Added to the score of what must not be attended to; its exponential is zero in float32, and two
-#: of them still add up to a finite number.
+#: Added to the scores of masked keys. Its exponential is zero in float32, and the sum of two is
+#: still finite.
 MASKED = -1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """A batch cut into blocks. All attributes are names of values in the graph.
+    """A batch that is split into blocks. All attributes are names of values in the graph.
 
     Attributes:
         ids: int64 [batch, padded], the padded input ids.
@@ -36,9 +36,9 @@ class Blocks:
         batch: int64 [1], number of texts.
         tokens: int64 [1], tokens of a text before it was padded here.
         padded: int64 [1], tokens of a text; blocks times the size of one.
-        key_bias: float32 [batch, padded], what is added to the scores of each key.
+        key_bias: float32 [batch, padded], added to the scores of each key.
         keys: int64 [blocks, stretch], the places of the keys that each block attends to.
-        bias: float32 [batch, blocks, block * heads, stretch], what is added to the scores.
+        bias: float32 [batch, blocks, block * heads, stretch], added to the scores.
         queries_shape: int64 [4], [batch, blocks, block * heads, head_size] with -1 for the third.
     """
 
@@ -55,17 +55,17 @@ class Blocks:
 
 
 def split_into_blocks(builder: GraphBuilder, *, reach: int, heads: int, head_size: int) -> Blocks:
-    """Cut the graph's `input_ids` and `attention_mask` into blocks.
+    """Split the graph's `input_ids` and `attention_mask` into blocks.
 
-    A text of up to `2 * reach + BLOCK` tokens stays in one piece: a block's stretch of keys would
-    be no shorter.
+    A text of up to `2 * reach + BLOCK` tokens is one block, because the stretch of keys of smaller
+    blocks would not be shorter.
 
     Args:
-        builder: a graph with the inputs `input_ids` and `attention_mask`, int64 [batch, tokens].
-        reach: how far to each side a token attends.
-        heads: query heads, which share one key and value head; a block's rows are its tokens, each
+        builder: A graph with the inputs `input_ids` and `attention_mask`, int64 [batch, tokens].
+        reach: How far to each side a token attends.
+        heads: Query heads, which share one key and value head; a block's rows are its tokens, each
             with its heads one after the other.
-        head_size: width of a head.
+        head_size: Width of a head.
     """
     op = builder.op
 
@@ -74,7 +74,7 @@ def split_into_blocks(builder: GraphBuilder, *, reach: int, heads: int, head_siz
 
     shape = op.Shape("input_ids")
     batch, tokens = (op.Gather(shape, int64(axis)) for axis in (0, 1))
-    # One block, and beyond the limit as many more as it takes.
+    # One block, and more above the limit.
     is_long = op.Greater(tokens, int64(2 * reach + BLOCK))
     further = op.Div(op.Sub(tokens, int64(1)), int64(BLOCK))
     further = op.Mul(op.Cast(is_long, to=TensorProto.INT64), further)
@@ -113,7 +113,7 @@ def split_into_blocks(builder: GraphBuilder, *, reach: int, heads: int, head_siz
 
 
 def _key_bias(builder: GraphBuilder, mask: str) -> str:
-    """Turn a mask int64 [batch, keys] into what is added to scores, float32 [batch, keys]."""
+    """Convert a mask int64 [batch, keys] to the bias of the scores, float32 [batch, keys]."""
     there = builder.op.Cast(mask, to=TensorProto.FLOAT)
     missing = builder.op.Sub(builder.constant(1, np.float32), there)
     return builder.op.Mul(missing, builder.constant(MASKED, np.float32))

@@ -1,7 +1,7 @@
-"""Builds the ONNX graph: nodes, constants, and weights that stream into one external file.
+"""Builds the ONNX graph: nodes, constants, and weights that stream into external files.
 
-Weights go to the file as they come, so that a model of gigabytes is never in memory whole. Names
-and offsets depend on nothing but the order of the calls: the same calls give the same bytes.
+Weights are written as they are added, so that a model of gigabytes is never completely in memory.
+Names and offsets depend only on the order of the calls, so the same calls give the same bytes.
 """
 
 import hashlib
@@ -18,16 +18,16 @@ __all__ = ["GraphBuilder", "Operators"]
 #: The domain of ONNX Runtime's own operators (its ContribOperators.md).
 MICROSOFT = "com.microsoft"
 
-#: The opset of the standard operators: the first whose QuantizeLinear takes a row as a block. Not a
-#: later one: ONNX Runtime goes through an operator's kernels from the oldest on, twice for each
-#: node, and describes in words why each older one does not fit.
+#: The opset of the standard operators: the first whose QuantizeLinear accepts a row as a block.
+#: Later ones start slower: for each node, ONNX Runtime tries an operator's kernels twice, from the
+#: oldest on, and formats a message for each that does not match.
 OPSET = 21
 IR_VERSION = 10
 
-#: Below this many bytes a tensor stands in the graph file itself: each external one costs a cold
-#: start some 40 µs of looking up paths and mapping, a copy of so little costs 2.
+#: Smaller tensors, in bytes, are stored in the graph file itself. Each external tensor adds about
+#: 40 µs to a cold start for path lookups and mapping; copying a small one takes 2 µs.
 INLINE_BYTES = 16_384
-#: Weights start on a page, so that ONNX Runtime can map them instead of reading them.
+#: Weights start at a page boundary, so that ONNX Runtime can map them instead of reading them.
 ALIGNMENT = 4096
 
 
@@ -49,11 +49,11 @@ class GraphBuilder:
     """Builds one graph.
 
     Args:
-        name: the graph's name.
-        weights: where large weights are written, from its current position on.
-        weights_file: that file's name, relative to the folder that the graph will stand in.
-        rows: where tables go of which a run reads a few rows; with the other weights unless given.
-        rows_file: that file's name.
+        name: The graph's name.
+        weights: The file for large weights, written from its current position on.
+        weights_file: That file's name, relative to the folder of the graph.
+        rows: The file for tables of which a run reads a few rows; by default the same file.
+        rows_file: That file's name.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class GraphBuilder:
 
     @property
     def external_digests(self) -> dict[str, bytes]:
-        """The SHA-256 of each weight that stands in the weights file, by the weight's name."""
+        """The SHA-256 of each external weight, by its name."""
         return dict(self._digests)
 
     def input(self, name: str, *, dtype: npt.DTypeLike, shape: Sequence[str | int]) -> str:
@@ -88,13 +88,13 @@ class GraphBuilder:
         self._graph.output.append(_value_info(name, dtype, shape))
 
     def weight(self, name: str, array: npt.NDArray[Any], *, by_row: bool = False) -> str:
-        """Add a weight under a name of its own and return that name.
+        """Add a weight under a unique name and return the name.
 
         Args:
-            name: its name.
-            array: its values.
-            by_row: whether a run reads a few of its rows. Such tables have a file of their own, so
-                that the rest can be read ahead when a session starts.
+            name: Its name.
+            array: Its values.
+            by_row: Whether a run reads only a few of its rows. Such tables are in a separate file,
+                so that the other file can be read ahead when a session starts.
         """
         if name in self._weight_names:
             raise ValueError(f"the graph already has a weight named {name}")

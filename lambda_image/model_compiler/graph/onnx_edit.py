@@ -1,7 +1,7 @@
-"""Edits an export's graph so that the embedder can run it as it runs every other one.
+"""Edits an export's graph so that the embedder can run it like any other.
 
-The embedder feeds `input_ids` and `attention_mask`, int64 [batch, tokens], and reads float32. What
-an export wants beside that is computed inside its graph.
+The embedder feeds `input_ids` and `attention_mask`, int64 [batch, tokens], and reads float32. Other
+inputs are computed inside the graph.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ __all__ = [
     "tensors",
 ]
 
-#: Put before every name of what is added, so that none is the export's own.
+#: Prefix of every added name, so that none collides with the export's own.
 PREFIX = "embedding_kit."
 #: The domains whose operators ONNX Runtime has.
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
@@ -37,8 +37,8 @@ def feed_inputs(model: ModelProto, *, first_position: int) -> None:
     """Leave `input_ids` and `attention_mask` as the only inputs, both int64.
 
     Args:
-        model: the export; it is changed.
-        first_position: the position id of a text's first token.
+        model: The export; it is changed.
+        first_position: The position id of a text's first token.
     """
     graph = model.graph
     weights = {tensor.name for tensor in graph.initializer}
@@ -50,7 +50,7 @@ def feed_inputs(model: ModelProto, *, first_position: int) -> None:
             entry.type.tensor_type.elem_type = TensorProto.INT64
             nodes.append(_cast(entry.name, PREFIX + entry.name, kinds[entry.name]))
     if "token_type_ids" in kinds:
-        # A single text is all of type 0.
+        # All tokens of a single text have type 0.
         zeros = _name("token_type_ids", kinds)
         nodes.append(
             helper.make_node(
@@ -59,7 +59,7 @@ def feed_inputs(model: ModelProto, *, first_position: int) -> None:
         )
         nodes += _casts("token_type_ids", kinds)
     if "position_ids" in kinds:
-        # Counted along the mask; what stands under a 0 is padding on the right.
+        # Counted along the mask; a 0 marks padding on the right.
         for name, value in (("axis", 1), ("offset", first_position - 1)):
             graph.initializer.append(numpy_helper.from_array(np.array(value), PREFIX + name))
         nodes += [
@@ -86,7 +86,7 @@ def cast_output(model: ModelProto, name: str) -> str:
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Give every constant of a model, those in nodes and in graphs inside of nodes too."""
+    """Yield every constant of a model, including those in nodes and in their inner graphs."""
     yield from _graph_tensors(model.graph)
     for function in model.functions:
         yield from _node_tensors(function.node)
@@ -104,7 +104,7 @@ def foreign_operators(model: ModelProto) -> list[str]:
 
 
 def is_quantized(model: ModelProto) -> bool:
-    """Say whether a model computes with quantized weights, whatever its file is called."""
+    """Return whether a model computes with quantized weights, whatever its file name says."""
     marks = ("Quant", "Integer", "QLinear", "QGemm", "QAttention", "NBits", "Bnb4")
     return any(mark in node.op_type for node in _nodes(model) for mark in marks)
 
@@ -120,7 +120,7 @@ def multiply_adds(model: ModelProto) -> int:
 
 
 def _name(name: str, kinds: dict[str, int]) -> str:
-    """Return what an int64 value is called that becomes the input of that name."""
+    """Return the name of the int64 value that replaces an input."""
     return name if kinds[name] == TensorProto.INT64 else f"{PREFIX}{name}.int64"
 
 
@@ -138,7 +138,7 @@ def _type(entry: ValueInfoProto) -> int:
 
 
 def _rename(graph: GraphProto, old: str, new: str) -> None:
-    """Rename a value wherever it is read, in graphs inside of nodes too."""
+    """Rename a value wherever it is read, including inner graphs."""
     for node in graph.node:
         for number, name in enumerate(node.input):
             if name == old:

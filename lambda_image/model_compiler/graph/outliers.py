@@ -1,12 +1,12 @@
-"""Keeps the few channels that are far larger than the others out of int8.
+"""Multiplies the few channels with very large values in float32 instead of int8.
 
-A row has one step for all its channels. In trained transformers some tokens carry almost all of
-their length in one or two channels, always the same ones (Kovaleva et al., 2021, arXiv:2105.06990;
-Dettmers et al., 2022, arXiv:2208.07339): with a step made for those, everything else in the row
-would be rounded to nothing. So these channels are multiplied in float32, beside the rest.
+A row has one scale for all its channels. In trained transformers, almost all of the norm of some
+tokens is in one or two channels, which are always the same (Kovaleva et al., 2021,
+arXiv:2105.06990; Dettmers et al., 2022, arXiv:2208.07339). With a scale for these, the other
+values of the row would be rounded to zero. These channels are therefore multiplied in float32.
 
-Which channels they are is read from the weights, with no text run: a channel that a normalisation
-amplifies, a neuron whose outgoing weights are large. So the choice is the same on every machine.
+The channels are selected from the weights alone: those that a normalization amplifies, and neurons
+with large outgoing weights. So the selection is the same on every machine.
 """
 
 from collections.abc import Iterable
@@ -22,17 +22,17 @@ __all__ = ["Channels", "amplified_channels", "linear_with_outliers", "strong_inp
 Floats = npt.NDArray[np.float32]
 Channels = npt.NDArray[np.int64]
 
-#: One channel in so many is kept apart; on MiniLM's weights more of them gain nothing.
+#: One of this many channels is kept in float32; on MiniLM's weights, more do not help.
 HIDDEN_SHARE = 48
 WIDE_SHARE = 96
 
 
 def amplified_channels(gains: Iterable[Floats]) -> Channels:
-    """Return the channels of the residual stream that normalisations amplify most, in order.
+    """Return the channels of the residual stream that normalizations amplify most, in order.
 
     Args:
-        gains: the gain [width] of each of the model's normalisations. A channel that one of them
-            amplifies is large in the others' inputs too, since all read and write one stream.
+        gains: The gain [width] of each of the model's normalizations. A channel that one of them
+            amplifies is also large in the inputs of the others, since all use one stream.
     """
     strength = np.max([np.abs(gain) / np.median(np.abs(gain)) for gain in gains], axis=0)
     return _strongest(strength, max(1, len(strength) // HIDDEN_SHARE))
@@ -54,7 +54,7 @@ def linear_with_outliers(
     precision: Precision,
     zeros: str | None = None,
 ) -> str:
-    """Do what `linear` does, with some input channels in float32 whatever the precision is."""
+    """Do the same as `linear`, with some input channels in float32 for every precision."""
     if precision is Precision.FP32 or channels is None:
         return linear(builder, value, weight, name=name, precision=precision, zeros=zeros)
     rest, kept = weight.copy(), np.ones(weight.shape[1], np.float32)

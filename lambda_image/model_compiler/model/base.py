@@ -61,7 +61,7 @@ class Model(ABC):
     @property
     @abstractmethod
     def reference(self) -> "Model | None":
-        """The same model in full precision, which may be this one; None if there is none."""
+        """The model in full precision, possibly this one; None without one."""
 
     @property
     @abstractmethod

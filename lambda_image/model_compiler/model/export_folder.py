@@ -1,8 +1,8 @@
 """Reads a folder with a ready ONNX export of an embedding model, without its weights.
 
-Such a folder has `model.onnx`, or `onnx/model.onnx` and its quantized siblings, as the ecosystem's
-exporters write them, the model's `config.json` and `tokenizer.json`. Where the graph ends in the
-last hidden state, the folder's own pooling and Dense modules say what follows.
+Such a folder has `model.onnx`, or `onnx/model.onnx` and quantized versions, as the common exporters
+write them, with the model's `config.json` and `tokenizer.json`. If the graph ends in the last
+hidden state, the folder's pooling and Dense modules are appended.
 """
 
 import os
@@ -39,8 +39,8 @@ HIDDEN = ("last_hidden_state", "token_embeddings")
 POOLER = "pooler_output"
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 
-#: Families that count positions from one past the id of the padding token, as transformers'
-#: `create_position_ids_from_input_ids` does. So they have that many positions fewer.
+#: Families whose positions start one after the id of the padding token, as in transformers'
+#: `create_position_ids_from_input_ids`. They have that many fewer usable positions.
 COUNTED_FROM_PADDING = frozenset(
     {
         "camembert",
@@ -58,10 +58,10 @@ COUNTED_FROM_PADDING = frozenset(
 
 
 def find_export(folder: Path, precision: Precision | None) -> Choice | None:
-    """Return the export that is taken; none where the folder has weights to compile, or no export.
+    """Return the export to import; None if weights can be compiled, or there is no export.
 
     Raises:
-        SourceError: if no export has the precision that was asked for.
+        SourceError: If no export has the requested precision.
     """
     files = [
         path.relative_to(folder).as_posix()
@@ -76,9 +76,9 @@ def find_export(folder: Path, precision: Precision | None) -> Choice | None:
 
 
 def why_not_compiled(folder: Path) -> str | None:
-    """Say why the compiler cannot express a folder's encoder; None where it can.
+    """Return why the compiler cannot express a folder's encoder; None if it can.
 
-    A configuration that is missing or damaged is no reason: the error about it is more useful.
+    A missing or damaged configuration returns None, because the error about it is more useful.
     """
     try:
         architectures.parse(ConfigFile(_encoder_folder(folder) / "config.json"))
@@ -154,9 +154,9 @@ def _load(path: Path) -> ModelProto:
     try:
         graph = onnx.load(path, load_external_data=False)
     except DecodeError as error:
-        raise SourceError(f"{path} is cut short or no ONNX file: {error}.") from error
+        raise SourceError(f"{path} is cut short or not an ONNX file: {error}.") from error
     if not graph.graph.node:
-        raise SourceError(f"{path} is no ONNX graph: it has no nodes.")
+        raise SourceError(f"{path} is not an ONNX graph: it has no nodes.")
     foreign = foreign_operators(graph)
     if foreign:
         raise UnsupportedModelError(
@@ -190,7 +190,7 @@ def _check_inputs(path: Path, graph: ModelProto) -> None:
 
 
 def _output(path: Path, graph: ModelProto, *, pooled: bool) -> ValueInfoProto:
-    """Choose the output, and check its type and its number of dimensions."""
+    """Select the output, and check its type and its number of dimensions."""
     outputs: dict[str, ValueInfoProto] = {entry.name: entry for entry in graph.graph.output}
     wanted = (*SENTENCES, POOLER) if pooled else (*SENTENCES, *HIDDEN)
     name = next((name for name in wanted if name in outputs), None)
@@ -217,7 +217,7 @@ def _output(path: Path, graph: ModelProto, *, pooled: bool) -> ValueInfoProto:
 
 
 def _width(output: ValueInfoProto, config: ConfigFile) -> int:
-    """Return the width of the output, which the graph states, or else `hidden_size`."""
+    """Return the width of the output from the graph, or else `hidden_size`."""
     dimensions = output.type.tensor_type.shape.dim
     if dimensions and dimensions[-1].dim_value:
         return int(dimensions[-1].dim_value)
@@ -232,7 +232,7 @@ def _first_position(config: ConfigFile) -> int:
 
 
 def _positions(config: ConfigFile, first: int) -> int | None:
-    """Return how many tokens the model has positions for; None where its file does not say."""
+    """Return the number of usable positions; None if the file does not state it."""
     for key in ("max_position_embeddings", "n_positions"):
         if config.has(key):
             return max(1, config.integer(key) - first)

@@ -1,6 +1,6 @@
-"""Which of several ready ONNX exports is taken: what their names say of their precision.
+"""Selects one of several ready ONNX exports by the precision in their names.
 
-The names are those that optimum and sentence-transformers give
+The names are those of optimum and sentence-transformers
 (https://sbert.net/docs/sentence_transformer/usage/efficiency.html), and those of repositories for
 transformers.js (https://huggingface.co/docs/transformers.js/guides/dtypes).
 """
@@ -26,7 +26,7 @@ class Kind(StrEnum):
     FOUR = "4 bits"
 
 
-#: What follows `model` in a file's name, in order of preference. O1 to O3 are optimum's levels of
+#: Suffixes of `model` in a file's name, in order of preference. O1 to O3 are optimum's levels of
 #: optimization; O4 also converts to float16. The image runs on ARM64, so its quantization is first.
 NAMES = {
     Kind.FULL: ("", "_optimized", "_O1", "_O2", "_O3"),
@@ -46,7 +46,7 @@ NAMES = {
 #: Folders in which exports are looked for.
 FOLDERS = ("onnx", ".")
 
-#: Which kinds are taken, the first that is there; by what the user asked for.
+#: The order of preference of the kinds, by the requested precision.
 ORDERS = {
     None: (Kind.FULL, Kind.HALF, Kind.EIGHT, Kind.FOUR),
     Precision.INT8: (Kind.EIGHT, Kind.FULL, Kind.HALF, Kind.FOUR),
@@ -60,19 +60,19 @@ class Choice:
 
     name: str
     kind: Kind
-    #: The full-precision export beside one that is not; none where there is none.
+    #: The full-precision export to compare with; None for a full-precision export or without one.
     reference: str | None
 
 
 def choose(files: Collection[str], precision: Precision | None) -> Choice | None:
-    """Choose among the files of a model's folder; none if no export is among them.
+    """Select an export among the files of a model's folder; None if there are no exports.
 
     Args:
-        files: paths in the folder, with slashes.
-        precision: what the user asked for; None to prefer full precision.
+        files: Paths in the folder, with slashes.
+        precision: The requested precision; None to prefer full precision.
 
     Raises:
-        SourceError: if none has the precision that was asked for.
+        SourceError: If none has the requested precision.
     """
     found = {kind: name for kind in Kind if (name := _first(files, kind))}
     if not found:
@@ -83,7 +83,7 @@ def choose(files: Collection[str], precision: Precision | None) -> Choice | None
             return Choice(found[kind], kind, reference)
     raise SourceError(
         f"The model's ready exports are quantized ({', '.join(found.values())}), and fp32 was "
-        "asked for. Ask for int8, or for no precision, to take one of them."
+        "requested. Request int8, or no precision, to use one of them."
     )
 
 

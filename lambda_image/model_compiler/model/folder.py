@@ -1,8 +1,8 @@
 """Reads a sentence-transformers folder into typed values, without its weights.
 
-The folder's format is the ecosystem's: `modules.json` lists an encoder, a pooling and what follows;
-`config.json` describes the encoder; `config_sentence_transformers.json` has the prompts. Folders of
-sentence-transformers 2 to 6 are read.
+`modules.json` lists an encoder, a pooling and other modules; `config.json` describes the encoder;
+`config_sentence_transformers.json` has the prompts. Folders of sentence-transformers 2 to 6 are
+supported.
 """
 
 import json
@@ -34,8 +34,9 @@ __all__ = [
     "read_prompts",
 ]
 
-#: The prompts that sentence-transformers takes for documents, in its order, where a model names
-#: no default. What is embedded without a word is a document; a missing prompt is a silent loss.
+#: The names of document prompts in sentence-transformers, in its order, for models without a
+#: default. Texts without a prompt name are treated as documents; embedding them without the
+#: document prompt silently costs quality.
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 #: Settings of a Transformer module that do not change a dense embedding: how it is loaded, and a
@@ -45,7 +46,7 @@ HARMLESS_TRANSFORMER_KEYS = frozenset(
 )
 
 
-#: What the Transformer module takes from the model: each token's vector, or the pooler's one.
+#: The output of the Transformer module: a vector per token, or the pooler's.
 UNPOOLED = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
 POOLED = {"text": {"method": "forward", "method_output_name": "pooler_output"}}
 
@@ -89,18 +90,18 @@ def encoder_folder_of(folder: Path) -> Path:
     """Return the folder of the first module, which must be a Transformer.
 
     Raises:
-        SourceError: if the folder is no sentence-transformers folder.
-        UnsupportedModelError: if the modules are not ones that the compiler can express.
+        SourceError: If the folder is not a sentence-transformers folder.
+        UnsupportedModelError: If the compiler cannot express a module.
     """
     return _modules(folder)[0][1]
 
 
 def read_head(folder: Path, *, hidden_size: int) -> Head:
-    """Read what stands behind the encoder.
+    """Read the modules after the encoder.
 
     Raises:
-        SourceError: if a module's folder is not whole, or does not fit the one before it.
-        UnsupportedModelError: if a module is not one that the compiler can express.
+        SourceError: If a module's folder is incomplete, or does not match the module before it.
+        UnsupportedModelError: If the compiler cannot express a module.
     """
     modules = _modules(folder)
     pooling, size = None, hidden_size
@@ -123,14 +124,14 @@ def read_head(folder: Path, *, hidden_size: int) -> Head:
 
 
 def is_normalized(folder: Path) -> bool:
-    """Say whether the last module is a Normalize; raises as `read_head`."""
+    """Return whether the last module is a Normalize; raises the errors of `read_head`."""
     return _modules(folder)[-1][0] == "Normalize"
 
 
 def is_pooled(folder: Path) -> bool:
-    """Say whether the encoder gives one vector for a text; raises as `read_head`.
+    """Return whether the encoder returns one vector per text; raises the errors of `read_head`.
 
-    sentence-transformers 6 writes so in `sentence_bert_config.json`; then there is no Pooling.
+    sentence-transformers 6 states this in `sentence_bert_config.json`, without a Pooling module.
     """
     return len(_modules(folder)) == 1 or _modules(folder)[1][0] != "Pooling"
 
@@ -157,13 +158,13 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
         )
     if "Normalize" in kinds[:-1]:
         raise UnsupportedModelError(
-            f"{path} has a Normalize before its last module; the compiler normalises at the end."
+            f"{path} has a Normalize before its last module; the compiler normalizes at the end."
         )
     return found
 
 
 def _is_pooler_output(encoder: Path) -> bool:
-    """Say whether the encoder's `sentence_bert_config.json` asks for BERT's own pooling."""
+    """Return whether the encoder's `sentence_bert_config.json` selects BERT's own pooling."""
     path = encoder / "sentence_bert_config.json"
     return path.exists() and ConfigFile(path).optional("modality_config") == POOLED
 
@@ -194,21 +195,21 @@ def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path
 def read_max_tokens(
     folder: Path, tokenizer: TokenizerFile, *, max_positions: int | None, pooled: bool = False
 ) -> int:
-    """Return the model's limit in tokens, special tokens included.
+    """Return the model's limit in tokens, including special tokens.
 
-    It is `max_seq_length` of `sentence_bert_config.json`; newer folders keep it as
-    `model_max_length` of `tokenizer_config.json`. It is never more than the model has positions.
-    The truncation and padding in `tokenizer.json` are what its last user left there.
+    It is `max_seq_length` of `sentence_bert_config.json`, or in newer folders `model_max_length` of
+    `tokenizer_config.json`, and at most the number of positions. The truncation and padding in
+    `tokenizer.json` are leftovers of its last user and are ignored.
 
     Args:
-        folder: the encoder's.
-        tokenizer: its tokenizer.
-        max_positions: how many positions the model has; None where `config.json` does not say.
-        pooled: whether the encoder gives one vector for a text.
+        folder: The encoder's folder.
+        tokenizer: Its tokenizer.
+        max_positions: The number of positions; None if `config.json` does not state it.
+        pooled: Whether the encoder returns one vector per text.
 
     Raises:
-        SourceError: if no file states a limit, or one states something else than a number.
-        UnsupportedModelError: if a setting would change what the encoder computes.
+        SourceError: If no file states a limit, or a limit is not a number.
+        UnsupportedModelError: If a setting would change the encoder's output.
     """
     stated = None
     path = folder / "sentence_bert_config.json"
@@ -216,14 +217,14 @@ def read_max_tokens(
         config = ConfigFile(path)
         stated = config.optional("max_seq_length")
         if stated is not None and (type(stated) is not int or stated < 1):
-            config.refuse("max_seq_length", "an integer of at least 1, or null", stated)
+            config.fail("max_seq_length", "an integer of at least 1, or null", stated)
         _check_transformer(config, tokenizer, pooled=pooled)
     if stated is None and (folder / "tokenizer_config.json").exists():
-        # Where a tokenizer has no limit of its own, transformers writes a number of 31 digits.
+        # For a tokenizer without a limit, transformers writes a number of 31 digits.
         config = ConfigFile(folder / "tokenizer_config.json")
         stated = config.optional("model_max_length")
         if stated is not None and (type(stated) not in {int, float} or stated < 1):
-            config.refuse("model_max_length", "a number of at least 1, or null", stated)
+            config.fail("model_max_length", "a number of at least 1, or null", stated)
     limits = [limit for limit in (max_positions, stated) if limit is not None]
     if not limits or min(limits) == math.inf:
         raise SourceError(
@@ -235,7 +236,7 @@ def read_max_tokens(
 
 
 def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, *, pooled: bool) -> None:
-    """Refuse settings of the Transformer module that would change what it computes."""
+    """Reject settings of the Transformer module that would change its output."""
     config.require("transformer_task", "feature-extraction", None)
     config.require("modality_config", POOLED if pooled else UNPOOLED, None)
     name = "sentence_embedding" if pooled else "token_embeddings"
@@ -246,20 +247,20 @@ def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, *, pooled: 
         config.require(key, None)
     if config.optional("do_lower_case") and not tokenizer.lowercases:
         raise UnsupportedModelError(
-            f"{config.path}: do_lower_case is true and tokenizer.json does not lower the case; "
-            "the compiler takes the tokenizer as it is."
+            f"{config.path}: do_lower_case is true, but tokenizer.json does not lowercase; "
+            "the compiler does not change the tokenizer."
         )
     config.ignore(HARMLESS_TRANSFORMER_KEYS)
     config.done()
 
 
 def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
-    """Read the prompts, and refuse a model whose vectors need their lengths.
+    """Read the prompts, and reject a model that needs the lengths of its vectors.
 
     Args:
-        folder: the model's.
-        normalized: whether the model's own vectors have length 1. If not, the embedder's still do,
-            which keeps cosines and changes dot products and distances.
+        folder: The model's folder.
+        normalized: Whether the model's own vectors have length 1. The embedder's always do, which
+            keeps cosines and changes dot products and distances.
     """
     path = folder / "config_sentence_transformers.json"
     if not path.exists():
@@ -267,10 +268,10 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
     config = ConfigFile(path)
     texts = config.optional("prompts") or {}
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        config.refuse("prompts", "an object of strings", texts)
+        config.fail("prompts", "an object of strings", texts)
     default = config.optional("default_prompt_name")
     if default is not None and (not isinstance(default, str) or default not in texts):
-        config.refuse("default_prompt_name", f"one of {sorted(texts)}", default)
+        config.fail("default_prompt_name", f"one of {sorted(texts)}", default)
     config.require("model_type", "SentenceTransformer", None)
     if not normalized:
         stated = config.optional("similarity_fn_name")

@@ -1,7 +1,7 @@
-"""What a sentence-transformers folder puts behind its encoder: pooling, dense, normalisation.
+"""The modules after the encoder of a sentence-transformers folder: pooling, dense, normalization.
 
-Each is read from its own folder into a frozen value, refuses what it cannot express, and adds
-itself to the graph.
+Each is read from its own folder into a frozen value, which adds itself to the graph. Settings that
+the graph cannot express are rejected.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ from model_compiler.graph.quantization import Precision, linear
 
 __all__ = ["Dense", "Head", "Pooling", "normalize", "read_dense", "read_normalize", "read_pooling"]
 
-#: What a vector's length is divided by at least, as torch's `normalize` does.
+#: The smallest divisor of a vector, as in torch's `normalize`.
 SMALLEST_LENGTH = 1e-12
 
-#: The ways to pool, each with the key that older folders have for it, in the order in which
-#: sentence-transformers concatenates them.
+#: The pooling modes by their keys in older folders, in the order in which sentence-transformers
+#: concatenates them.
 LEGACY_KEYS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -33,7 +33,7 @@ LEGACY_KEYS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 
-#: The activation classes of a Dense module, and the operator for each; none for the identity.
+#: The activation classes of a Dense module with their operators; None for the identity.
 ACTIVATIONS = {
     "torch.nn.modules.linear.Identity": None,
     "torch.nn.modules.activation.GELU": "Gelu",
@@ -45,12 +45,12 @@ ACTIVATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """How the vectors of a text's tokens become one: the modes, concatenated."""
+    """Combines the vectors of a text's tokens into one; several modes are concatenated."""
 
     modes: tuple[str, ...]
 
     def size(self, hidden_size: int) -> int:
-        """Return the width of what pooling gives."""
+        """Return the width of the pooled vector."""
         return hidden_size * len(self.modes)
 
     def add(self, builder: GraphBuilder, hidden: str) -> str:
@@ -130,8 +130,8 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
     """Read a Pooling module, of either generation of its configuration.
 
     Raises:
-        UnsupportedModelError: if it pools in a way that the graph cannot express.
-        SourceError: if it is not whole or does not fit the encoder.
+        UnsupportedModelError: If the graph cannot express a pooling mode.
+        SourceError: If the folder is incomplete or does not match the encoder.
     """
     config = ConfigFile(folder / "config.json")
     width_key = (
@@ -142,7 +142,7 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
         raise SourceError(
             f"{config.path}: {width_key} is {width}; the encoder's vectors have {hidden_size}."
         )
-    # Leaving the prompt's tokens out of the pooling needs their number at run time.
+    # Excluding the prompt's tokens from the pooling would need their number at run time.
     config.require("include_prompt", True, None)
     legacy = tuple(
         mode for key, mode in LEGACY_KEYS.items() if config.has(key) and config.boolean(key)
@@ -154,7 +154,7 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
     if named is not None and not (
         isinstance(named, list) and all(isinstance(mode, str) for mode in named)
     ):
-        config.refuse("pooling_mode", "a string or a list of strings", modern)
+        config.fail("pooling_mode", "a string or a list of strings", modern)
     modes = tuple(named or legacy or ("mean",))
     unknown = [mode for mode in modes if mode not in _POOLINGS]
     if unknown:
@@ -169,8 +169,8 @@ def read_dense(folder: Path, *, inputs: int) -> Dense:
     """Read a Dense module.
 
     Raises:
-        UnsupportedModelError: if its activation is not one that the graph can express.
-        SourceError: if it is not whole or does not fit what comes before it.
+        UnsupportedModelError: If the graph cannot express its activation.
+        SourceError: If the folder is incomplete or does not match the previous module.
     """
     config = ConfigFile(folder / "config.json")
     dense = Dense(
@@ -190,16 +190,16 @@ def read_dense(folder: Path, *, inputs: int) -> Dense:
         )
     if dense.inputs != inputs:
         raise SourceError(
-            f"{config.path}: in_features is {dense.inputs}; what comes before it gives {inputs}."
+            f"{config.path}: in_features is {dense.inputs}; the previous module returns {inputs}."
         )
     return dense
 
 
 def read_normalize(folder: Path) -> None:
-    """Check a Normalize module, which older folders keep no file for.
+    """Check a Normalize module, for which older folders have no file.
 
     Raises:
-        UnsupportedModelError: if it normalises anything but the pooled vector.
+        UnsupportedModelError: If it normalizes anything but the pooled vector.
     """
     path = folder / "config.json"
     if path.exists():
@@ -241,7 +241,7 @@ def _mean_sqrt(builder: GraphBuilder, hidden: str) -> str:
 
 
 def _weighted_mean(builder: GraphBuilder, hidden: str) -> str:
-    """Weigh each token with its place, counted from 1."""
+    """Weight each token by its position, counted from 1."""
     mask = _mask(builder)
     places = builder.op.CumSum(mask, builder.constant(1, np.int64))
     weights = builder.op.Mul(mask, places)
@@ -264,7 +264,7 @@ def _max(builder: GraphBuilder, hidden: str) -> str:
 
 
 def _last_token(builder: GraphBuilder, hidden: str) -> str:
-    """Take each text's last token: padding stands on the right."""
+    """Select each text's last token; padding is on the right."""
     one = builder.constant([1], np.int64)
     count = builder.op.ReduceSum("attention_mask", one, keepdims=1)
     last = builder.op.Sub(count, one)

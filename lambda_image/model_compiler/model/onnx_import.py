@@ -58,7 +58,7 @@ class ImportedModel(Model):
 
     @property
     def reference(self) -> "ImportedModel | None":
-        """The full-precision export; None if there is none, or this is it."""
+        """The full-precision export; None without one, or if this is it."""
         return self.full_precision
 
     @property

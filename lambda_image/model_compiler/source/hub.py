@@ -1,7 +1,7 @@
-"""Fetches a model from a hub (Hugging Face's, or another one at HF_ENDPOINT) at one commit.
+"""Downloads a model from a hub (Hugging Face, or the one in HF_ENDPOINT) at one commit.
 
-The token comes from HF_TOKEN or from `hf auth login`, as huggingface_hub finds it; it is never
-written anywhere. Only files that the compiler reads are fetched.
+huggingface_hub reads the token from HF_TOKEN or `hf auth login`; it is never written anywhere. Only
+files that the compiler reads are downloaded.
 """
 
 import os
@@ -22,11 +22,11 @@ from model_compiler.source.catalogue import Repository
 
 __all__ = ["Download", "download", "download_first", "is_repository_name"]
 
-#: What a sentence-transformers folder is made of. Weights in other formats are left where they are.
+#: The files of a sentence-transformers folder. Weights in other formats are not downloaded.
 PATTERNS = ("*.json", "*/config.json", "*.safetensors")
-#: What says whether the compiler knows a model's family.
+#: The files that name a model's family.
 CONFIGURATION = ("*.json", "*/config.json")
-#: What an ONNX export is made of; its weights may stand in a file of their own beside it.
+#: The files of an ONNX export; its weights may be in separate files next to it.
 ONNX_PATTERNS = ("*.json", "*/config.json", "*/model.safetensors")
 
 
@@ -40,7 +40,7 @@ class Download:
 
 
 def is_repository_name(name: str) -> bool:
-    """Say whether a name has the form of a hub repository's, `owner/name`."""
+    """Return whether a name has the form of a hub repository, `owner/name`."""
     return re.fullmatch(r"(\w[\w.-]*)/(\w[\w.-]*)", name, re.ASCII) is not None
 
 
@@ -50,15 +50,15 @@ def download_first(
     revision: str | None = None,
     precision: Precision | None = None,
 ) -> Download:
-    """Fetch a model from the first of its repositories that gives it.
+    """Download a model from the first of its repositories that works.
 
     Args:
-        repositories: mirrors of one model, the original first.
-        revision: a revision of the original, which then is the only one that is asked.
-        precision: which of several ready exports is wanted.
+        repositories: Mirrors of one model, the original first.
+        revision: A revision of the original; the mirrors are then not used.
+        precision: The precision, to select one of several ready exports.
 
     Raises:
-        SourceError: if none gives it; the message has each one's reason.
+        SourceError: If none works; the message has the reason for each.
     """
     if revision:
         return download(repositories[0].name, revision=revision, precision=precision)
@@ -74,15 +74,15 @@ def download_first(
 def download(
     name: str, *, revision: str | None = None, precision: Precision | None = None
 ) -> Download:
-    """Fetch a repository's files.
+    """Download a repository's files.
 
     Args:
         name: `owner/name`.
-        revision: a commit, branch or tag; none for the newest.
-        precision: which of several ready exports is wanted.
+        revision: A commit, branch or tag; None for the newest.
+        precision: The precision, to select one of several ready exports.
 
     Raises:
-        SourceError: if the repository or the revision is not there, is not open to the caller, or
+        SourceError: If the repository or the revision does not exist, the caller has no access, or
             the hub cannot be reached.
     """
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
@@ -122,7 +122,7 @@ def _patterns(
     precision: Precision | None,
     fetch: Callable[[Sequence[str]], Path],
 ) -> list[str]:
-    """Return what to fetch: the weights, or else the export that is taken and its reference."""
+    """Return the patterns of the weights, or else of the selected export and its reference."""
     exports = [name for name in files if name.endswith(".onnx")]
     if any(name.endswith(".safetensors") and "/" not in name for name in files) and not (
         exports and why_not_compiled(fetch(CONFIGURATION)) is not None

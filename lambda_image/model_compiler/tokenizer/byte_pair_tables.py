@@ -26,12 +26,12 @@ def byte_pair_sections(
     """Return the sections that only a BPE file has, as `embedder.fast_tokenizers.bpe` reads them.
 
     Args:
-        model: the library's, which is asked what each token's own text becomes.
-        vocabulary: ids by text.
-        merges: pairs of texts, best first.
+        model: The library's, which is asked what each token's own text becomes.
+        vocabulary: Ids by text.
+        merges: Pairs of texts, best first.
 
     Raises:
-        NotCoveredError: if the numbers are too large, or merges touch bytes.
+        NotCoveredError: If the numbers are too large, or merges touch bytes.
     """
     bytes_ids = [vocabulary[f"<0x{byte:02X}>"] for byte in range(256)]
     pairs = _ranked_pairs(merges)
@@ -85,7 +85,7 @@ def _glued(pairs: Mapping[tuple[str, str], int]) -> set[str]:
 
 
 def _characters(vocabulary: Mapping[str, int]) -> tuple[bytes, bytes]:
-    """Return the pages and the ids, plus 1, of all characters; 0 where a character is no token."""
+    """Return the pages and the ids, plus 1, of all characters; 0 if a character has no token."""
     ids = {ord(token): token_id + 1 for token, token_id in vocabulary.items() if len(token) == 1}
     numbers: dict[bytes, int] = {}
     pages = array("H")

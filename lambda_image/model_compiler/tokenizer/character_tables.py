@@ -1,4 +1,4 @@
-"""What BERT's normalisation and splitting make of every character, asked of `tokenizers` itself.
+"""BERT's normalization and splitting of every character, computed with `tokenizers` itself.
 
 There are 1,114,112 code points, and most come in pages that stay as they are or vanish: those are
 asked about a page at a time.
@@ -21,7 +21,7 @@ _PAGE = 256
 _CHARACTERS = 0x110000
 _SURROGATES = range(0xD800, 0xE000)
 _REPLACEMENT = "\ufffd"
-#: How many texts the library is asked about in one call, and what stands between them.
+#: The number of texts per call of the library, and the separator between them.
 _TOGETHER = 4096
 _BETWEEN = "0"
 #: The one mark of the highest combining class (240): all others that move are moved past it.
@@ -67,7 +67,7 @@ def character_sections(
     and each takes most of a second.
 
     Raises:
-        NotCoveredError: if combining marks behave in a way that the tables cannot say.
+        NotCoveredError: If combining marks behave in a way that the tables cannot say.
     """
     strips = lowercase if strip_accents is None else strip_accents
     normal = _changes(
@@ -77,7 +77,9 @@ def character_sections(
     marks = _marks(normal, clean_text=clean_text) if strips else {}
     stay = {character for character, mark in marks.items() if mark.stays}
     if not stay.isdisjoint(words.texts):
-        raise NotCoveredError("the fast tokenizers do not cover a combining mark that is no letter")
+        raise NotCoveredError(
+            "the fast tokenizers do not cover a combining mark that is not a letter"
+        )
     words.texts.update({character: REORDERED + character for character in stay})
     words.mixed.update(ord(character) & -_PAGE for character in stay)
     for character, text in words.texts.items():
@@ -106,9 +108,9 @@ def _pages() -> Iterator[tuple[int, str]]:
 
 
 def _changes(normalizer: normalizers.Normalizer) -> _Changes:
-    """Return what the normalizer makes of each character alone.
+    """Return the normalizer's output for each character alone.
 
-    A lone surrogate is no character, and no valid text has one: it is treated as U+FFFD.
+    A lone surrogate is not a character and never occurs in valid text; it is treated as U+FFFD.
     """
     changes = _Changes({}, set(), set())
     for start, page in _pages():
@@ -125,9 +127,9 @@ def _changes(normalizer: normalizers.Normalizer) -> _Changes:
 
 
 def _each(normalizer: normalizers.Normalizer, texts: Iterable[str]) -> Iterator[str]:
-    """Give what the normalizer makes of each text, thousands in one call.
+    """Yield the normalizer's output for each text, with thousands of texts per call.
 
-    Between them stands a digit: nothing becomes one that was none, and no mark moves past one.
+    A digit separates them: no other character becomes a digit, and no mark moves past one.
     """
     remaining = iter(texts)
     while several := list(islice(remaining, _TOGETHER)):
@@ -139,7 +141,7 @@ def _each(normalizer: normalizers.Normalizer, texts: Iterable[str]) -> Iterator[
 
 
 def _as_words(normal: _Changes) -> _Changes:
-    """Replace spaces by U+0020 and put spaces around what is split off."""
+    """Replace spaces by U+0020 and put spaces around characters that are split off."""
     kinds = _split_kinds(sorted({part for text in normal.texts.values() for part in text}))
     words = {
         character: "".join(kinds.get(part, part) for part in text)
@@ -155,7 +157,7 @@ def _as_words(normal: _Changes) -> _Changes:
 
 
 def _split_kinds(characters: Sequence[str]) -> dict[str, str]:
-    """Return what the pre-tokenizer makes of those that are no letters.
+    """Return the pre-tokenizer's output for the characters that are not letters.
 
     It is a space, or the character itself between spaces.
     """
@@ -163,8 +165,8 @@ def _split_kinds(characters: Sequence[str]) -> dict[str, str]:
     if len(split("a" + "".join(characters) + "a")) == 1:
         return {}
     kinds = dict.fromkeys(characters, " ")
-    # Each stands between two letters: alone at an odd place if it is split off, in a longer piece
-    # if it is a letter, and in no piece if it is a space.
+    # Each is put between two letters: a character that is split off is alone at an odd position, a
+    # letter is in a longer piece, and a space is in none.
     for _, (start, stop) in split("a" + "a".join(characters) + "a"):
         for character in characters[start // 2 : stop // 2]:
             if stop - start > 1:

@@ -35,32 +35,32 @@ def check_parts(document: Json) -> None:
     """Check what both models share: the list of parts, the post-processor, the added tokens.
 
     Raises:
-        NotCoveredError: if a part is not covered.
+        NotCoveredError: If a part is not covered.
     """
     _only_keys(document, _PARTS, "tokenizer.json")
     post = document.get("post_processor")
     if post is not None and post.get("type") not in _POST_PROCESSORS:
-        _refuse("post_processor", post.get("type"))
+        _not_covered("post_processor", post.get("type"))
     added = document.get("added_tokens") or []
     for token in added:
         _only_keys(token, _ADDED_TOKEN, "an added token")
         if token.get("single_word"):
-            _refuse("an added token with", "single_word")
-    # What was stripped after a token would be matched once more, as another one.
+            _not_covered("an added token with", "single_word")
+    # White space that was stripped after a token would match again as another token.
     strips = any(token.get("rstrip") for token in added)
     if strips and any(token["content"][:1].isspace() for token in added):
-        _refuse("an added token with rstrip beside one that", "begins with white space")
+        _not_covered("an added token with rstrip beside one that", "begins with white space")
 
 
 def check_wordpiece(document: Json) -> None:
     """Check that the fast WordPiece covers the normalizer, pre-tokenizer and model.
 
     Raises:
-        NotCoveredError: if it does not.
+        NotCoveredError: If it does not.
     """
     normalizer = document.get("normalizer") or {}
     if normalizer.get("type") != "BertNormalizer":
-        _refuse("normalizer", normalizer.get("type"))
+        _not_covered("normalizer", normalizer.get("type"))
     _only_keys(
         normalizer,
         {"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"},
@@ -68,7 +68,7 @@ def check_wordpiece(document: Json) -> None:
     )
     pre_tokenizer = document.get("pre_tokenizer") or {}
     if pre_tokenizer != {"type": "BertPreTokenizer"}:
-        _refuse("pre_tokenizer", pre_tokenizer.get("type"))
+        _not_covered("pre_tokenizer", pre_tokenizer.get("type"))
     model = document["model"]
     _only_keys(
         model,
@@ -76,10 +76,10 @@ def check_wordpiece(document: Json) -> None:
         "the model",
     )
     if model.get("unk_token") not in model["vocab"]:
-        _refuse("an unknown token that is not in the vocabulary:", model.get("unk_token"))
+        _not_covered("an unknown token that is not in the vocabulary:", model.get("unk_token"))
     for token in document.get("added_tokens") or []:
         if token.get("normalized"):
-            _refuse("an added token with", "normalized")
+            _not_covered("an added token with", "normalized")
     _check_vocabulary(model["vocab"])
 
 
@@ -87,17 +87,17 @@ def check_byte_pair_encoding(document: Json) -> None:
     """Check that the fast BPE covers the normalizer, pre-tokenizer and model (Gemma's are meant).
 
     Raises:
-        NotCoveredError: if it does not.
+        NotCoveredError: If it does not.
     """
     replace_spaces = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
     if document.get("normalizer") != replace_spaces:
-        _refuse("normalizer", (document.get("normalizer") or {}).get("type"))
-    # After the normalizer there is no space left to split at: the pre-tokenizer does nothing.
+        _not_covered("normalizer", (document.get("normalizer") or {}).get("type"))
+    # The normalizer has removed all spaces, so the pre-tokenizer has nothing to split.
     split = {"type": "Split", "pattern": {"String": " "}, "invert": False}
     pre_tokenizer = dict(document.get("pre_tokenizer") or split)
     pre_tokenizer.pop("behavior", None)
     if pre_tokenizer != split:
-        _refuse("pre_tokenizer", pre_tokenizer.get("type"))
+        _not_covered("pre_tokenizer", pre_tokenizer.get("type"))
     model = document["model"]
     _only_keys(
         model,
@@ -106,9 +106,9 @@ def check_byte_pair_encoding(document: Json) -> None:
     )
     for option, covered in _BPE_OPTIONS.items():
         if (model.get(option) or None) not in covered:
-            _refuse(f"the model's {option}", model.get(option))
+            _not_covered(f"the model's {option}", model.get(option))
     if any(f"<0x{byte:02X}>" not in model["vocab"] for byte in range(256)):
-        _refuse("byte_fallback without", "a token for each byte")
+        _not_covered("byte_fallback without", "a token for each byte")
     _check_vocabulary(model["vocab"])
 
 
@@ -126,14 +126,14 @@ _BPE_OPTIONS: Mapping[str, tuple[object, ...]] = {
 
 def _check_vocabulary(vocabulary: Mapping[str, int]) -> None:
     if "" in vocabulary:
-        _refuse("a vocabulary with", "an empty token")
+        _not_covered("a vocabulary with", "an empty token")
 
 
 def _only_keys(part: Json, known: set[str], name: str) -> None:
     unknown = sorted(set(part) - known)
     if unknown:
-        _refuse(f"{name}: unknown", ", ".join(unknown))
+        _not_covered(f"{name}: unknown", ", ".join(unknown))
 
 
-def _refuse(part: str, found: object) -> NoReturn:
+def _not_covered(part: str, found: object) -> NoReturn:
     raise NotCoveredError(f"the fast tokenizers do not cover {part} {found}")

@@ -36,18 +36,18 @@ def read_tokenizer(path: Path, *, vocabulary_size: int) -> TokenizerFile:
     """Read the file for a model with an embedding table of `vocabulary_size` rows.
 
     Raises:
-        SourceError: if it is missing, is no such file, or has another vocabulary than the model.
+        SourceError: If it is missing, has another format, or another vocabulary than the model.
     """
     document = read_json(path)
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
-        raise SourceError(f"{path} is no file of the tokenizers library: it has no model.")
+        raise SourceError(f"{path} is not a file of the tokenizers library: it has no model.")
     added = document.get("added_tokens") or []
     if not isinstance(added, list) or not all(map(_is_added_token, added)):
         raise SourceError(
             f"{path}: added_tokens must be a list of objects, each with an id of at least 0 and a "
             f"content of at most {LONGEST_TOKEN} characters."
         )
-    # A multimodal sibling's tokens stand in some text models' tokenizers; their ids have no row.
+    # Some text models' tokenizers list tokens of a multimodal model, whose ids have no row.
     kept = [token for token in added if token["id"] < vocabulary_size]
     dropped = tuple(str(token.get("content")) for token in added if token["id"] >= vocabulary_size)
     document["added_tokens"] = kept

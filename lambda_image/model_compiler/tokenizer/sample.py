@@ -34,7 +34,7 @@ _ODD = (
     "\x00\x01\x07\x08\x1b\x7f\x80\x9f\xad\u180e\u200b\u200c\u200d\u200e\u202e\u2060\ufeff\ufffd"
     "\ufffe\uffff\U0001fffe\U0010ffff\ue000\U000f0000\u0378\U000e0001\ufe0f\u0345\u2581▁▁"
 )
-#: First and one past the last code point of each plane or block worth a visit of its own.
+#: First and one past the last code point of each plane or block to sample.
 _BLOCKS = (
     (0x0000, 0x0080),
     (0x0080, 0x0250),
@@ -75,7 +75,7 @@ def sample_texts(library: tokenizers.Tokenizer, *, count: int, seed: int) -> Ite
 
 
 def _runs() -> list[str]:
-    """Return long runs: of one character, of words without a space, of what is never a token."""
+    """Return long runs: one character, words without a space, characters without a token."""
     return [
         run
         for piece in ("a", "ab", "é", "東", "😀", "\u0301", "#", " ", "\n", "\t", "▁", "0", "<")
@@ -90,7 +90,7 @@ class _Texts:
         self._random = random
         added = library.get_added_tokens_decoder()
         self._added = sorted(token.content for token in added.values()) or ["[NONE]"]
-        # Sorted by id: the library gives its vocabulary in an order of its own each time.
+        # Sorted by id: the library returns its vocabulary in a random order.
         vocabulary = library.get_vocab(with_added_tokens=False)
         self._tokens = [
             token.removeprefix("##").replace("▁", " ")
@@ -115,7 +115,7 @@ class _Texts:
         """Return the next text."""
         random = self._random
         kinds, weights = zip(*self._kinds, strict=True)
-        # A text of one kind now and then: what is rare in a mixture meets itself there.
+        # Some texts have one kind only, so that rare kinds also occur next to each other.
         if random.random() < 0.2:
             kinds, weights = (random.choice(kinds),), (1,)
         gap = random.choice((" ", " ", "", "", "\n", "  "))

@@ -16,7 +16,7 @@ _MOST_IDS = (1 << 20) - 1
 
 
 def text_sections(texts: Sequence[str]) -> dict[str, bytes]:
-    """Return the sections with the text of each token, by id; no text where there is no token."""
+    """Return the sections with the text of each token, by id; an empty text for an unused id."""
     utf8 = [text.encode() for text in texts]
     return {
         "token_offsets": array("I", accumulate(map(len, utf8), initial=0)).tobytes(),
@@ -28,7 +28,7 @@ def id_slots(ids: Mapping[str, int]) -> bytes:
     """Return a half-full look-up table, as `embedder.fast_tokenizers.vocabulary` reads it.
 
     Raises:
-        NotCoveredError: if an id does not fit into 20 bits.
+        NotCoveredError: If an id does not fit into 20 bits.
     """
     if max(ids.values(), default=0) >= _MOST_IDS:
         raise NotCoveredError("the fast tokenizers do not cover a vocabulary over 2^20")
@@ -68,9 +68,9 @@ def added_token_sections(
     """Return the sections of added tokens, as `embedder.fast_tokenizers.added_tokens` reads them.
 
     Args:
-        name: what the sections' names begin with.
-        tokens: by id.
-        space: what a space in a token is matched as.
+        name: The prefix of the sections' names.
+        tokens: By id.
+        space: What a space in a token is matched as.
     """
     listed = sorted(
         (token.content.replace(" ", space), token_id, token.lstrip | token.rstrip << 1)

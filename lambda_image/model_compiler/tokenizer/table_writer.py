@@ -13,7 +13,7 @@ def table_file(sections: Mapping[str, bytes]) -> bytes:
     """Return the bytes of a file with these sections, in their order.
 
     Args:
-        sections: their contents by name (at most 16 ASCII characters), numbers little-endian.
+        sections: Their contents by name (at most 16 ASCII characters), numbers little-endian.
     """
     entries = b""
     body = bytearray()

@@ -63,11 +63,11 @@ def build(tokenizer_json: bytes, *, embedding_rows: int | None = None) -> Tokeni
     The same bytes give the same bytes.
 
     Args:
-        tokenizer_json: the file, as `tokenizers` reads it.
-        embedding_rows: how many tokens the model has embeddings for; None where that is not known.
+        tokenizer_json: The file, as `tokenizers` reads it.
+        embedding_rows: How many tokens the model has embeddings for; None where that is not known.
 
     Raises:
-        SourceError: if the bytes are no tokenizer, or it does not belong to the model.
+        SourceError: If the bytes are no tokenizer, or it does not belong to the model.
     """
     library = _library(tokenizer_json)
     _check_ids(library, embedding_rows)
@@ -165,10 +165,10 @@ def _wordpiece_sections(document: Json) -> dict[str, bytes]:
 
 
 def _check_spelling(library: tokenizers.Tokenizer, document: Json) -> None:
-    """Check that the library gave each token the id that the file gives it, and no two the same.
+    """Check that the library assigns each token the id in the file, and no id twice.
 
     Raises:
-        NotCoveredError: if it did not; it numbers added tokens of its own accord.
+        NotCoveredError: If not; it may number added tokens itself.
     """
     added = {token["content"]: token["id"] for token in document.get("added_tokens") or []}
     expected = {**document["model"]["vocab"], **added}
@@ -179,10 +179,10 @@ def _check_spelling(library: tokenizers.Tokenizer, document: Json) -> None:
 
 
 def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return what the post-processor puts before and after a text, which must always be the same.
+    """Return the tokens that the post-processor adds around a text; they must be constant.
 
     Raises:
-        NotCoveredError: if it does anything else.
+        NotCoveredError: If it does anything else.
     """
     empty = library.encode("", add_special_tokens=True).ids
     for at in range(len(empty) + 1):
@@ -193,14 +193,14 @@ def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tup
             for text in ("a", "Two words.", "東京 naïve 😀")
         ):
             return tuple(before), tuple(after)
-    raise NotCoveredError("the fast tokenizers do not cover what the post_processor does")
+    raise NotCoveredError("the fast tokenizers do not cover the post_processor")
 
 
 def _encoded_sample(library: tokenizers.Tokenizer) -> list[tuple[str, list[int]]]:
     """Return a sample of texts, each with the ids that `tokenizers` gives for it.
 
     Raises:
-        SourceError: if it fails on one of them, as it would when it serves.
+        SourceError: If it fails on one of them, as it would when it serves.
     """
     texts = list(sample_texts(library, count=_SAMPLE, seed=0))
     try:
@@ -216,7 +216,7 @@ def _compare(kind: Kind, data: bytes, sample: Sequence[tuple[str, list[int]]]) -
     """Compare the embedder over these tables with what `tokenizers` gave.
 
     Raises:
-        NotCoveredError: if a single id differs.
+        NotCoveredError: If a single id differs.
     """
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "tokenizer.bin").write_bytes(data)

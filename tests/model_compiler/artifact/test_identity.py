@@ -50,7 +50,7 @@ def test_the_form_of_the_name(tiny_folder: Path, compile_tiny: Compile) -> None:
 
 
 def test_where_a_model_lies_does_not_matter(tmp_path: Path, compile_tiny: Compile) -> None:
-    """The same model under another name, with a README and a license beside it, is the same."""
+    """The same model in another folder, with a README and other files, is the same."""
     first = space(compile_tiny(write_model(tmp_path / "one")))
     other = write_model(tmp_path / "another")
     (other / "README.md").write_text("# Another")
@@ -156,7 +156,7 @@ def test_a_known_model_is_known_in_any_folder(
 
 
 def test_embedding_gemma_is_known_by_its_prompts(tmp_path: Path, edit_json: Edit) -> None:
-    """Fetched by its name or from a folder: one space, told from others' by its weights."""
+    """A model by name and the same model from a folder share a space, identified by the weights."""
     entry = catalogue.find("embeddinggemma-300m")
     assert entry
     folder = write_gemma3(tmp_path / "mine")
@@ -208,7 +208,7 @@ def test_where_a_weight_stands_does_not_matter() -> None:
 
 
 def test_names_inside_a_graph_do_not_matter() -> None:
-    """A graph is what it computes: not what its nodes and values are called."""
+    """The digest depends on the computation, not on the names of nodes and values."""
     assert graph() == graph(prefix="other_")
     assert graph() != graph(value=2.5)
     assert graph() != graph(operator="Div")

@@ -212,7 +212,7 @@ def test_a_killed_compile_leaves_nothing_that_loads(tiny_folder: Path, tmp_path:
 
 
 def test_hashes_are_verified(tmp_path: Path) -> None:
-    """What was changed, and what is gone, is named with what was expected."""
+    """A changed or missing file is named with the expected hash."""
     (tmp_path / "a").write_bytes(b"a")
     right = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
     assert verify_files(tmp_path, {"a": right}) == []

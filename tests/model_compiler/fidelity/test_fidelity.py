@@ -86,14 +86,14 @@ def test_an_artifact_against_itself(engine: Engine) -> None:
 
 
 def test_angles_are_found(engine: Engine) -> None:
-    """A known angle to full precision, and another one in batches, are what is reported."""
+    """The report contains a known angle to full precision, and another one in batches."""
     turned = Turned(engine, cosine=0.97, batch_cosine=0.9)
     report = measure(turned, engine, multiply_adds=10**6)  # type: ignore[arg-type]
     assert report.cosine_min == pytest.approx(0.97, abs=1e-5)
     assert report.cosine_mean == pytest.approx(0.97, abs=1e-5)
     assert report.batch_cosine_min < 0.9999
     found = problems(report, Thresholds(), ())
-    assert found[0] == "the least cosine to full precision is 0.970000, at least 0.98 is allowed"
+    assert found[0] == "the lowest cosine to full precision is 0.970000; it must be at least 0.98"
     assert any("alone to the same text in a batch" in line for line in found)
 
 
@@ -150,7 +150,7 @@ def test_a_bad_layer_is_rejected(
     with pytest.raises(FidelityError) as refused:
         compile_model(find_source(str(tiny_folder)), tmp_path / "out", Options(progress=False))
     message = str(refused.value)
-    assert "the least cosine to full precision is " in message
+    assert "the lowest cosine to full precision is " in message
     assert message.endswith("Use --precision fp32, or add --unmeasured to accept these vectors.")
     assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
 

@@ -160,7 +160,7 @@ def test_an_offset_that_no_double_can_hold(tmp_path: Path) -> None:
 
 
 def test_two_files_with_one_tensor(tmp_path: Path) -> None:
-    """A tensor that stands in two files of a model is refused: only one of them would count."""
+    """A tensor that is in two files of a model is an error: only one of them would count."""
     save_file({"x": np.ones(2, np.float32)}, tmp_path / "model-1.safetensors")
     save_file({"x": np.zeros(2, np.float32)}, tmp_path / "model-2.safetensors")
     index = {"weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors"}}
@@ -185,7 +185,7 @@ def test_values_that_are_no_numbers_are_refused(tmp_path: Path, bad: float) -> N
 
 
 def test_a_double_too_large_for_float32_is_refused(tmp_path: Path) -> None:
-    """What only fits a double would become infinite."""
+    """A value that only fits a double would become infinite."""
     save_file({"x": np.array([1e300])}, tmp_path / "model.safetensors")
     with pytest.raises(SourceError, match="x holds 1 values that are NaN or infinite"):
         Weights(tmp_path).take("x", 1)
@@ -211,7 +211,7 @@ def test_missing_and_unused_tensors_are_named(tmp_path: Path) -> None:
         weights.take("a", 2)
     weights.take("a", 1)
     weights.ignore("b.")
-    with pytest.raises(UnsupportedModelError, match="no use for: d"):
+    with pytest.raises(UnsupportedModelError, match="does not use: d"):
         weights.done()
 
 

@@ -1,6 +1,6 @@
 """Makes `minilm.json` and `minilm.npy`: MiniLM's vectors by sentence-transformers.
 
-Run it in an environment of its own, with the model's folder:
+Run it in a separate environment, with the model's folder:
 
     pip install torch==2.13.0 transformers==5.23.0 sentence-transformers==6.2.0
     python tests/model_compiler/goldens/make_minilm.py FOLDER

@@ -72,12 +72,12 @@ def write_model(
     """Write a BERT with random weights and return its folder.
 
     Args:
-        folder: where to; it is made.
-        config: keys of `config.json` that differ.
-        pooling: the ways to pool, concatenated.
-        dense: for each Dense module its width, whether it has a bias, and its activation's class.
-        new_files: whether the files are of sentence-transformers 6, not 2.
-        seed: of the weights.
+        folder: Where to; it is made.
+        config: Keys of `config.json` that differ.
+        pooling: The ways to pool, concatenated.
+        dense: For each Dense module its width, whether it has a bias, and its activation's class.
+        new_files: Whether the files are of sentence-transformers 6, not 2.
+        seed: Of the weights.
     """
     folder.mkdir(parents=True, exist_ok=True)
     values = {**_config(), **(config or {})}

@@ -1,4 +1,4 @@
-"""Reading a sentence-transformers folder: limits, prompts, modules, and what is refused."""
+"""Reading a sentence-transformers folder: limits, prompts, modules and errors."""
 
 import json
 import shutil
@@ -106,7 +106,7 @@ def test_files_that_disagree(
 
 @pytest.mark.parametrize("stated", [0, -1, True, "512", [1], 0.5])
 def test_a_limit_that_is_none(tiny_folder: Path, stated: object) -> None:
-    """A limit of the tokenizer that is no number of tokens is refused, not passed over."""
+    """A limit of the tokenizer that is not a number of tokens is an error."""
     with pytest.raises(SourceError, match="model_max_length must be a number of at least 1, or nu"):
         limit(tiny_folder, None, {"model_max_length": stated})
 
@@ -168,7 +168,7 @@ def test_tokens_that_are_none(
 @pytest.mark.parametrize(
     ("file", "change", "message"),
     [
-        ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case is true and"),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case is true, but"),
         ("sentence_bert_config.json", {"query_length": 32}, "query_length is 32; .* null"),
         ("sentence_bert_config.json", {"sparkle": 1}, "does not know: sparkle = 1"),
         ("1_Pooling/config.json", {"include_prompt": False}, "include_prompt is false"),
@@ -221,14 +221,14 @@ def kinds(*names: str) -> list[dict[str, str]]:
 def test_modules_that_cannot_be_expressed(
     tiny_folder: Path, modules: list[dict[str, Any]], message: str
 ) -> None:
-    """Another list of modules than encoder, pooling, dense, normalisation is refused."""
+    """A list of modules other than encoder, pooling, dense, normalization is rejected."""
     (tiny_folder / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(UnsupportedModelError, match=message):
         read_model_folder(tiny_folder)
 
 
 def test_vectors_whose_lengths_matter(tiny_folder: Path, edit_json: Edit) -> None:
-    """Without a Normalize, a model of cosines is served normalised; one of dot products is not."""
+    """A model without Normalize is accepted for cosine similarity and rejected for dot products."""
     (tiny_folder / "modules.json").write_text(json.dumps(kinds("Transformer", "Pooling")))
     assert not read_model_folder(tiny_folder).head.normalized
     edit_json(
@@ -247,7 +247,7 @@ def test_vectors_whose_lengths_matter(tiny_folder: Path, edit_json: Edit) -> Non
             UnsupportedModelError,
             "Mish' is not one that",
         ),
-        ({"in_features": 48}, SourceError, "in_features is 48; .* gives 32"),
+        ({"in_features": 48}, SourceError, "in_features is 48; .* returns 32"),
         ({"use_residual": True}, UnsupportedModelError, "use_residual is true"),
     ],
 )

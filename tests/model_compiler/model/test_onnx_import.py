@@ -64,7 +64,7 @@ def export(
         ]
         value = "placed"
     nodes.append(helper.make_node("Identity", [value], ["last_hidden_state"]))
-    # Three times the sum of all tokens, padding included: a direction of its own.
+    # Three times the sum of all tokens, padding included: a different direction.
     nodes.append(
         helper.make_node(
             "ReduceSum", ["last_hidden_state", "one"], ["sentence_embedding"], keepdims=0
@@ -220,7 +220,7 @@ def test_what_cannot_be_fed_or_read_is_refused(folder: Path, take: Callable[...,
 def test_a_folder_that_says_too_little(
     folder: Path, take: Callable[..., Artifact], edit_json: Edit
 ) -> None:
-    """What the graph does not say must stand in the folder: pooling, and the limit."""
+    """The folder must define the pooling and the limit if the graph does not."""
     export(folder / "model.onnx")
     (folder / "modules.json").rename(folder / "kept.json")
     with pytest.raises(
@@ -248,10 +248,10 @@ def test_bytes_that_are_no_graph(folder: Path, take: Callable[..., Artifact]) ->
     """A file that was cut short, and one that is something else, are refused."""
     path = export(folder / "model.onnx")
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(SourceError, match="cut short or no ONNX file"):
+    with pytest.raises(SourceError, match="cut short or not an ONNX file"):
         take(folder)
     path.write_bytes(b"")
-    with pytest.raises(SourceError, match="no ONNX graph: it has no nodes"):
+    with pytest.raises(SourceError, match="not an ONNX graph: it has no nodes"):
         take(folder)
 
 
@@ -271,7 +271,7 @@ def test_weights_of_an_unknown_family(
     artifact = take(tiny_folder)
     expected = unit(TABLE[[2, 7, 3]].mean(axis=0))
     np.testing.assert_allclose(vectors(artifact, [2, 7, 3])[0], expected, atol=1e-6)
-    reason = "config.json: model_type 'xlm-roberta' is not an architecture"
+    reason = "config.json: model_type 'xlm-roberta' is not a supported architecture"
     assert artifact.manifest.fidelity["instead_of_weights"].startswith(reason)
     assert artifact.manifest.fidelity["export"] == "onnx/model.onnx"
     (note,) = capsys.readouterr().err.splitlines()
@@ -459,7 +459,7 @@ def test_graphs_that_cannot_be_served(
     edit: Callable[[onnx.ModelProto], None],
     message: str,
 ) -> None:
-    """What the embedder could not run is refused at compile, and the message says why."""
+    """A graph that the embedder cannot run is rejected, and the message says why."""
     export(folder / "model.onnx", outputs=("sentence_embedding",), edit=edit)
     with pytest.raises((SourceError, UnsupportedModelError), match=message):
         take(folder)
@@ -532,8 +532,8 @@ def test_a_quantized_export_is_judged_by_the_full_one(
         take(folder, Precision.INT8)
     message = str(refused.value)
     assert message.startswith("The vectors of the export model_quantized.onnx differ too much from")
-    assert "the least cosine to full precision is 0." in message
-    assert "at least 0.98 is allowed" in message
+    assert "the lowest cosine to full precision is 0." in message
+    assert "it must be at least 0.98" in message
     assert "Omit --precision to use model.onnx in full precision" in message
     assert take(folder, Precision.INT8, thresholds=None).manifest.precision == "model_quantized"
 
@@ -541,14 +541,14 @@ def test_a_quantized_export_is_judged_by_the_full_one(
 def test_without_a_full_precision_export(
     folder: Path, take: Callable[..., Artifact], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What can be judged is: a text must not depend on its batch. What cannot is said."""
+    """The batch check still applies, and a note says that the distance is unknown."""
     export(folder / "onnx" / "model_uint8.onnx", edit=rounded(3.0))
     assert take(folder).manifest.fidelity["reference"] is None
     assert "the distance from the model's own vectors is unknown" in capsys.readouterr().err
     export(folder / "onnx" / "model_uint8.onnx", edit=rounded(0.02, by_batch=True), opset=18)
     with pytest.raises(FidelityError, match="a text alone to the same text in a batch is 0"):
         take(folder)
-    with pytest.raises(SourceError, match=r"quantized \(onnx/model_uint8.onnx\), and fp32 was ask"):
+    with pytest.raises(SourceError, match=r"quantized \(onnx/model_uint8.onnx\), and fp32 was req"):
         take(folder, Precision.FP32)
 
 

@@ -27,7 +27,7 @@ def test_an_entry_is_whole(entry: CatalogueEntry) -> None:
 
 
 def test_names_are_found_in_full_in_short_and_in_any_case() -> None:
-    """The organization may be left out; two models never share a name."""
+    """The organization may be omitted; two models never share a name."""
     for entry in CATALOGUE:
         for name in (entry.name, entry.short_name, entry.name.upper()):
             assert find(name) is entry
@@ -35,6 +35,6 @@ def test_names_are_found_in_full_in_short_and_in_any_case() -> None:
 
 
 def test_only_gemma_has_terms_to_accept() -> None:
-    """Every other model is under a license that asks for nothing beforehand."""
+    """No other model has terms that must be accepted first."""
     asking = {entry.name for entry in CATALOGUE if entry.license.must_be_accepted}
     assert asking == {"google/embeddinggemma-300m", "onnx-community/embeddinggemma-300m-ONNX"}

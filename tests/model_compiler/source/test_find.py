@@ -1,4 +1,4 @@
-"""Finding a model: which files of a folder are read to tell what it is."""
+"""Finding a model: the files that are hashed to recognize it."""
 
 from collections import Counter
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_a_folders_files_are_hashed_once(
 
 
 def test_weights_that_never_end(tiny_folder: Path) -> None:
-    """A link to a device is no file of any model, and is not read to find that out."""
+    """A link to a device is not a model's file and is not read."""
     (tiny_folder / "model.safetensors").unlink()
     (tiny_folder / "model.safetensors").symlink_to("/dev/zero")
     assert find_source(str(tiny_folder)).entry is None

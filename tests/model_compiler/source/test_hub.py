@@ -25,7 +25,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @dataclass
 class Hub:
-    """Repositories by name, each a folder; what was asked for, and with which token."""
+    """Repositories by name, each a folder; records the requests and their tokens."""
 
     repositories: dict[str, Path] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)
@@ -145,7 +145,7 @@ def tiny(served: Hub, tmp_path: Path) -> Path:
 
 
 def test_a_repository_is_fetched_at_its_commit(served: Hub, tiny: Path) -> None:
-    """What the compiler reads is fetched, and nothing else; commit and license are noted."""
+    """Only files that the compiler reads are downloaded; commit and license are recorded."""
     source = find_source("acme/tiny")
     assert source.revision == COMMIT
     assert source.license == "mit"
@@ -173,7 +173,7 @@ def test_a_second_fetch_comes_from_the_cache(served: Hub, tiny: Path) -> None:
 
 
 def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path) -> None:
-    """Of a dozen variants only the one that is taken is fetched, and what it is compared with."""
+    """Of a dozen variants, only the selected export and its reference are downloaded."""
     (tiny / "model.safetensors").unlink()
     (tiny / "onnx").mkdir()
     for name in ("model", "model_quantized", "model_q4", "model_fp16"):

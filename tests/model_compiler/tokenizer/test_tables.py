@@ -1,4 +1,4 @@
-"""From `tokenizer.json` to tables: what is covered is exact, what is not is declined by name."""
+"""From `tokenizer.json` to tables: covered parts are exact, others are named as a reason."""
 
 import copy
 import json
@@ -195,7 +195,7 @@ def test_what_wordpiece_does_not_cover_is_declined_by_name(
 def test_a_tokenizer_that_fails_is_refused(
     wordpiece: dict[str, Any], change: Change, message: str
 ) -> None:
-    """What would fail on a text at run time, the library's panics included, fails at compile."""
+    """A tokenizer that would fail at run time, even with a panic, fails to compile."""
     with pytest.raises(SourceError, match=message):
         build(changed(wordpiece, change), embedding_rows=2000)
 

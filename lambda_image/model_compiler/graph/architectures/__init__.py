@@ -1,8 +1,8 @@
-"""The families of models that the compiler can express, by the `model_type` of their `config.json`.
+"""The supported architectures, by the `model_type` of their `config.json`.
 
-An architecture is a module whose `parse` turns a `config.json` into a typed, frozen configuration
-and refuses what it does not know, and that configuration's `build` turns weights into a graph that
-ends in the last hidden state.
+The `parse` function of an architecture's module reads a `config.json` into a typed, frozen
+configuration and rejects unknown settings. The `build` method of that configuration turns weights
+into a graph that ends in the last hidden state.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ __all__ = ["Architecture", "parse"]
 
 
 class Architecture(Protocol):
-    """One model's parsed configuration."""
+    """The parsed configuration of a model."""
 
     @property
     def name(self) -> str:
@@ -33,12 +33,12 @@ class Architecture(Protocol):
 
     @property
     def vocabulary_size(self) -> int:
-        """How many token ids the model has a row for."""
+        """The number of rows of the embedding table."""
         ...
 
     @property
     def max_positions(self) -> int:
-        """The longest input, in tokens, that the model has positions for."""
+        """The number of positions, which limits the length of an input in tokens."""
         ...
 
     def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
@@ -57,16 +57,16 @@ _PARSERS: dict[str, Callable[[ConfigFile], Architecture]] = {
 
 
 def parse(config: ConfigFile) -> Architecture:
-    """Turn a `config.json` into the configuration of its family.
+    """Parse a `config.json` with the parser of its architecture.
 
     Raises:
-        UnsupportedModelError: if the family, or a part of it, is not one that the compiler knows.
-        SourceError: if a value is missing or wrong.
+        UnsupportedModelError: If the compiler does not know the architecture or a setting.
+        SourceError: If a value is missing or wrong.
     """
     model_type = config.string("model_type")
     if model_type not in _PARSERS:
         raise UnsupportedModelError(
-            f"{config.path}: model_type {model_type!r} is not an architecture that the compiler "
-            f"knows; it knows {', '.join(sorted(_PARSERS))}."
+            f"{config.path}: model_type {model_type!r} is not a supported architecture; "
+            f"the compiler supports {', '.join(sorted(_PARSERS))}."
         )
     return _PARSERS[model_type](config)

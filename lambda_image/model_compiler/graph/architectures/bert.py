@@ -1,6 +1,6 @@
-"""BERT (Devlin et al., 2018, https://arxiv.org/abs/1810.04805): MiniLM, bge, e5, gte and their kin.
+"""BERT (Devlin et al., 2018, https://arxiv.org/abs/1810.04805): MiniLM, bge, e5, gte and similar.
 
-Weights have the names that transformers' BertModel gives them.
+Weights have the names of transformers' BertModel.
 """
 
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ __all__ = ["BertConfig", "parse"]
 
 Floats = npt.NDArray[np.float32]
 
-#: How transformers calls the two forms of GELU. The exact one uses the error function, the other a
-#: hyperbolic tangent; they differ by up to 5e-4, so they are not to be mixed up.
+#: The names of the two forms of GELU in transformers. The exact form uses the error function, the
+#: other a hyperbolic tangent. They differ by up to 5e-4, so one cannot replace the other.
 EXACT_GELU = frozenset({"gelu", "gelu_python"})
 TANH_GELU = frozenset({"gelu_new", "gelu_fast", "gelu_pytorch_tanh"})
 
-#: Settings of the pooler, which sentence embeddings do not use, and of language modelling.
+#: Settings of the pooler, which sentence embeddings do not use, and of language modeling.
 UNUSED = frozenset(
     {
         "directionality",
@@ -43,13 +43,13 @@ UNUSED = frozenset(
     }
 )
 
-#: Added to the score of what must not be attended to, as transformers does (the least float32).
+#: Added to the scores of masked tokens, as in transformers (the lowest float32).
 MASKED = float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True, slots=True)
 class BertConfig:
-    """What `config.json` says of a BERT."""
+    """The `config.json` of a BERT model."""
 
     vocabulary_size: int
     hidden_size: int
@@ -72,11 +72,11 @@ class BertConfig:
 
 
 def parse(config: ConfigFile) -> BertConfig:
-    """Turn a `config.json` of model_type `bert` into its configuration.
+    """Parse a `config.json` of model_type `bert`.
 
     Raises:
-        UnsupportedModelError: if it asks for something that this graph does not do.
-        SourceError: if a value is missing or wrong.
+        UnsupportedModelError: If this graph cannot express a setting.
+        SourceError: If a value is missing or wrong.
     """
     parsed = BertConfig(
         vocabulary_size=config.integer("vocab_size"),
@@ -91,8 +91,8 @@ def parse(config: ConfigFile) -> BertConfig:
     )
     if parsed.activation not in EXACT_GELU | TANH_GELU | {"relu"}:
         raise UnsupportedModelError(
-            f"{config.path}: hidden_act {parsed.activation!r} is not an activation that the "
-            f"compiler knows; it knows {', '.join(sorted(EXACT_GELU | TANH_GELU | {'relu'}))}."
+            f"{config.path}: hidden_act {parsed.activation!r} is not a supported activation; "
+            f"the compiler supports {', '.join(sorted(EXACT_GELU | TANH_GELU | {'relu'}))}."
         )
     if parsed.hidden_size % parsed.heads:
         raise SourceError(
@@ -112,7 +112,7 @@ def parse(config: ConfigFile) -> BertConfig:
 
 
 class _Encoder:
-    """One encoder in the making."""
+    """Builds the graph of one encoder."""
 
     def __init__(
         self, config: BertConfig, builder: GraphBuilder, weights: Weights, precision: Precision
@@ -121,7 +121,7 @@ class _Encoder:
         self._builder = builder
         self._weights = weights
         self._precision = precision
-        # A checkpoint saved with a head (for language modelling, say) has BERT one level down.
+        # A checkpoint with a head, for example for language modeling, has BERT one level down.
         self._prefix = weights.prefix(("", "bert."), "embeddings.word_embeddings.weight")
         self._gains = {name: self._take_gain(name) for name in self._norms()}
         self._amplified = amplified_channels(self._gains.values())
@@ -152,7 +152,7 @@ class _Encoder:
         positions = take(
             f"{name}position_embeddings.weight", config.max_positions, config.hidden_size
         )
-        # Every token of a single text is of type 0, so that type's vector goes into the positions.
+        # Every token of a single text has type 0, so that type's vector is added to the positions.
         types = take(f"{name}token_type_embeddings.weight", config.token_types, config.hidden_size)
         tokens = self._builder.op.Gather(self._builder.op.Shape("input_ids"), self._int64([1]))
         there = self._builder.op.Slice(
@@ -225,9 +225,9 @@ class _Encoder:
         )
 
     def _norms(self) -> Iterator[str]:
-        """Give the names of all normalizations, each with the dot at its end."""
+        """Yield the names of all normalizations, each with a dot at its end."""
         yield "embeddings.LayerNorm."
-        # One by one: the first layer without weights ends a count of layers that is far too large.
+        # A generator: if `layers` is far too large, the first layer without weights ends the loop.
         for layer in range(self._config.layers):
             for part in ("attention.output.", "output."):
                 yield f"encoder.layer.{layer}.{part}LayerNorm."
@@ -237,7 +237,7 @@ class _Encoder:
         return self._take(f"{name}{gain}", self._config.hidden_size)
 
     def _is_old(self, name: str) -> bool:
-        """Say whether a normalisation has TensorFlow's names, gamma and beta."""
+        """Return whether a normalization has TensorFlow's names, gamma and beta."""
         return f"{self._prefix}{name}gamma" in self._weights
 
     def _linear(

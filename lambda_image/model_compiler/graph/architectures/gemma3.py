@@ -1,7 +1,7 @@
 """Gemma 3 as a text encoder (Vera et al., 2025, https://arxiv.org/abs/2509.20354): EmbeddingGemma.
 
-Weights have the names that transformers' Gemma3TextModel gives them. What it computes is written
-down in `transformers/models/gemma3/modeling_gemma3.py`.
+Weights have the names of transformers' Gemma3TextModel. The reference implementation is
+`transformers/models/gemma3/modeling_gemma3.py`.
 """
 
 from collections.abc import Mapping
@@ -33,34 +33,34 @@ Floats = npt.NDArray[np.float32]
 
 SLIDING = "sliding_attention"
 FULL = "full_attention"
-#: What transformers' Gemma3TextConfig takes where a configuration does not say.
+#: The defaults of transformers' Gemma3TextConfig.
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
 DEFAULT_SLIDING_PATTERN = 6
-#: Limits far above any model's. What a damaged file says beyond them would fill the memory before
-#: the weights could show that it is wrong.
+#: Limits far above any model's. Larger values in a damaged file would fill the memory before the
+#: weights could show that they are wrong.
 MOST_LAYERS = 1000
 MOST_POSITIONS = 1 << 20
 
-#: Settings of language modelling, which an encoder does not do.
+#: Settings of language modeling, which an encoder does not use.
 UNUSED = frozenset({"final_logit_softcapping"})
 
 
 @dataclass(frozen=True, slots=True)
 class Gemma3Config:
-    """What `config.json` says of a Gemma 3 encoder."""
+    """The `config.json` of a Gemma 3 encoder."""
 
     vocabulary_size: int
     hidden_size: int
     intermediate_size: int
     heads: int
     head_size: int
-    #: Queries are divided by the root of this.
+    #: Queries are divided by the square root of this.
     query_scalar: float
     norm_epsilon: float
     max_positions: int
-    #: How far a token attends to each side in a sliding layer.
+    #: Number of tokens to each side that a token attends to in a sliding layer.
     reach: int
-    #: For each layer, whether it attends through the window.
+    #: For each layer, whether its attention is limited to the window.
     sliding: tuple[bool, ...]
     sliding_rope_base: float
     full_rope_base: float
@@ -76,11 +76,11 @@ class Gemma3Config:
 
 
 def parse(config: ConfigFile) -> Gemma3Config:
-    """Turn a `config.json` of model_type `gemma3_text` into its configuration.
+    """Parse a `config.json` of model_type `gemma3_text`.
 
     Raises:
-        UnsupportedModelError: if it asks for something that this graph does not do.
-        SourceError: if a value is missing or wrong.
+        UnsupportedModelError: If this graph cannot express a setting.
+        SourceError: If a value is missing or wrong.
     """
     bases = _rope_bases(config)
     heads = config.integer("num_attention_heads")
@@ -107,8 +107,8 @@ def parse(config: ConfigFile) -> Gemma3Config:
         )
     if not config.boolean("use_bidirectional_attention", False):
         raise UnsupportedModelError(
-            f"{config.path}: use_bidirectional_attention is not true, so this is a model that "
-            "writes text; the compiler can express those that attend both ways."
+            f"{config.path}: use_bidirectional_attention is not true, so this model "
+            "generates text; the compiler supports bidirectional attention only."
         )
     if config.string("hidden_activation") != "gelu_pytorch_tanh":
         raise UnsupportedModelError(
@@ -125,7 +125,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
 
 
 def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
-    """Return for each layer whether it slides: listed, or all but every n-th in older files."""
+    """Return for each layer whether it slides: from a list, or all but every nth in older files."""
     types = config.optional("layer_types")
     pattern = DEFAULT_SLIDING_PATTERN
     for key in ("sliding_window_pattern", "_sliding_window_pattern"):
@@ -135,7 +135,7 @@ def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
     if types is None:
         return tuple(bool((layer + 1) % pattern) for layer in range(layers))
     if not isinstance(types, list) or len(types) != layers:
-        config.refuse("layer_types", f"a list of num_hidden_layers = {layers} names", types)
+        config.fail("layer_types", f"a list of num_hidden_layers = {layers} names", types)
     for found in types:
         if found not in (SLIDING, FULL):
             raise UnsupportedModelError(
@@ -146,7 +146,7 @@ def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
 
 
 def _rope_bases(config: ConfigFile) -> dict[str, float]:
-    """Return the bases of the rotary embedding, from either generation of configuration files."""
+    """Return the bases of the rotary embedding, from the new or the old keys."""
     newer = config.optional("rope_parameters")
     if newer is None:
         config.require("rope_scaling", None)
@@ -154,11 +154,11 @@ def _rope_bases(config: ConfigFile) -> dict[str, float]:
             SLIDING: config.number("rope_local_base_freq", DEFAULT_ROPE_BASES[SLIDING]),
             FULL: config.number("rope_theta", DEFAULT_ROPE_BASES[FULL]),
         }
-    # transformers prefers the newer key, and leaves what stands beside it unread.
+    # transformers prefers the newer key and ignores the older ones.
     config.ignore(frozenset({"rope_local_base_freq", "rope_theta"}))
     config.require("rope_scaling", None)
     if not isinstance(newer, dict) or not set(newer) <= {SLIDING, FULL}:
-        config.refuse("rope_parameters", f"an object of {SLIDING} and {FULL}", newer)
+        config.fail("rope_parameters", f"an object of {SLIDING} and {FULL}", newer)
     return {kind: _rope_base(config, kind, newer.get(kind) or {}) for kind in (SLIDING, FULL)}
 
 
@@ -173,12 +173,12 @@ def _rope_base(config: ConfigFile, kind: str, parameters: Mapping[str, Any]) -> 
         )
     base = parameters.get("rope_theta", DEFAULT_ROPE_BASES[kind])
     if type(base) not in {int, float} or not 0 < base < float("inf"):
-        config.refuse(f"{where}.rope_theta", "a positive number", base)
+        config.fail(f"{where}.rope_theta", "a positive number", base)
     return float(base)
 
 
 class _Encoder:
-    """One encoder in the making.
+    """Builds the graph of one encoder.
 
     Values of tokens are float32 [batch, tokens, width]. Heads lie beside each other in `width`; as
     all query heads share one key and value head, [batch, tokens * heads, head_size] are the same
@@ -229,7 +229,7 @@ class _Encoder:
         hidden = norm(x, "norm.weight")
         self._weights.ignore(*(("lm_head.",) if self._prefix else ()))
         self._weights.done()
-        # Off with the padding that the blocks needed.
+        # Remove the padding that the blocks needed.
         return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
 
     def _attention(self, name: str, hidden: str, *, sliding: bool) -> str:
@@ -244,7 +244,7 @@ class _Encoder:
             )
             for part, width in (("q", config.heads * size), ("k", size), ("v", size))
         )
-        # The scores' divisor goes into the queries' gain.
+        # The divisor of the scores is part of the queries' gain.
         query = self._normalized(
             op.Reshape(query, self._heads_below),
             f"{name}q_norm.weight",
@@ -287,7 +287,7 @@ class _Encoder:
         return dequantize(self._builder, down, gated_rows, rows)
 
     def _normalized(self, value: str, name: str, size: int, *, factor: float = 1.0) -> str:
-        """Divide rows by their root mean square; Gemma keeps gains as differences from one."""
+        """Divide rows by their root mean square; Gemma stores gains as differences from one."""
         gain = (1 + self._take(name, size)) * np.float32(factor)
         return self._builder.op.SimplifiedLayerNormalization(
             value,
@@ -312,7 +312,7 @@ class _Encoder:
         base = config.sliding_rope_base if sliding else config.full_rope_base
         exponents = np.arange(0, config.head_size, 2, dtype=np.float64) / config.head_size
         frequencies = (1.0 / base**exponents).astype(np.float32)
-        # Whole blocks, because padding has positions too.
+        # Whole blocks, because padding also has positions.
         positions = np.arange(-(-config.max_positions // BLOCK) * BLOCK, dtype=np.float32)
         angles = np.outer(positions, frequencies)
         kind = "sliding" if sliding else "full"

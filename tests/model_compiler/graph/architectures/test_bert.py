@@ -1,4 +1,4 @@
-"""BERT graphs against sentence-transformers' vectors, and what the architecture refuses."""
+"""BERT graphs against sentence-transformers' vectors, and the settings that are rejected."""
 
 from pathlib import Path
 
@@ -94,11 +94,11 @@ def test_checkpoint_with_a_head_and_old_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden_act": "silu"}, "hidden_act 'silu' is not an activation .* gelu, .*relu"),
+        ({"hidden_act": "silu"}, "hidden_act 'silu' is not a supported activation.* gelu, .*relu"),
         ({"position_embedding_type": "relative_key"}, 'position_embedding_type is "relative_key"'),
         ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
         ({"frobnicate": 3}, "does not know: frobnicate = 3"),
-        ({"model_type": "mpnet"}, "model_type 'mpnet' is not an architecture .* bert"),
+        ({"model_type": "mpnet"}, "model_type 'mpnet' is not a supported architecture.* bert"),
     ],
 )
 def test_what_the_graph_cannot_express_is_refused_by_name(
@@ -123,7 +123,7 @@ def test_what_the_graph_cannot_express_is_refused_by_name(
 def test_wrong_values_are_named(
     tiny_folder: Path, edit_json: Edit, change: dict[str, object], message: str
 ) -> None:
-    """A value of a wrong type or out of range is named with what is allowed."""
+    """The error for a wrong type or a value out of range names the allowed values."""
     edit_json(tiny_folder / "config.json", lambda config: merged(config, **change))
     with pytest.raises(SourceError, match=message):
         read_model_folder(tiny_folder)
@@ -149,7 +149,7 @@ def test_weights_that_do_not_fit_the_configuration(
 def test_layers_that_the_configuration_leaves_out(tiny_folder: Path, edit_json: Edit) -> None:
     """Weights that nothing uses are refused: the model is not the one that was trained."""
     edit_json(tiny_folder / "config.json", lambda config: merged(config, num_hidden_layers=1))
-    with pytest.raises(UnsupportedModelError, match=r"no use for: encoder.layer.1"):
+    with pytest.raises(UnsupportedModelError, match=r"does not use: encoder.layer.1"):
         run(tiny_folder)
 
 

@@ -197,7 +197,7 @@ def test_what_cannot_be_expressed_is_refused_by_name(
 def test_wrong_values_are_named(
     folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
 ) -> None:
-    """What was wrong, what is allowed, what was found."""
+    """The error names the key, the allowed values and the value found."""
     path = folder / "config.json"
     edit_json(path, lambda config: {**config, **changes})
     with pytest.raises(SourceError) as refused:
