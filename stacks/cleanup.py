@@ -1,4 +1,4 @@
-"""The steps before and after the CDK's own: what `cdk deploy` and `cdk destroy` leave undone.
+"""The steps before and after `cdk deploy` and `cdk destroy`.
 
 Provisioned concurrency outlives the scaling that allocated it: CloudFormation removes the scaling
 and not what it scaled (https://github.com/aws/aws-cdk/issues/31507). So a deploy that turned it
@@ -65,7 +65,7 @@ def end_provisioned_concurrency(session: Session, environment: Environment) -> I
     """End all provisioned concurrency of an environment's function, and suspend its scaling.
 
     Args:
-        session: Whose credentials are used, and whose region where the environment names none.
+        session: The AWS session; its region is used if the environment has none.
         environment: Whose endpoint; nothing is done if it is not deployed.
 
     Yields:
@@ -76,7 +76,7 @@ def end_provisioned_concurrency(session: Session, environment: Environment) -> I
     if deployed is None:
         return
     scaling = session.create_client("application-autoscaling", region_name=region)
-    # Scaling that is active would allocate again what is ended here.
+    # Active autoscaling would allocate the provisioned concurrency again.
     for target in _targets(scaling, deployed):
         _register(scaling, target, suspended=True)
     client = session.create_client("lambda", region_name=region)

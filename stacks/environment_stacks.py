@@ -1,4 +1,4 @@
-"""All stacks of one environment, their names, their order and their tags."""
+"""The stacks of one environment, with their names, dependencies and tags."""
 
 import aws_cdk as cdk
 
@@ -16,7 +16,7 @@ __all__ = ["EnvironmentStacks"]
 
 
 class EnvironmentStacks:
-    """Builds the stacks of an environment under an app.
+    """The stacks of an environment in an app.
 
     Attributes:
         repository: The stack of the image repository.
@@ -25,11 +25,11 @@ class EnvironmentStacks:
     """
 
     def __init__(self, app: cdk.App, environment: Environment) -> None:
-        """Build them.
+        """Create the stacks.
 
         Args:
-            app: The app to build under.
-            environment: What the environment's file says.
+            app: The app.
+            environment: The environment's settings.
         """
         where = cdk.Environment(account=environment.account, region=environment.region)
         self.repository = RepositoryStack(
@@ -56,5 +56,7 @@ class EnvironmentStacks:
         tags = {**environment.tags, COST_TAG: environment.name}
         if "project" not in map(str.lower, tags):
             tags["Project"] = "embedding-kit"
-        for key, value in tags.items():
-            cdk.Tags.of(app).add(key, value)
+        # Not on the app: another environment in the same app has other tags.
+        for stack in (self.repository, self.endpoint, self.observability):
+            for key, value in tags.items():
+                cdk.Tags.of(stack).add(key, value)

@@ -1,4 +1,4 @@
-"""The stack that watches the endpoint: alarms, dashboard, budget."""
+"""The stack with the endpoint's alarms, dashboard and budget."""
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as Where

@@ -1,6 +1,6 @@
-"""Finds out what would make a deploy fail halfway, before it begins.
+"""Check before a deploy whether it would fail halfway.
 
-Only reads. What may not be read is left to the CDK, which then fails by itself if it must.
+It only reads. Without permission to read, it leaves the failure to the CDK.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class Finding:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what is found; return 1 if it would fail, else 0."""
+    """Print the findings; return 1 if the deploy would fail, else 0."""
     parser = argparse.ArgumentParser(prog="python -m stacks.preflight", description=__doc__)
     parser.add_argument("environment")
     options, of_cdk = parser.parse_known_args(arguments)
@@ -55,11 +55,11 @@ def main(arguments: list[str] | None = None) -> int:
 def before_deploy(
     session: Session, environment: Environment, *, imports: bool
 ) -> Iterator[Finding]:
-    """List what a deploy would fail on, as far as the account tells.
+    """List the reasons why a deploy would fail, as far as they can be read.
 
     Args:
-        session: Whose credentials are used, and whose region where the environment names none.
-        environment: What is to be deployed.
+        session: The AWS session; its region is used if the environment has none.
+        environment: The environment to deploy.
         imports: Whether the deploy imports existing resources.
     """
     try:
@@ -121,7 +121,7 @@ def _repository(session: Session, environment: Environment) -> Iterator[Finding]
 
 
 def _stack(client: Any, name: str) -> dict[str, Any] | None:
-    """Return a stack's description; None where there is none, or only a change set of it."""
+    """Return a stack's description; None if it does not exist or has only a change set."""
     try:
         (stack,) = client.describe_stacks(StackName=name)["Stacks"]
     except ClientError as error:

@@ -15,7 +15,7 @@ class RepositoryStack(Stack):
     """The repository of one environment's images.
 
     Attributes:
-        repository_name: The repository's name, as plain text: it stands in the asset's address.
+        repository_name: The repository's name as plain text, for the asset's address.
     """
 
     def __init__(

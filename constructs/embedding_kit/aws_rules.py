@@ -1,7 +1,7 @@
-"""What AWS would refuse of the finished function, whoever changed it after it was constructed.
+"""Validate the finished function and alias, including changes by the app.
 
-Settings are checked when they are read. An app can still reach behind a construct, by the CDK's
-escape hatches or with a method of the function; this looks at what came out in the end.
+Settings are validated when they are read. But an app can change the resources afterwards, by the
+CDK's escape hatches or by methods of the function. This validation reads the final resources.
 """
 
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ __all__ = ["AwsRules"]
 
 @jsii.implements(IValidation)
 class AwsRules:
-    """Validates a function and its alias at synth: what AWS would refuse, or bill for nothing."""
+    """A validation at synth: settings that AWS would reject, or bill without use."""
 
     def __init__(self, function: lambda_.Function, alias: lambda_.Alias) -> None:
         self._function = function
         self._alias = alias
 
     def validate(self) -> list[str]:
-        """List what would be refused; called by the CDK."""
+        """Return the errors; called by the CDK."""
         function, alias = self._function.node.default_child, self._alias.node.default_child
         if not isinstance(function, lambda_.CfnFunction) or not isinstance(alias, lambda_.CfnAlias):
             return []

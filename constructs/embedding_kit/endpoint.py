@@ -1,4 +1,4 @@
-"""The endpoint: function, version, alias `live`, and on the alias a URL that wants a signature."""
+"""The endpoint: function, version, alias `live`, and the alias's function URL with IAM auth."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ from embedding_kit.callers import principals
 from embedding_kit.endpoint_name import claim_name
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.monitoring.metrics import EndpointMetrics
+from embedding_kit.monitoring.topic import AlarmEmails
 from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
 from embedding_kit.release_check import ReleaseCheck
@@ -43,29 +44,29 @@ __all__ = ["LIVE", "EmbeddingEndpoint"]
 
 #: The alias that callers reach. Its name is part of its ARN, which their policies may name.
 LIVE = "live"
-#: What a page may read of an answer's headers.
+#: The response headers that a web page may read.
 _EXPOSED_HEADERS = ["x-request-id", "x-vector-space"]
 
 
 class EmbeddingEndpoint(Construct):
     """A text-embedding endpoint: signed HTTP requests in, vectors out.
 
-    The URL stands on the alias, never on the function: an unqualified URL would bypass provisioned
-    concurrency and every careful release.
+    The URL belongs to the alias. A URL of the function itself would bypass provisioned concurrency
+    and gradual releases.
 
     Attributes:
         function: The function behind the alias.
         alias: The alias `live`.
-        url: The function URL on the alias; it accepts requests signed by a granted principal only.
-        log_group: Where the function and the platform write.
-        check: What checks every version before the alias moves to it.
-        deployment_group: CodeDeploy's group, to add a notice or a hook; None with fixed weights.
+        url: The alias's function URL. It accepts only requests that a granted principal has signed.
+        log_group: The function's log group.
+        check: The check of each version before the alias moves to it.
+        deployment_group: CodeDeploy's deployment group; None with a weighted experiment.
         candidate: An experiment's own alias; None without one.
         candidate_url: The URL of that alias; None without one.
-        name: What logs and metrics call it.
-        metrics: Every metric of it.
+        name: The name in logs and in the metrics' namespace.
+        metrics: All metrics of the endpoint.
         settings: The function's settings.
-        cold_start: What is done about cold starts.
+        cold_start: The strategy against cold starts.
         alarm_settings: The alarms' thresholds, for releases and for `EndpointAlarms`.
         release: How a new version gets the traffic.
     """
@@ -85,25 +86,26 @@ class EmbeddingEndpoint(Construct):
         alarms: AlarmSettings | None = None,
         name: str | None = None,
     ) -> None:
-        """Make the endpoint.
+        """Create the endpoint.
 
         Args:
             scope: The parent.
             id: The construct's id.
             model: The model that is served.
             function: Memory, time, disk, logs and concurrency.
-            cold_start: What is done about cold starts; nothing by default.
-            release: How a new version takes over; all at once, after its check, by default.
+            cold_start: The strategy against cold starts; none by default.
+            release: How traffic shifts to a new version; all at once after its check by default.
             experiment: Another published version to compare with.
-            callers: Who may call; nobody by default. `grant_invoke` lets further ones.
-            cors: Which web pages may call from a browser; none by default.
-            alarms: The thresholds that a release is taken back on, and that the alarms use.
-            name: The name in its logs and in its metrics' namespace, unique in account and region;
-                derived from its place in the app by default.
+            callers: The principals that may call; none by default. `grant_invoke_url` adds others.
+            cors: The web pages that may call from a browser; none by default.
+            alarms: The thresholds for `EndpointAlarms` and for the rollback of a release. Synth
+                fails if no `AlarmTopic` of the app has the addresses in its `emails`.
+            name: The name in logs and in the metrics' namespace, unique in account and region; by
+                default derived from the construct's path.
 
         Raises:
-            ValueError: The settings, each valid by itself, do not go together; or another endpoint
-                of the app has the same name in the same account and region.
+            ValueError: The settings are incompatible, or another endpoint of the app has the same
+                name in the same account and region.
         """
         super().__init__(scope, id)
         self.settings = function or FunctionSettings()
@@ -120,8 +122,8 @@ class EmbeddingEndpoint(Construct):
         check_memory(model, self.settings)
         for note in quota_notes(self.settings, self.cold_start):
             Annotations.of(self).add_info(note)
-        # Metrics made of the platform's records carry no dimension that would tell two endpoints
-        # of an account apart: each endpoint has a namespace of its own.
+        # Metrics of metric filters have no dimension for the endpoint, so each endpoint has its own
+        # namespace.
         self.name = name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         claim_name(self, name)
         made = EmbeddingFunction(
@@ -180,38 +182,47 @@ class EmbeddingEndpoint(Construct):
         if self.candidate_url:
             self._urls.append(self.candidate_url)
         for principal in principals(callers or Callers()):
-            self.grant_invoke(principal)
+            self.grant_invoke_url(principal)
         self.node.add_validation(AwsRules(self.function, self.alias))
+        self.node.add_validation(AlarmEmails(self, self.alarm_settings.emails))
 
-    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let a principal call the URL of each alias, and nothing else of the function."""
+    def grant_invoke_url(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant a principal permission to call the URL of each alias, and nothing else."""
         granted = [url.grant_invoke_url(grantee) for url in self._urls]
         return granted[0].combine(granted[1]) if len(granted) > 1 else granted[0]
 
     def metric(self, name: str, **options: Any) -> cloudwatch.Metric:
-        """Return a metric that AWS Lambda keeps of the alias `live`.
+        """Return an AWS Lambda metric of the alias `live`.
 
         Args:
             name: The metric's name in the namespace AWS/Lambda, such as `Duration`.
-            options: What `aws_cloudwatch.MetricOptions` takes, such as `statistic` and `period`.
+            options: The properties of `aws_cloudwatch.MetricOptions`, such as `statistic`.
         """
         return self.alias.metric(name, **options)
 
-    def metric_duration(self, *, statistic: str = "p99") -> cloudwatch.Metric:
-        """Return how long requests take, in milliseconds."""
-        return self.metrics.of_alias("Duration", statistic)
+    def metric_duration(self, *, statistic: str = "p99", **options: Any) -> cloudwatch.Metric:
+        """Return the duration of requests in milliseconds, with `MetricOptions`."""
+        return self.metrics.of_alias("Duration", statistic).with_(**options)
 
-    def metric_errors(self, *, statistic: str = "Sum") -> cloudwatch.Metric:
-        """Return how many invocations crash, or run out of time or memory."""
-        return self.metrics.of_alias("Errors", statistic)
+    def metric_errors(self, *, statistic: str = "Sum", **options: Any) -> cloudwatch.Metric:
+        """Return the number of failed invocations, with `MetricOptions`."""
+        return self.metrics.of_alias("Errors", statistic).with_(**options)
 
-    def metric_init_duration(self, *, statistic: str = "p99") -> cloudwatch.Metric:
-        """Return how long cold starts on demand take, in milliseconds."""
-        return self.metrics.of_platform("InitDuration", statistic)
+    def metric_invocations(self, *, statistic: str = "Sum", **options: Any) -> cloudwatch.Metric:
+        """Return the number of invocations, with `MetricOptions`."""
+        return self.metrics.of_alias("Invocations", statistic).with_(**options)
 
-    def metric_texts(self, *, statistic: str = "Sum") -> cloudwatch.Metric:
-        """Return how many texts are embedded."""
-        return self.metrics.of_embedder("Texts", statistic)
+    def metric_throttles(self, *, statistic: str = "Sum", **options: Any) -> cloudwatch.Metric:
+        """Return the number of throttled invocations, with `MetricOptions`."""
+        return self.metrics.of_alias("Throttles", statistic).with_(**options)
+
+    def metric_init_duration(self, *, statistic: str = "p99", **options: Any) -> cloudwatch.Metric:
+        """Return the init duration of on-demand cold starts in ms, with `MetricOptions`."""
+        return self.metrics.of_platform("InitDuration", statistic).with_(**options)
+
+    def metric_texts(self, *, statistic: str = "Sum", **options: Any) -> cloudwatch.Metric:
+        """Return the number of embedded texts, with `MetricOptions`."""
+        return self.metrics.of_embedder("Texts", statistic).with_(**options)
 
     def _weights(self, experiment: Experiment | None) -> list[lambda_.VersionWeight] | None:
         if not isinstance(experiment, WeightedExperiment):
@@ -244,8 +255,8 @@ def _url(alias: lambda_.Alias, cors: lambda_.FunctionUrlCorsOptions | None) -> l
 
 
 def _cors_options(cors: Cors) -> lambda_.FunctionUrlCorsOptions:
-    # Lambda answers the preflight itself, and puts its headers on every answer: the embedder must
-    # not. OPTIONS is therefore no method here; the API takes names of six letters at the most.
+    # Lambda answers preflight requests and adds the CORS headers to all responses, so the embedder
+    # must not. OPTIONS is not a method here: the API accepts names of up to six letters.
     return lambda_.FunctionUrlCorsOptions(
         allowed_origins=list(cors.origins),
         allowed_methods=[lambda_.HttpMethod[method] for method in cors.methods],

@@ -21,7 +21,7 @@ def claim_name(scope: Construct, name: str) -> None:
         name: Its name.
 
     Raises:
-        PydanticCustomError: A `ValueError` with the rule, what was found and what is allowed.
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     if _NAME.fullmatch(name) is None:
         raise rule_error(

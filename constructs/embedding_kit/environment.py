@@ -1,7 +1,6 @@
-"""Reads `environments/NAME.toml` into one frozen, validated value. Nothing else reads those files.
+"""Read `environments/NAME.toml` into one frozen, validated value. No other module reads them.
 
-What is wrong with a file is said in one error, a line for each setting: file, key, what was found
-and what is allowed.
+An error lists all mistakes of a file, one per line: file, key, value found and values allowed.
 """
 
 import json
@@ -51,7 +50,7 @@ _TAG_TEXT = re.compile(r"[\w\s.:/=+@-]*")
 _TAGS = 48
 #: What makes a folder a sentence-transformers model, for the image's build too.
 _FOLDER_HOLDS = "modules.json"
-_SHOWN = 80  # characters of a found value; a whole table would hide what is wrong with it
+_SHOWN = 80  # characters of a found value; a whole table would hide the mistake
 
 
 class EnvironmentFileError(ValueError):
@@ -59,7 +58,7 @@ class EnvironmentFileError(ValueError):
 
 
 class Environment(Settings):
-    """All that one environment says: where it is, what it serves, to whom, and how carefully."""
+    """The settings of one environment."""
 
     name: str = Field(exclude=True, description="The file's name.")
     account: (
@@ -69,7 +68,7 @@ class Environment(Settings):
         | None
     ) = Field(
         default=None,
-        description="The AWS account, together with `region`; the deploying shell's if unset.",
+        description="The AWS account, with `region`; the deploying shell's if unset.",
     )
     region: (
         Annotated[
@@ -80,7 +79,7 @@ class Environment(Settings):
         | None
     ) = Field(default=None, description="The AWS region; the deploying shell's if unset.")
     tags: dict[str, str] = Field(
-        default={}, description="Tags on every resource, beside those for cost allocation."
+        default={}, description="Tags of all resources, in addition to the cost allocation tags."
     )
     protect: bool = Field(
         default=False,
@@ -91,15 +90,25 @@ class Environment(Settings):
     function: FunctionSettings = Field(
         default=FunctionSettings(), description="The function's size and limits."
     )
-    cold_start: ColdStart = Field(default=OnDemand(), description="What is done about cold starts.")
-    release: Release = Field(default=AllAtOnce(), description="How a new version takes over.")
-    experiment: Experiment | None = Field(default=None, description="Two versions side by side.")
-    callers: Callers = Field(default=Callers(), description="Who may call; nobody by default.")
-    cors: Cors | None = Field(
-        default=None, description="Which web pages may call it from a browser; none by default."
+    cold_start: ColdStart = Field(
+        default=OnDemand(), description="The strategy against cold starts."
     )
-    alarms: AlarmSettings = Field(default=AlarmSettings(), description="When somebody is told.")
-    budget: Budget | None = Field(default=None, description="What a month may cost.")
+    release: Release = Field(
+        default=AllAtOnce(), description="How traffic shifts to a new version."
+    )
+    experiment: Experiment | None = Field(
+        default=None, description="A comparison with another published version."
+    )
+    callers: Callers = Field(
+        default=Callers(), description="The principals that may call; none by default."
+    )
+    cors: Cors | None = Field(
+        default=None, description="The web pages that may call from a browser; none by default."
+    )
+    alarms: AlarmSettings = Field(
+        default=AlarmSettings(), description="Thresholds and recipients of alarms."
+    )
+    budget: Budget | None = Field(default=None, description="The monthly budget.")
     repository: RepositorySettings = Field(
         default=RepositorySettings(), description="The images' repository."
     )
@@ -179,11 +188,11 @@ def load_environment(name: str, *, folder: Path) -> Environment:
     """Read the environment of that name.
 
     Args:
-        name: The environment's name: a file of that name, with `.toml`, stands in `folder`.
+        name: The environment's name, which is the file's name without `.toml`.
         folder: The folder of the environments' files.
 
     Raises:
-        EnvironmentFileError: With file, key, what was found and what is allowed.
+        EnvironmentFileError: The message has file, key, value found and values allowed.
     """
     path = folder / f"{name}.toml"
     shown = f"{folder.name}/{path.name}"
@@ -232,7 +241,7 @@ def _read(path: Path, shown: str) -> dict[str, Any]:
 
 
 def _explain(error: ErrorDetails) -> str:
-    """Turn a pydantic error into one line: key, what was found, what is allowed."""
+    """Format a pydantic error as one line: key, value found, values allowed."""
     place = find(_schema(), error["loc"])
     key = place.key or "the file"
     context = error.get("ctx", {})

@@ -1,4 +1,4 @@
-"""The function: the image on ARM64, with a log group and a role of its own and nothing wider."""
+"""The function: the image on ARM64, with its own log group and a minimal role."""
 
 from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Size, Validations
 from aws_cdk import aws_iam as iam
@@ -32,12 +32,12 @@ class EmbeddingFunction(Construct):
         name: str,
         snap_start: bool,
     ) -> None:
-        """Make the function.
+        """Create the function.
 
         Args:
             scope: The parent.
             id: The construct's id.
-            model: What the image serves.
+            model: The model of the image.
             settings: Memory, time, disk, logs and concurrency.
             metrics_namespace: Where the embedder's own metrics go.
             name: What the embedder's logs call the environment.
@@ -48,7 +48,7 @@ class EmbeddingFunction(Construct):
             self,
             "Logs",
             retention=_retention(settings.log_retention_days),
-            # Not retained where its own creation is rolled back: there is no log in it yet.
+            # Deleted if its creation is rolled back, because it has no logs yet.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             if settings.logs_on_destroy == "retain"
             else RemovalPolicy.DESTROY,
@@ -105,7 +105,7 @@ class EmbeddingFunction(Construct):
 def environment_variables(
     settings: FunctionSettings, *, metrics_namespace: str, name: str
 ) -> dict[str, str]:
-    """Write the settings as the variables that the embedder parses; what is unset is left to it."""
+    """Return the settings as environment variables; the embedder has defaults for unset ones."""
     optional = {
         "EMBEDDING_CACHE_ENTRIES": settings.cache_entries,
         "EMBEDDING_MAX_CHARACTERS": settings.max_characters,

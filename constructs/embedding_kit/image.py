@@ -30,7 +30,7 @@ def image_code(model: Model, *, command: list[str] | None = None) -> lambda_.Doc
     """Describe the image that serves a model; every use of the same model is one image.
 
     Args:
-        model: What is compiled into the image.
+        model: The model that is compiled into the image.
         command: Another handler of the same image; the embedder's own if None.
 
     Raises:

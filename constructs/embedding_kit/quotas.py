@@ -1,4 +1,4 @@
-"""What a new AWS account may refuse: notes with numbers, for synth to print."""
+"""Notes at synth on quotas that a new AWS account may not have."""
 
 from collections.abc import Iterator
 

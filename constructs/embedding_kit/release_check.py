@@ -66,7 +66,7 @@ class ReleaseCheck(Construct):
             scope: The parent.
             id: The construct's id.
             alias: The alias that moves.
-            model: What the image serves; the check runs from the same image.
+            model: The model of the image; the check runs from the same image.
             release: Whether vectors may change, and whether the serving version is asked.
             cold_start: With provisioned concurrency, Lambda itself uses weights for a moment.
             experiment: With weights, another version that must be of the same vector space.

@@ -29,9 +29,9 @@ _UNTAGGED_KEPT = Duration.days(14)
 class EmbeddingRepository(Construct):
     """An ECR repository for the endpoint's images.
 
-    Tags are immutable and images are scanned when they arrive. The lifecycle drops only what has no
-    tag: the CDK tags every image by its content and the tags cannot move, so an image that a
-    version runs is never dropped, however old that version is.
+    Tags are immutable and images are scanned when they arrive. The lifecycle
+    deletes only untagged images. The CDK tags every image by its content and tags are immutable, so
+    an image that a version runs is never deleted, however old the version is.
 
     Attributes:
         repository: The repository itself.

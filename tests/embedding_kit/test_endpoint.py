@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from aws_cdk import App, Environment, Stack
+from aws_cdk import App, Duration, Environment, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
@@ -202,11 +202,11 @@ def test_two_aliases_have_a_url_each_and_the_same_callers(endpoint_template):
 
 
 def test_a_role_of_the_same_app_can_be_granted(synthesize, model):
-    """`grant_invoke` takes any grantee, and gives it nothing but the URL."""
+    """`grant_invoke_url` takes any grantee, and gives it nothing but the URL."""
 
     def build(stack):
         role = iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
-        EmbeddingEndpoint(stack, "Endpoint", model=model).grant_invoke(role)
+        EmbeddingEndpoint(stack, "Endpoint", model=model).grant_invoke_url(role)
 
     policies = synthesize(build).find_resources(
         "AWS::IAM::Policy", {"Properties": {"Roles": [{"Ref": Match.string_like_regexp("Caller")}]}}
@@ -275,21 +275,28 @@ def test_what_is_shown_to_others_works(text, monkeypatch, tmp_path):
 
 def test_the_metrics_that_people_ask_for_have_methods(synthesize, model):
     """Another app can alarm on speed, cold starts and failures without knowing their names."""
-    found = {}
+    found, labels = {}, {}
 
     def build(stack):
         endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, name="test")
         for metric in (
             endpoint.metric_duration(statistic="p90"),
             endpoint.metric_errors(),
+            endpoint.metric_invocations(period=Duration.hours(1), label="Requests"),
+            endpoint.metric_throttles(),
             endpoint.metric_init_duration(),
             endpoint.metric_texts(),
             endpoint.metric("UrlRequestCount", statistic="Sum"),
         ):
             found[metric.metric_name] = (metric.namespace, metric.statistic)
+            if metric.label:
+                labels[metric.label] = metric.period.to_minutes()
 
     synthesize(build)
+    assert labels == {"Requests": 60}
     assert found == {
+        "Invocations": ("AWS/Lambda", "Sum"),
+        "Throttles": ("AWS/Lambda", "Sum"),
         "Duration": ("AWS/Lambda", "p90"),
         "Errors": ("AWS/Lambda", "Sum"),
         "InitDuration": ("EmbeddingKit/test", "p99"),

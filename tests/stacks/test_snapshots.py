@@ -63,7 +63,12 @@ def _readable(template: dict[str, Any]) -> str:
         json.loads(json.dumps(shown)), sort_keys=False, width=120, default_flow_style=None
     )
     text = re.sub(r"\b[0-9a-f]{64}\b", "<asset>", text)
-    return re.sub(r"(CurrentVersion\w{8})[0-9a-f]{32}", r"\1<version>", text)
+    # A version's logical id, and the name of an export of it, have hashes of the image's content.
+    return re.sub(
+        r"(CurrentVersion\w{8})[0-9a-f]{32}(Version[0-9A-F]{8})?",
+        lambda match: f"{match[1]}<version>{'Version' if match[2] else ''}",
+        text,
+    )
 
 
 def _dashboard(body: dict[str, Any]) -> Any:

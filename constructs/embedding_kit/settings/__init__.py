@@ -1,7 +1,7 @@
-"""The typed settings of an environment, one concept a file: pure values, no CDK, no file read.
+"""The typed settings of an environment: plain values, without the CDK and without files.
 
-The same values configure the constructs in anybody's app and come out of `environments/*.toml`.
-Each is frozen, refuses an unknown key, and refuses what AWS would refuse later or bill silently.
+The same classes configure the constructs in any app and validate `environments/*.toml`. They are
+frozen, and reject unknown keys and values that AWS would reject later or bill without use.
 """
 
 from embedding_kit.settings.base import Duration, Settings

@@ -1,4 +1,4 @@
-"""What all settings share: frozen, closed to unknown keys, strict about types; and durations."""
+"""The settings' base class (frozen, strict, no unknown keys), durations, and rule errors."""
 
 import re
 from datetime import timedelta
@@ -34,12 +34,12 @@ class Settings(BaseModel):
 
 
 def rule_error(rule: str, *, found: object, allowed: str) -> PydanticCustomError:
-    """Build the error of a rule that spans more than one value or that a type cannot say.
+    """Build the error of a rule that spans several values or that a type cannot express.
 
     Args:
-        rule: Why it is refused, as a sentence without a full stop.
-        found: The value, or the values, that break the rule.
-        allowed: What would be accepted.
+        rule: The rule that is broken, as a sentence without a full stop.
+        found: The value or values that break the rule.
+        allowed: The values that are accepted.
     """
     context: dict[str, object] = {"rule": rule, "found": found, "allowed": allowed}
     return PydanticCustomError("rule", "{rule}; found: {found}; allowed: {allowed}", context)
@@ -59,7 +59,7 @@ class allowed:  # noqa: N801 - an annotation, written as one
 
 
 def format_duration(span: timedelta) -> str:
-    """Write a duration as the settings write it, in the largest unit that is exact."""
+    """Format a duration as the settings do, in the largest exact unit."""
     milliseconds = round(span.total_seconds() * 1000)
     unit = next(unit for unit, size in _UNITS.items() if milliseconds % size == 0)
     return f"{milliseconds // _UNITS[unit]}{unit}"

@@ -1,4 +1,4 @@
-"""Who may call the endpoint. Nobody by default."""
+"""The principals that may call the endpoint; none by default."""
 
 from typing import Annotated
 
@@ -25,13 +25,13 @@ class Callers(Settings):
     """The principals that may call the endpoint's URL."""
 
     roles: Annotated[tuple[_Role, ...], EachOnce] = Field(
-        default=(), strict=False, description="Roles that may call, by ARN."
+        default=(), strict=False, description="ARNs of roles that may call."
     )
     accounts: Annotated[tuple[_Account, ...], EachOnce] = Field(
         default=(),
         strict=False,
-        description="Accounts that may call. Another account then lets its own roles do so.",
+        description="Accounts that may call. Each account must also allow its own roles to call.",
     )
     organization: _Organization | None = Field(
-        default=None, description="The organization all of whose accounts may call."
+        default=None, description="An organization; all of its accounts may call."
     )

@@ -1,4 +1,4 @@
-"""How cold starts are avoided: not at all, by SnapStart, or by provisioned concurrency.
+"""The strategy against cold starts: none, SnapStart, or provisioned concurrency.
 
 Sources: https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html,
 https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html,
@@ -25,38 +25,38 @@ _FLOOR = "a floor of 0 is refused by the next deploy, for it removes what the fl
 
 
 class OnDemand(Settings):
-    """Environments start when a request needs one."""
+    """Execution environments are initialized on demand, when a request needs one."""
 
-    kind: Literal["none"] = Field(default="none", description="Every environment starts on demand.")
+    kind: Literal["none"] = Field(default="none", description="Initialization on demand.")
 
 
 class SnapStart(Settings):
-    """Environments are restored from a snapshot taken when a version is published."""
+    """Execution environments are restored from a snapshot taken when a version is published."""
 
     kind: Literal["snapstart"] = Field(
-        default="snapstart", description="Environments are restored from a snapshot of a warm one."
+        default="snapstart", description="Restore from a snapshot of an initialized environment."
     )
 
 
 class ScheduledCapacity(Settings):
-    """A floor, a ceiling or both that start to hold at a time of day, or once."""
+    """A minimum, a maximum or both that apply from a scheduled time on."""
 
     name: Annotated[
         str,
         Field(pattern=r"^[a-z][a-z0-9-]{0,62}$"),
         allowed("lower-case letters, digits and hyphens"),
-    ] = Field(description="What this time is called, such as `workday`.")
+    ] = Field(description="The scheduled action's name, such as `workday`.")
     at: Annotated[str, allowed(SCHEDULE_ALLOWED)] = Field(
-        description="When it starts to hold, as Application Auto Scaling writes schedules."
+        description="When the bounds start to apply, in Application Auto Scaling's syntax."
     )
     time_zone: Annotated[str, allowed(_ZONE_ALLOWED)] = Field(
-        default="Etc/UTC", description="The time zone that the schedule is read in."
+        default="Etc/UTC", description="The schedule's time zone."
     )
     minimum: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="From then on, environments kept ready at the least."
+        default=None, description="The minimum provisioned concurrency from then on."
     )
     maximum: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="From then on, environments kept ready at the most."
+        default=None, description="The maximum provisioned concurrency from then on."
     )
 
     @field_validator("minimum", mode="before")
@@ -92,27 +92,27 @@ class ScheduledCapacity(Settings):
 
 
 class Provisioned(Settings):
-    """Environments are kept ready, as many as the use of the last minutes asks for."""
+    """Provisioned concurrency with autoscaling on its utilization."""
 
     kind: Literal["provisioned"] = Field(
-        default="provisioned", description="Environments are kept ready and billed while they are."
+        default="provisioned", description="Provisioned concurrency, billed while it is allocated."
     )
     target_utilization: Annotated[float, Field(ge=_LEAST_TARGET, le=0.9)] = Field(
-        default=0.7, description="The share of ready environments that should be busy."
+        default=0.7, description="The utilization that autoscaling aims at, from 0.1 to 0.9."
     )
     request_duration: Duration | None = Field(
         default=None,
-        description="How long a request takes on average, as the metric `Duration` shows it. "
-        "AWS serves 10 requests a second per environment, so short requests keep few of them busy.",
+        description="The mean duration of a request (the metric `Duration`). "
+        "AWS serves 10 requests per second per environment, so short requests limit utilization.",
     )
     minimum: Annotated[int, Field(ge=1)] = Field(
-        default=1, description="Environments kept ready at the least."
+        default=1, description="The minimum provisioned concurrency."
     )
     maximum: Annotated[int, Field(ge=1)] = Field(
-        default=10, description="Environments kept ready at the most."
+        default=10, description="The maximum provisioned concurrency."
     )
     schedule: tuple[ScheduledCapacity, ...] = Field(
-        default=(), strict=False, description="Times of day with other bounds, any number of them."
+        default=(), strict=False, description="Scheduled changes of the bounds."
     )
 
     @field_validator("minimum", mode="before")

@@ -28,7 +28,7 @@ def check_compatible(
     """Refuse combinations that a deploy would fail on, or that would bill for nothing.
 
     Raises:
-        PydanticCustomError: A `ValueError` with the rule, what was found and what is allowed.
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     if isinstance(cold_start, SnapStart):
         _check_snapstart(function, experiment)
@@ -46,7 +46,7 @@ def check_alarms(alarms: AlarmSettings, function: FunctionSettings) -> None:
     """Refuse a threshold that no request can pass, since Lambda ends it at the timeout.
 
     Raises:
-        PydanticCustomError: A `ValueError` with the rule, what was found and what is allowed.
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     for name in ("duration_p50", "duration_p99"):
         threshold = getattr(alarms, name)
@@ -63,7 +63,7 @@ def check_memory(model: Model, function: FunctionSettings) -> None:
     """Refuse less memory than the model needs to load, where the kit knows that.
 
     Raises:
-        PydanticCustomError: A `ValueError` with the rule, what was found and what is allowed.
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     needed = model.needed_memory_mb
     if needed is not None and function.memory_mb < needed:

@@ -19,7 +19,7 @@ RETENTION_DAYS = (
 )  # fmt: skip
 #: Lambda keeps this many of the account's concurrency for functions that reserve none.
 UNRESERVED_MINIMUM = 100
-#: What a new account may give one function at most; AWS raises it with use, or when asked.
+#: The highest memory per function in a new account; AWS raises it with use or on request.
 #: https://docs.aws.amazon.com/lambda/latest/dg/troubleshooting-deployment.html
 NEW_ACCOUNT_MEMORY_MB = 3008
 #: A megabyte more than the handler would ever send back is refused by the function URL anyway.
@@ -27,42 +27,42 @@ _PAYLOAD_CHARACTERS = 6_000_000
 
 
 class FunctionSettings(Settings):
-    """Memory, time, disk, logs and concurrency of the function, and the limits of a request."""
+    """Memory, timeout, storage, logs and concurrency of the function, and limits of requests."""
 
     memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
-        default=2048, description="Memory in MB; 1769 MB are one virtual CPU."
+        default=2048, description="Memory in MB; 1,769 MB equal one vCPU."
     )
     timeout: Duration = Field(
         default=timedelta(seconds=30),
-        description="The longest a request may take, in whole seconds, 1s to 15m.",
+        description="The function's timeout, in whole seconds from 1s to 15m.",
     )
     ephemeral_storage_mb: Annotated[int, Field(ge=512, le=10240)] = Field(
-        default=512, description="Size of /tmp in MB. The embedder writes nothing there."
+        default=512, description="Size of /tmp in MB. The embedder does not use it."
     )
     log_retention_days: Annotated[
         int, allowed("one of " + ", ".join(str(days) for days in RETENTION_DAYS))
-    ] = Field(default=30, description="Days until a log line is deleted.")
+    ] = Field(default=30, description="Retention of logs in days.")
     logs_on_destroy: Literal["retain", "delete"] = Field(
         default="delete",
-        description="Whether the function's log group stays when the stack is destroyed.",
+        description="Whether destroying the stack retains or deletes the log group.",
     )
     reserved_concurrency: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="The most requests that run at once; further ones get 429. "
-        "Taken from the account's quota for this function alone.",
+        description="The highest number of concurrent requests; others get 429. "
+        "It is taken from the account's quota.",
     )
     account_concurrency: Annotated[int, Field(ge=1)] = Field(
         default=1000,
-        description="The account's quota of concurrent executions here, as AWS granted it.",
+        description="The account's quota of concurrent executions in the region.",
     )
     account_memory_mb: Annotated[int, Field(ge=128, le=10240)] | None = Field(
         default=None,
-        description="The most memory that AWS lets a function of the account have, where you know "
+        description="The account's highest memory per function, if you know "
         f"it. A new account may allow {NEW_ACCOUNT_MEMORY_MB}.",
     )
     truncate: Literal["refuse", "right", "left"] = Field(
         default="refuse",
-        description="What happens to a text over the model's limit where the request does not say.",
+        description="Whether texts above the model's limit are refused or truncated by default.",
     )
     max_characters: Annotated[int, Field(ge=1, le=_PAYLOAD_CHARACTERS)] | None = Field(
         default=None,
@@ -70,10 +70,10 @@ class FunctionSettings(Settings):
     )
     cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
         default=None,
-        description="Vectors kept for repeated texts, 0 for none; the embedder's default if unset.",
+        description="Number of cached vectors, 0 for none; the embedder's default if unset.",
     )
     threads: Annotated[int, Field(ge=1, le=6)] | None = Field(
-        default=None, description="Threads of the model's run; one per virtual CPU if unset."
+        default=None, description="Inference threads; one per vCPU if unset."
     )
 
     @property

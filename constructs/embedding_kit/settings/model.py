@@ -1,4 +1,4 @@
-"""Which model the endpoint serves, and on whose terms."""
+"""The model that the endpoint serves, and the acceptance of its license."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -11,7 +11,7 @@ __all__ = ["TERMS", "Model"]
 
 #: The terms that a user has to accept, by the license's short name.
 TERMS = {"gemma": "https://ai.google.dev/gemma/terms"}
-#: The models that stand under such terms, by a part of their names that all of them share.
+#: The models with such terms, by a common part of their names.
 _UNDER_TERMS = {"embeddinggemma": "gemma"}
 #: MB that a function needs to load a model and answer one request, by a part of its name and the
 #: precision. Measured for int8 (215 at the peak); for fp32 the 101 million weights outside the
@@ -32,18 +32,18 @@ class Model(Settings):
     ] = Field(description="The model, by its name in the catalogue.")
     precision: Literal["int8", "fp32"] | None = Field(
         default=None,
-        description="Arithmetic of the weights: `int8` is smaller and faster, `fp32` is exact. If "
-        "unset, `int8`, and full precision for a model that is taken from a ready ONNX export.",
+        description="Precision of the weights: `int8` is smaller and faster, `fp32` is exact. If "
+        "unset, `int8`, or full precision for a model with its own ONNX export.",
     )
     accept_license: Literal["gemma"] | None = Field(
         default=None,
-        description="The license whose terms you accept, for a model whose maker asks for that.",
+        description="A license whose terms you accept; some models require it.",
     )
     dimensions: Annotated[tuple[Annotated[int, Field(ge=1, le=16384)], ...], EachOnce] = Field(
         default=(),
         strict=False,
-        description="The sizes that callers may ask for, of a model that was trained to be cut to "
-        "them; what the catalogue says if unset, and the full size alone for a model of your own.",
+        description="Dimensions that callers may request from a model trained for truncation. If "
+        "unset, the catalogue's; for your own model, the full dimension only.",
     )
     hub_token_variable: (
         Annotated[
@@ -52,13 +52,13 @@ class Model(Settings):
         | None
     ) = Field(
         default=None,
-        description="The deploying shell's variable that holds the model hub's token, for a gated "
-        "model. It reaches the image's build as a secret and stays in no layer.",
+        description="The variable of the deploying shell with the model hub's token, for a gated "
+        "model. The image build gets it as a secret; no layer contains it.",
     )
     folder: Path | None = Field(
         default=None,
         strict=False,
-        description="A sentence-transformers folder to compile, such as a fine-tune of yours, "
+        description="A sentence-transformers folder to compile, such as a fine-tuned model, "
         "instead of fetching the model; relative to the environment's file.",
     )
     base_image: (
@@ -74,24 +74,24 @@ class Model(Settings):
     ) = Field(
         default=None,
         description="AWS's base image of Python 3.13 for ARM64 by its digest, or a mirror of it. "
-        "Another digest is another image. If unset, the newest one when the image is built.",
+        "If unset, the newest image at build time.",
     )
     index: Path | None = Field(
         default=None,
         strict=False,
-        description="A file of the texts that `POST /similar` searches; relative to the "
+        description="A file with the texts that `POST /similar` searches; relative to the "
         "environment's file.",
     )
 
     @property
     def license_to_accept(self) -> str | None:
-        """The short name of the license that the user must accept; None where there is none."""
+        """The short name of the license that the user must accept, or None."""
         name = self.name.lower()
         return next((terms for part, terms in _UNDER_TERMS.items() if part in name), None)
 
     @property
     def needed_memory_mb(self) -> int | None:
-        """The memory without which the model cannot be loaded; None where it is not known."""
+        """The memory that the model needs to load, or None if unknown."""
         name = self.name.lower()
         found = (
             memory

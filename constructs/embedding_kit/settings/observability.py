@@ -1,4 +1,4 @@
-"""When somebody is told: the alarms' thresholds and the monthly budget."""
+"""The alarms' thresholds and the monthly budget."""
 
 from datetime import timedelta
 from typing import Annotated, Self
@@ -32,42 +32,40 @@ _SILENCE_LIMIT = timedelta(days=1)
 
 
 class AlarmSettings(Settings):
-    """Thresholds. What is not set is derived from the function's own limits."""
+    """The alarms' thresholds. Unset ones are derived from the function's limits."""
 
     emails: Annotated[tuple[_Email, ...], EachOnce] = Field(
-        default=(), strict=False, description="Addresses that alarms and the budget write to."
+        default=(), strict=False, description="Email addresses for alarms and the budget."
     )
     duration_p50: Duration | None = Field(
-        default=None, description="The median request; a tenth of the timeout if unset."
+        default=None, description="Threshold of the p50 duration; a tenth of the timeout if unset."
     )
     duration_p99: Duration | None = Field(
-        default=None, description="The slowest hundredth; half the timeout if unset."
+        default=None, description="Threshold of the p99 duration; half the timeout if unset."
     )
     init_p99: Duration | None = Field(
         default=None,
-        description="The slowest hundredth of cold starts; half of the 10s that Lambda gives if "
+        description="Threshold of the p99 init duration; half of Lambda's limit of 10s if "
         "unset, or `init_max` if that is less.",
     )
     init_max: Duration = Field(
         default=INIT_LIMIT * 8 / 10,
-        description="The slowest cold start; four fifths of the 10s that Lambda gives.",
+        description="Threshold of the maximum init duration; Lambda's limit is 10s.",
     )
-    error_percent: _Percent = Field(
-        default=1.0, description="Failed invocations in percent of all."
-    )
+    error_percent: _Percent = Field(default=1.0, description="Failed invocations in percent.")
     throttle_percent: _Percent = Field(
-        default=1.0, description="Refused requests (429) in percent of all."
+        default=1.0, description="Throttled requests (429) in percent."
     )
     concurrency_percent: _Percent = Field(
         default=80.0,
-        description="Concurrent requests in percent of the reservation, else the account's quota.",
+        description="Concurrency in percent of the reserved concurrency or the account's quota.",
     )
     provisioned_percent: _Percent = Field(
         default=90.0,
-        description="Busy environments in percent of those kept ready, at the ceiling too.",
+        description="Utilization of provisioned concurrency in percent of its highest value.",
     )
     memory_percent: _Percent = Field(
-        default=90.0, description="Memory used at the most in percent of the function's."
+        default=90.0, description="Maximum memory used in percent of the function's memory."
     )
     traffic_every: Duration | None = Field(
         default=None,
@@ -129,10 +127,10 @@ class AlarmSettings(Settings):
 
 
 class Budget(Settings):
-    """What the endpoint may cost a month."""
+    """The endpoint's monthly budget."""
 
     monthly_usd: Annotated[float, Field(ge=1, le=1_000_000)] = Field(
-        description="US dollars a month; told at 50, 80 and 100 percent, and when 100 is forecast."
+        description="US dollars per month; notifies at 50, 80, 100% of actual, 100% of forecast."
     )
 
 

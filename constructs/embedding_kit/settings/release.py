@@ -1,4 +1,4 @@
-"""How a new version takes over the traffic, and how two versions are compared.
+"""How traffic shifts to a new version, and experiments with two versions.
 
 Sources: https://docs.aws.amazon.com/codedeploy/latest/userguide/deployment-configurations.html,
 https://docs.aws.amazon.com/codedeploy/latest/userguide/limits.html
@@ -29,21 +29,21 @@ _VERSION = allowed("the number of a published version, such as 12")
 class _AnyRelease(Settings):
     allow_vector_space_change: bool = Field(
         default=False,
-        description="Whether a version whose vectors cannot be compared with the old ones may be "
-        "released. Every stored vector must be made again then.",
+        description="Whether a version with another vector space may be "
+        "released. All stored vectors must then be computed again.",
     )
     break_glass: bool = Field(
         default=False,
-        description="For an outage: deploy without asking the version that serves now, and do not "
+        description="For an outage: deploy without calling the deployed version, and do not "
         "roll back on an alarm. For one deploy: `scripts/deploy NAME -c break-glass=true`.",
     )
 
 
 class AllAtOnce(_AnyRelease):
-    """All traffic moves at once, after the new version has been warmed and checked."""
+    """All traffic shifts at once, after the new version is warmed and checked."""
 
     kind: Literal["all-at-once"] = Field(
-        default="all-at-once", description="All traffic moves at once."
+        default="all-at-once", description="All traffic shifts at once."
     )
 
     @property
@@ -54,9 +54,9 @@ class AllAtOnce(_AnyRelease):
 
 class _Stepwise(_AnyRelease):
     percent: Annotated[int, Field(ge=1, le=99)] = Field(
-        default=10, description="Percent of the traffic that a step moves."
+        default=10, description="Percent of the traffic per step."
     )
-    interval: Duration = Field(default=timedelta(minutes=5), description="Time between two steps.")
+    interval: Duration = Field(default=timedelta(minutes=5), description="Time between steps.")
 
     @field_validator("interval")
     @classmethod
@@ -71,7 +71,7 @@ class _Stepwise(_AnyRelease):
 
 
 class Canary(_Stepwise):
-    """A part of the traffic moves first, the rest after the interval."""
+    """A part of the traffic shifts first, the rest after the interval."""
 
     kind: Literal["canary"] = Field(default="canary", description="A part first, then the rest.")
 
@@ -82,7 +82,7 @@ class Canary(_Stepwise):
 
 
 class Linear(_Stepwise):
-    """An equal part of the traffic moves at every interval."""
+    """An equal part of the traffic shifts at each interval."""
 
     kind: Literal["linear"] = Field(default="linear", description="Equal parts, one an interval.")
 
@@ -113,7 +113,7 @@ Release = Annotated[AllAtOnce | Canary | Linear, Field(discriminator="kind")]
 
 
 class WeightedExperiment(Settings):
-    """A part of the alias's traffic goes to another published version of the same vector space."""
+    """Part of the alias's traffic goes to another published version of the same vector space."""
 
     kind: Literal["weights"] = Field(
         default="weights", description="One URL, traffic divided by weight."
@@ -127,7 +127,7 @@ class WeightedExperiment(Settings):
 
 
 class AliasExperiment(Settings):
-    """Another published version has an alias and a URL of its own; callers divide the traffic."""
+    """Another published version has its own alias and URL; callers split the traffic."""
 
     kind: Literal["alias"] = Field(default="alias", description="A second alias with its own URL.")
     version: Annotated[int, Field(ge=1), _VERSION] = Field(

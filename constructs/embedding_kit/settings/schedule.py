@@ -68,7 +68,7 @@ def check_schedule(expression: str) -> None:
     """Refuse an expression that AWS refuses, and a cron expression that no date matches.
 
     Raises:
-        PydanticCustomError: A `ValueError` with the rule, what was found and what is allowed.
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
     match = re.fullmatch(r"(cron|at|rate)\((.*)\)", expression)
     if match is None:

@@ -431,3 +431,15 @@ def test_stuck_weights_are_noticed_after_the_longest_release(alarmed, release, p
     assert period * periods <= (86400 if period < 3600 else 604800)
     longest = release.shift.total_seconds()
     assert longest + 1800 <= period * periods
+
+
+def test_emails_without_a_topic_are_an_error(synthesize, model):
+    """The endpoint makes no topic, so the addresses would silently get no mail."""
+    alarms = AlarmSettings(emails=("ops@example.com", "dev@example.com"))
+
+    def build(stack):
+        EmbeddingEndpoint(stack, "Endpoint", model=model, alarms=alarms, name="test")
+        AlarmTopic(stack, "Notices", emails=["ops@example.com"])
+
+    with pytest.raises(RuntimeError, match=r"would get no mail; found: dev@example\.com, and no"):
+        synthesize(build)
