@@ -1,1 +1,1 @@
-"""Deploys an environment by the pinned CDK CLI to an emulated AWS, and checks what then stands."""
+"""Deploy an environment to an emulated AWS with the pinned CDK CLI, and check the result."""

@@ -1,4 +1,4 @@
-"""`scripts/rehearse [ENVIRONMENT]`: bootstrap, deploy, check, call, change, compare, destroy."""
+"""`scripts/rehearse [ENVIRONMENT]`: bootstrap, deploy, check, call, change, compare and destroy."""
 
 import sys
 

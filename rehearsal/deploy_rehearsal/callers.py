@@ -1,12 +1,12 @@
-"""The roles that call, and what each is answered: through the deployed URL, signatures checked."""
+"""Checks of callers' permissions, with signed requests to the deployed URL and calls to ECR."""
 
 import json
 
 from botocore.exceptions import ClientError
 
-from deploy_rehearsal.calls import ask
+from deploy_rehearsal.calls import send
+from deploy_rehearsal.deployed import DeployedStacks
 from deploy_rehearsal.emulator import Credentials, Emulator
-from deploy_rehearsal.standing import Standing
 from image_rehearsal.report import Report
 
 __all__ = ["CALLER", "STRANGER", "check_answers", "check_publishing", "make_role"]
@@ -17,7 +17,7 @@ _SIGNED = "signed request through the deployed URL; the emulated AWS's signature
 
 
 def make_role(aws: Emulator, name: str) -> str:
-    """Make a role that the account's principals may take on, with no policy of its own."""
+    """Create a role without policies that the account's principals may assume."""
     trust = {
         "Version": "2012-10-17",
         "Statement": [
@@ -33,50 +33,57 @@ def make_role(aws: Emulator, name: str) -> str:
 
 
 def check_answers(
-    report: Report, aws: Emulator, standing: Standing, *, caller: Credentials, stranger: Credentials
+    report: Report,
+    aws: Emulator,
+    deployed: DeployedStacks,
+    *,
+    caller: Credentials,
+    stranger: Credentials,
 ) -> None:
-    """Call the endpoint as one who may and as others who may not."""
-    url = standing.outputs["Url"]
+    """Call the endpoint as an allowed role, as another role, and without a signature."""
+    url = deployed.outputs["Url"]
     text = {"text": "hello, embedding"}
-    allowed = ask(aws, url, text, who=caller)
+    allowed = send(aws, url, text, who=caller)
     size = len(allowed.json().get("embedding", [])) if allowed.status == 200 else 0
-    told = (
+    found = (
         f"{allowed.status}, {size} numbers" if size else f"{allowed.status} {allowed.body[:200]!r}"
     )
     report.check(
-        "endpoint", "the named role is answered 200 with a vector", size > 0, by=_SIGNED, found=told
+        "endpoint", "the allowed role gets 200 and a vector", size > 0, by=_SIGNED, found=found
     )
-    for who, name in ((stranger, "another role of the account"), (None, "nobody's signature")):
-        refused = ask(aws, url, text, who=who)
+    for who, name in ((stranger, "another role of the account"), (None, "an unsigned request")):
+        refused = send(aws, url, text, who=who)
         report.check(
             "endpoint",
-            f"{name} is answered 403",
+            f"{name} gets 403",
             refused.status == 403,
             by=_SIGNED,
             found=refused.status,
         )
-    changed = ask(aws, url, text, who=caller, tampered=True)
+    changed = send(aws, url, text, who=caller, tampered=True)
     report.check(
         "endpoint",
-        "a body changed after signing is answered 403",
+        "a body changed after signing gets 403",
         changed.status == 403,
         by=_SIGNED,
         found=changed.status,
     )
-    _check_invoke(report, aws, standing, caller)
+    _check_invoke(report, aws, deployed, caller)
 
 
-def _check_invoke(report: Report, aws: Emulator, standing: Standing, caller: Credentials) -> None:
-    alias = str(standing.outputs["AliasArn"])
-    for what, name in ((alias, "the alias"), (alias.rpartition(":")[0], "the function itself")):
+def _check_invoke(
+    report: Report, aws: Emulator, deployed: DeployedStacks, caller: Credentials
+) -> None:
+    alias = str(deployed.outputs["AliasArn"])
+    for arn, name in ((alias, "the alias"), (alias.rpartition(":")[0], "the function itself")):
         code = "answered"
         try:
-            aws.client("lambda", caller).invoke(FunctionName=what, Payload=b"{}")
+            aws.client("lambda", caller).invoke(FunctionName=arn, Payload=b"{}")
         except ClientError as error:
             code = str(error.response["Error"]["Code"])
         report.check(
             "endpoint",
-            f"the named role may not invoke {name} past the URL",
+            f"the allowed role may not invoke {name} except through the URL",
             code == "AccessDeniedException",
             by="Invoke as that role; the emulated AWS's policies",
             found=code,
@@ -84,10 +91,10 @@ def _check_invoke(report: Report, aws: Emulator, standing: Standing, caller: Cre
 
 
 def check_publishing(report: Report, aws: Emulator, repository: str) -> None:
-    """Ask ECR as bootstrap's image-publishing role, and as a stranger."""
+    """Call ECR as bootstrap's image-publishing role, and as another role."""
     name = f"cdk-hnb659fds-image-publishing-role-{aws.account}-{aws.region}"
     publisher = aws.assume(f"arn:aws:iam::{aws.account}:role/{name}")
-    images = [{"imageTag": "of-nobody"}]
+    images = [{"imageTag": "missing"}]
     digest = "sha256:" + "0" * 64
     may = {
         "DescribeRepositories": lambda ecr: ecr.describe_repositories(repositoryNames=[repository]),
@@ -132,11 +139,15 @@ def check_publishing(report: Report, aws: Emulator, repository: str) -> None:
         found=", ".join(allowed),
     )
     stranger = aws.assume(f"arn:aws:iam::{aws.account}:role/{STRANGER}")
-    let = [
+    permitted = [
         action for action, call in {**may, **may_not}.items() if not _denied(call, aws, stranger)
     ]
     report.check(
-        "repository policy", "another role may none of these", not let, by=by, found=", ".join(let)
+        "repository policy",
+        "another role may do none of these",
+        not permitted,
+        by=by,
+        found=", ".join(permitted),
     )
 
 

@@ -1,4 +1,4 @@
-"""Signed requests to the deployed Function URL, as one role or another."""
+"""Signed requests to the deployed Function URL."""
 
 import http.client
 import json
@@ -12,22 +12,22 @@ from botocore.credentials import Credentials as BotocoreCredentials
 
 from deploy_rehearsal.emulator import Credentials, Emulator
 
-__all__ = ["Answer", "ask"]
+__all__ = ["Response", "send"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """An HTTP answer."""
+class Response:
+    """An HTTP response."""
 
     status: int
     body: bytes
 
     def json(self) -> Any:
-        """Read the body."""
+        """Parse the body as JSON."""
         return json.loads(self.body)
 
 
-def ask(
+def send(
     aws: Emulator,
     url: str,
     body: dict[str, Any],
@@ -36,15 +36,15 @@ def ask(
     tampered: bool = False,
     path: str = "/",
     method: str = "POST",
-) -> Answer:
+) -> Response:
     """Send a request to a Function URL of the emulated AWS.
 
     Args:
-        aws: The emulated AWS, which answers in the place of the URL's host.
+        aws: The emulated AWS, which receives the request instead of the URL's host.
         url: The deployed Function URL.
-        body: What is sent as JSON.
-        who: Whose signature; none if None.
-        tampered: Whether the body is changed after it was signed.
+        body: The JSON body.
+        who: The credentials that sign the request; unsigned if None.
+        tampered: Whether the body is changed after signing.
         path: The path below the URL.
         method: The HTTP method.
     """
@@ -62,6 +62,6 @@ def ask(
         sent = payload.replace(b"e", b"a") if tampered else payload
         connection.request(method, path, sent, headers)
         response = connection.getresponse()
-        return Answer(status=response.status, body=response.read())
+        return Response(status=response.status, body=response.read())
     finally:
         connection.close()

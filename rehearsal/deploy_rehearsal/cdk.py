@@ -1,4 +1,4 @@
-"""The pinned CDK CLI and the project's own scripts, run against the emulated AWS."""
+"""Run the pinned CDK CLI and the project's scripts against the emulated AWS."""
 
 import os
 import re
@@ -10,28 +10,34 @@ from pathlib import Path
 
 from deploy_rehearsal.checkout import Checkout
 from deploy_rehearsal.emulator import Emulator
+from image_rehearsal.report import Report
 
-__all__ = ["Cdk", "Finished"]
+__all__ = ["Cdk", "Finished", "check_success"]
 
 _QUIET = ("--no-notices", "--no-color")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A command that has ended: its exit status, what it wrote, and its seconds."""
+    """A finished command: its exit status, its output, and its duration in seconds."""
 
     status: int
     output: str
     seconds: float
 
     def count(self, pattern: str) -> int:
-        """Count the matches of a pattern in what it wrote."""
+        """Count the matches of a pattern in the output."""
         return len(re.findall(pattern, self.output))
+
+    def tail(self, lines: int = 12) -> str:
+        """Return the last lines of the output as one."""
+        last = self.output.splitlines()[-lines:]
+        return " / ".join(line.strip() for line in last if line.strip())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cdk:
-    """Runs commands in a copy of the repository.
+    """Run commands in a copy of the repository.
 
     Attributes:
         checkout: The copy.
@@ -43,28 +49,49 @@ class Cdk:
     aws: Emulator
     docker: Path
 
+    @property
+    def assembly(self) -> Path:
+        """The folder in which the CLI has the app synthesize."""
+        return self.checkout.root / "cdk.out"
+
     def bootstrap(self) -> Finished:
-        """Bootstrap account and region."""
+        """Bootstrap the account and region."""
         place = f"aws://{self.aws.account}/{self.aws.region}"
         return self._cdk("bootstrap", place)
 
     def deploy(self, assembly: Path | None = None) -> Finished:
-        """Deploy every stack, as a user does; of an assembly, where one was synthesized before."""
-        asked = ["--require-approval", "never", "--progress", "events", *_QUIET]
-        asked += ["--app", str(assembly)] if assembly else []
-        return self._run(["scripts/deploy", self.checkout.environment, *asked])
+        """Run `scripts/deploy`.
 
-    def diff(self) -> Finished:
-        """Compare every stack with what stands; the status is 1 where something differs."""
-        return self._cdk("diff", "--fail")
+        Args:
+            assembly: A synthesized assembly; the app synthesizes one if None.
+        """
+        options = ["--require-approval", "never", "--progress", "events", *_QUIET, *_app(assembly)]
+        return self._run(["scripts/deploy", self.checkout.environment, *options])
 
-    def destroy(self, *, answer: str | None = None) -> Finished:
-        """Destroy the environment, as a user does, who answers at a terminal or uses --force."""
-        command = ["scripts/destroy", self.checkout.environment, *_QUIET]
+    def diff(self, assembly: Path | None = None) -> Finished:
+        """Compare every stack with the deployed one; the status is 1 if something differs.
+
+        Args:
+            assembly: A synthesized assembly; the app synthesizes one if None.
+        """
+        return self._cdk("diff", "--fail", *_app(assembly))
+
+    def destroy(self, assembly: Path | None = None, *, answer: str | None = None) -> Finished:
+        """Run `scripts/destroy`, with `--force` or with an answer to its question.
+
+        Args:
+            assembly: A synthesized assembly; the app synthesizes one if None.
+            answer: The answer to its question; `--force` if None.
+        """
+        command = ["scripts/destroy", self.checkout.environment, *_QUIET, *_app(assembly)]
         return self._run(command if answer else [*command, "--force"], answer=answer)
 
+    def roll_back(self) -> Finished:
+        """Run `scripts/rollback`."""
+        return self._run(["scripts/rollback", self.checkout.environment])
+
     def template_of_bootstrap(self) -> Finished:
-        """Write the template that a bootstrap deploys."""
+        """Print the template that `cdk bootstrap` deploys."""
         return self._cdk("bootstrap", "--show-template")
 
     def _cdk(self, command: str, *arguments: str) -> Finished:
@@ -78,7 +105,7 @@ class Cdk:
         variables = {
             **self.aws.variables(),
             "PATH": path,
-            # The copy's own sources, before those of the checkout that is installed.
+            # The copy's sources come before those of the installed checkout.
             "PYTHONPATH": self.checkout.python_path,
             "CDK_DOCKER": str(self.docker),
             "NODE_USE_SYSTEM_CA": "1",
@@ -99,6 +126,18 @@ class Cdk:
         )
 
 
+def check_success(report: Report, command: str, done: Finished) -> bool:
+    """Check that a command has succeeded, and print its output if not."""
+    if done.status:
+        print(done.output[-8000:], file=sys.stderr)
+    found = f"{done.seconds:.0f} s" if done.status == 0 else f"status {done.status}"
+    return report.check(command, "succeeds", done.status == 0, by="the pinned CDK CLI", found=found)
+
+
+def _app(assembly: Path | None) -> list[str]:
+    return ["--app", str(assembly)] if assembly else []
+
+
 def _at_a_terminal(command: list[str], answer: str) -> list[str]:
-    """Run a command at a terminal of its own, where one line is typed once it asks."""
+    """Run a command in a pseudo-terminal, and answer its question with one line."""
     return [sys.executable, "-m", "deploy_rehearsal.terminal", answer, *command]

@@ -1,6 +1,6 @@
-"""The repository as it is deployed from: a copy, in which every change is named and told.
+"""A copy of the repository to deploy from, with a list of all changes to its settings.
 
-The rehearsal names a caller, changes the code once, and touches nothing of the user's own tree.
+The rehearsal adds a caller and changes the code in the copy. The user's files stay unchanged.
 """
 
 import os
@@ -14,11 +14,11 @@ import tomlkit
 
 __all__ = ["Checkout", "copy_checkout"]
 
-#: A model that no hub and nobody's terms are needed for.
+#: A model that needs no model hub and no accepted terms.
 _MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _LINKED = ("node_modules",)
 _SOURCE_ROOTS = ("constructs", "lambda_image", "client", "local", "rehearsal", ".")
-#: The stamp as scripts/setup itself computes it.
+#: Writes the stamp that scripts/setup computes.
 _STAMP = r"""
 set -euo pipefail
 eval "$(grep -E '^ *(python|stamp)=' scripts/setup)"
@@ -31,9 +31,9 @@ class Checkout:
     """A copy of the repository.
 
     Attributes:
-        root: Where it stands.
-        environment: The environment that is rehearsed.
-        changes: What differs from the user's own files, a sentence each.
+        root: Its folder.
+        environment: The name of the environment.
+        changes: The differences from the user's files, one sentence each.
     """
 
     root: Path
@@ -47,51 +47,51 @@ class Checkout:
 
     @property
     def python_path(self) -> str:
-        """Where Python finds the copy's own sources, before those that are installed."""
+        """The PYTHONPATH with the copy's sources, which come before the installed ones."""
         return os.pathsep.join(str(self.root / part) for part in _SOURCE_ROOTS)
 
     def let_call(self, role_arn: str) -> None:
-        """Name a role among the environment's callers."""
+        """Add a role to the environment's callers."""
         document = tomlkit.parse(self.file.read_text())
         callers: Any = document.setdefault("callers", tomlkit.table())
         callers["roles"] = [*callers.get("roles", []), role_arn]
         self.file.write_text(tomlkit.dumps(document))
-        self._tell(
+        self._record(
             f"callers.roles: the rehearsal's own role {role_arn.rpartition('/')[2]} was added"
         )
 
-    def serve_without_a_hub(self) -> None:
-        """Serve the demo's model where the environment's own needs a hub or somebody's terms."""
+    def use_demo_model(self) -> None:
+        """Replace a model that needs a model hub or accepted terms by the demo's model."""
         document = tomlkit.parse(self.file.read_text())
         model: Any = document["model"]
         if str(model["name"]) == _MODEL:
             return
-        self._tell(f"model.name: {model['name']} was replaced by {_MODEL}, which needs no hub")
+        self._record(f"model.name: {model['name']} was replaced by {_MODEL}, which needs no hub")
         document["model"] = tomlkit.item({"name": _MODEL})
         self.file.write_text(tomlkit.dumps(document))
 
     def unprotect(self) -> None:
-        """Let the stacks be deleted."""
+        """Set `protect = false`, so that the stacks can be deleted."""
         document = tomlkit.parse(self.file.read_text())
         document["protect"] = False
         self.file.write_text(tomlkit.dumps(document))
-        self._tell("protect: set to false later, or nothing could be destroyed")
+        self._record("protect: set to false before the destroy")
 
     def change_code(self) -> None:
-        """Change the embedder's code, as a commit would, without changing what it does."""
+        """Change the embedder's code without changing its behavior."""
         handler = self.root / "lambda_image" / "embedder" / "handler.py"
         handler.write_text(handler.read_text() + "\n# Changed by the rehearsal.\n")
 
-    def _tell(self, change: str) -> None:
+    def _record(self, change: str) -> None:
         self.changes.append(f"environments/{self.environment}.toml: {change}")
 
 
 def copy_checkout(source: Path, folder: Path, environment: str) -> Checkout:
-    """Copy what git knows or would add, and link what setup has installed.
+    """Copy the files that git tracks or would add, and link the installed packages.
 
     Args:
         source: The repository.
-        folder: Where the copy goes; it must not exist.
+        folder: The folder of the copy, which must not exist.
         environment: The environment to rehearse.
     """
     listed = subprocess.run(
@@ -107,8 +107,8 @@ def copy_checkout(source: Path, folder: Path, environment: str) -> Checkout:
             shutil.copy2(source / name, folder / name)
     for name in _LINKED:
         (folder / name).symlink_to(source / name)
-    # A folder of links, and a stamp of its own: the scripts find what is installed to be up to
-    # date, and so install nothing through the links into the user's own environment.
+    # A folder of links and a new stamp: the scripts find the packages up to date, and so
+    # never install through the links into the user's environment.
     (folder / ".venv").mkdir()
     for entry in (source / ".venv").iterdir():
         if entry.name == "pyvenv.cfg":

@@ -1,11 +1,11 @@
-"""Every deployed function, run by the code that its image would hold.
+"""Run each deployed function with the code of its image.
 
-A version of the embedder, and the check of a release, run in AWS's runtime on this machine: from
-the folder that the image is built from, with the variables and the role of the deployed function.
-What they write as metrics, and what Lambda counts of them, is put as metrics of the emulated AWS.
+The versions of the embedder and the release check run in AWS's runtime on this machine: from the
+folder that the image is built from, with the variables and the role of the deployed function.
+Their own metrics and Lambda's metrics are published to the emulated AWS.
 
-An image of full precision stands for another vector space: it serves the same vectors under another
-name, for the compiler would take half a minute to make the real ones.
+For another vector space, an image with full precision serves the same vectors under another name:
+compiling the real ones would take half a minute.
 """
 
 import json
@@ -28,13 +28,13 @@ from local_function_url.runtime import Function, FunctionError, Runtime, start
 __all__ = ["DeployedFunctions", "rename_space"]
 
 _EMBEDDER = "embedder.handler.handler"
-#: Processes of the embedder that are kept: the version that serves, the new one, and one to spare.
+#: The number of embedder processes: the serving version, the new version, and one more.
 _KEPT = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Code:
-    """What a deployed function runs: its image's folder, handler and configuration."""
+    """The code of a deployed function: its image, handler and configuration."""
 
     asset: ImageAsset
     handler: str
@@ -51,17 +51,17 @@ class DeployedFunctions:
     """Answers the events of every deployed function.
 
     Attributes:
-        checks: The events that the release's check was asked with.
-        description: What runs the code.
+        checks: The events of the release check.
+        description: The name of the runtime that runs the code.
     """
 
     def __init__(self, aws: Emulator, artifacts: dict[str, Path], assembly: Path) -> None:
-        """Prepare to run functions.
+        """Initialize without starting a function.
 
         Args:
-            aws: The emulated AWS, which is asked what a function is.
+            aws: The emulated AWS, which has the functions' configurations.
             artifacts: The compiled model by precision.
-            assembly: Where the CLI synthesizes what it deploys.
+            assembly: The folder in which the CLI synthesizes.
         """
         self.checks: list[dict[str, Any]] = []
         self.description = ""
@@ -69,11 +69,11 @@ class DeployedFunctions:
         self._assets: dict[str, ImageAsset] = {}
         self._running: OrderedDict[str, Runtime] = OrderedDict()
         self._lock = threading.Lock()
-        # A runtime ends with the thread that started it.
+        # A runtime ends with the thread that started it, so one thread starts all of them.
         self._starter = ThreadPoolExecutor(1)
 
     def learn(self, assembly: Path) -> None:
-        """Learn which folders the images of an assembly are built from."""
+        """Read which folders the images of an assembly are built from."""
         for asset in image_assets(assembly):
             link = asset.context / "artifact"
             if not link.is_symlink():
@@ -81,10 +81,10 @@ class DeployedFunctions:
             self._assets[asset.hash] = asset
 
     def answer(self, invocation: Invocation) -> bytes:
-        """Answer an event as the deployed function would.
+        """Return the deployed function's answer to an event.
 
         Raises:
-            FunctionError: The function raised, or cannot run.
+            FunctionError: The function raised an error, or cannot run.
         """
         found = self._aws.client("lambda").get_function(
             FunctionName=invocation.function, Qualifier=invocation.version
@@ -96,13 +96,13 @@ class DeployedFunctions:
             return b"null"
         code = self._code(configuration, found.get("Code", {}).get("ImageUri", ""))
         if code.handler != _EMBEDDER:
-            # A Delete comes when the check itself goes, and checks nothing.
+            # A Delete removes the check and checks no version.
             self.checks += [event] if event.get("RequestType") != "Delete" else []
             return self._check(code, invocation)
         return self._serve(code, invocation)
 
     def close(self) -> None:
-        """End every process."""
+        """Stop every process."""
         for runtime in self._running.values():
             runtime.close()
         self._running.clear()
@@ -182,7 +182,7 @@ def _handler_of(configuration: dict[str, Any]) -> str:
 
 
 def rename_space(artifact: Path, folder: Path) -> Path:
-    """Make an artifact of the same vectors under the name of another vector space."""
+    """Create an artifact with the same vectors and another vector space's name."""
     folder.mkdir()
     for file in artifact.iterdir():
         if file.name != "manifest.json":

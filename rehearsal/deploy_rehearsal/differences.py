@@ -1,4 +1,4 @@
-"""What was asked for beside what was found, as values: pure."""
+"""Compare the properties of a template with the values that an API returns."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ __all__ = ["differences", "literals"]
 
 
 def literals(asked: Any) -> Any:
-    """Keep what a template says in plain values; an intrinsic function becomes None."""
+    """Return properties of a template with None for each intrinsic function."""
     if isinstance(asked, dict):
         if asked.keys() == {"Ref"} or any(key.startswith("Fn::") for key in asked):
             return None
@@ -17,7 +17,7 @@ def literals(asked: Any) -> Any:
 
 
 def differences(asked: Any, found: Any, place: str = "") -> list[str]:
-    """List where what was found lacks or contradicts a plain value that was asked for."""
+    """List the plain values of a template that are missing or different in the values found."""
     if asked is None:
         return []
     if isinstance(asked, dict) and isinstance(found, dict):
@@ -31,7 +31,7 @@ def differences(asked: Any, found: Any, place: str = "") -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Compare numbers and truth as values: an API may write them as text."""
+    """Convert numbers and booleans, which an API may return as text, to a common form."""
     if isinstance(value, bool) or str(value).lower() in {"true", "false"}:
         return str(value).lower()
     try:

@@ -1,9 +1,9 @@
-"""What the CDK CLI calls as `docker`: the real client, led to the emulated AWS's registry.
+"""The program that the CDK CLI runs as `docker`: the real client, with the emulator's registry.
 
-The CLI builds, tags and pushes by the program that `CDK_DOCKER` names. This one writes down what it
-is asked, puts the registry on this machine in the place of ECR's address, and passes the rest on.
-Where containers cannot run it builds nothing and pushes an empty image under the same tag, so that
-the deploy goes on; the rehearsal's report says so.
+The CLI builds, tags and pushes with the program that `CDK_DOCKER` names. This one records its
+arguments, replaces ECR's address by that of the local registry, and runs the real client. Without
+containers it builds nothing and pushes an empty image under the same tag, so that the deploy can
+continue; the report says so.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ _CONFIG = "application/vnd.docker.container.image.v1+json"
 def write_client(
     folder: Path, *, registry: str, local: str, docker: list[str] | None, variables: dict[str, str]
 ) -> Path:
-    """Write the program that `CDK_DOCKER` shall name.
+    """Write the program for `CDK_DOCKER`.
 
     Args:
-        folder: Where it, its settings and its record go.
+        folder: The folder for the program, its settings and its record.
         registry: ECR's address, which the CLI uses.
-        local: The address of the registry in its place.
-        docker: The real client with the options for a build; None where containers cannot run.
-        variables: What leads the real client to its daemon.
+        local: The address of the local registry.
+        docker: The real client and its extra options for a build; None without containers.
+        variables: The environment variables that select the real client's daemon.
     """
     settings = folder / "docker.json"
     record = folder / "docker.jsonl"
@@ -55,13 +55,13 @@ def write_client(
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the CLI asks."""
+    """Run the command with the CLI's arguments."""
     settings = json.loads(Path(arguments[0]).read_text())
     asked = arguments[1:]
     with Path(settings["record"]).open("a") as record:
         record.write(json.dumps({"arguments": asked, "folder": str(Path.cwd())}) + "\n")
     if asked[0] == "login":
-        # The emulated registry knows no passwords.
+        # The emulated registry has no passwords.
         sys.stdin.read()
         return 0
     words = [word.replace(settings["registry"], settings["local"]) for word in asked]
@@ -96,7 +96,7 @@ def push_empty(reference: str) -> None:
     place, _, tag = reference.rpartition(":")
     host, _, name = place.partition("/")
     base = f"http://{host}/v2/{name}"
-    # The tag is part of the image, so that two empty images are not one and the same.
+    # The tag is part of the image, so that two empty images have different digests.
     config = json.dumps(
         {
             "architecture": "arm64",

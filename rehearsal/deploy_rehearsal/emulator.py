@@ -1,8 +1,8 @@
-"""An AWS on this machine: MiniStack with our plugin, signatures and policies checked.
+"""An emulated AWS on this machine: MiniStack with our plugin, with signatures and policies checked.
 
-It answers on one port: every AWS API, the image registry, and the Function URLs. It is told to
-check who calls (`AUTH`), so that a deploy passes only with the policies that the stacks and the
-bootstrap grant. A key that is an account's number is that account's unchecked root.
+One port serves every AWS API, the image registry and the Function URLs. With `AUTH`, MiniStack
+checks signatures and policies, so a deploy succeeds only with the policies that the stacks and
+bootstrap grant. An access key equal to an account's number is that account's root, without checks.
 """
 
 import functools
@@ -40,7 +40,7 @@ _START_SECONDS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Credentials:
-    """A key pair, with a token where it is a role's."""
+    """An access key, with a session token if it belongs to a role."""
 
     key: str
     secret: str
@@ -49,14 +49,14 @@ class Credentials:
 
 @dataclass(frozen=True, kw_only=True)
 class Emulator:
-    """An emulated AWS that answers.
+    """A running emulated AWS.
 
     Attributes:
-        port: Where, on 127.0.0.1.
+        port: Its port on 127.0.0.1.
         account: The account.
         region: The region.
-        records: The file in which the plugin keeps what MiniStack cannot make.
-        log: What it writes.
+        records: The file in which the plugin records resources that MiniStack cannot create.
+        log: Its log file.
     """
 
     port: int
@@ -72,15 +72,15 @@ class Emulator:
 
     @property
     def root(self) -> Credentials:
-        """The account's root, which nothing is checked for."""
-        return Credentials(key=self.account, secret="test")  # noqa: S106  (nobody's)
+        """The account's root, whose requests are not checked."""
+        return Credentials(key=self.account, secret="test")  # noqa: S106  (not a real secret)
 
     def client(self, service: str, credentials: Credentials | None = None) -> Any:
-        """Make a client of a service, as the root where no other credentials are given."""
+        """Create a client of a service, with the root's credentials by default."""
         return _client(self.url, self.region, service, credentials or self.root)
 
     def assume(self, role_arn: str) -> Credentials:
-        """Take on a role."""
+        """Assume a role."""
         answer = self.client("sts").assume_role(RoleArn=role_arn, RoleSessionName="rehearsal")
         given = answer["Credentials"]
         return Credentials(
@@ -88,12 +88,12 @@ class Emulator:
         )
 
     def recorded(self, kind: str) -> list[dict[str, Any]]:
-        """Read the recorded resources of a type, properties as CloudFormation resolved them."""
+        """Read the recorded resources of a type, with their resolved properties."""
         records = json.loads(self.records.read_text()) if self.records.is_file() else {}
         return [record for record in records.values() if record["type"] == kind]
 
     def variables(self) -> dict[str, str]:
-        """The environment of a program that shall find this AWS and no other."""
+        """The environment variables of a program that uses this AWS and no other."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         return {
             **kept,
@@ -103,7 +103,7 @@ class Emulator:
             "AWS_SECRET_ACCESS_KEY": self.root.secret,
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
-            # Nobody's real account is found, whatever this shell's user has configured.
+            # The user's own AWS configuration is not read.
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -113,7 +113,7 @@ class Emulator:
         }
 
 
-# Making a client reads megabytes of service models, so each is made once.
+# Creating a client reads megabytes of service models, so each is created once.
 _session = functools.cache(botocore.session.get_session)
 
 
@@ -140,10 +140,10 @@ def emulator(
     """Run an emulated AWS until the block ends.
 
     Args:
-        folder: An empty folder for what it writes.
+        folder: An empty folder for its files.
         region: Its region.
         account: Its account.
-        function_url: Where a function's events go; nowhere, and every invocation fails, if None.
+        function_url: The address that receives functions' events; every invocation fails if None.
     """
     python = environment_of_ministack()
     port = free_port()
@@ -190,7 +190,7 @@ def emulator(
 
 
 def environment_of_ministack() -> Path:
-    """Return the Python of MiniStack's own environment, made once for each set of pins."""
+    """Return the Python of MiniStack's virtual environment, created once for each set of pins."""
     folder = _ROOT / ".cache" / "ministack"
     stamp = folder / "stamp"
     wanted = f"{_PINS.read_text()}{sys.version}"
@@ -218,7 +218,7 @@ def environment_of_ministack() -> Path:
 
 
 def free_port() -> int:
-    """Find a port of 127.0.0.1 that nobody listens on."""
+    """Return a free port of 127.0.0.1."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

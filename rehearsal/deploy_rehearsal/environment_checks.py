@@ -1,10 +1,10 @@
-"""What stands against what the environment's file says, read from the file anew."""
+"""Compare the deployed settings with the environment's file."""
 
 import json
 from typing import Any
 
+from deploy_rehearsal.deployed import DeployedStacks
 from deploy_rehearsal.emulator import Emulator
-from deploy_rehearsal.standing import Standing
 from embedding_kit.environment import Environment
 from embedding_kit.settings import Provisioned, SnapStart
 from image_rehearsal.report import Report
@@ -13,10 +13,10 @@ __all__ = ["check_environment"]
 
 
 def check_environment(
-    report: Report, aws: Emulator, standing: Standing, environment: Environment
+    report: Report, aws: Emulator, deployed: DeployedStacks, environment: Environment
 ) -> None:
-    """Add a row for each setting that can be read back."""
-    name = standing.outputs["AliasArn"].split(":")[-2]
+    """Check each setting that an API returns."""
+    name = deployed.outputs["AliasArn"].split(":")[-2]
     client = aws.client("lambda")
     found = client.get_function(FunctionName=name, Qualifier="live")
     configuration = found["Configuration"]
@@ -30,8 +30,8 @@ def check_environment(
     _expect(report, "reserved_concurrency", settings.reserved_concurrency, reserved)
     _expect(report, "architecture", ["arm64"], configuration["Architectures"])
     logging = configuration.get("LoggingConfig", {})
-    told = (logging.get("LogFormat"), logging.get("SystemLogLevel"))
-    _expect(report, "logs", ("JSON", "INFO"), told)
+    found_logging = (logging.get("LogFormat"), logging.get("SystemLogLevel"))
+    _expect(report, "logs", ("JSON", "INFO"), found_logging)
     group = aws.client("logs").describe_log_groups(logGroupNamePrefix=logging["LogGroup"])
     _expect(
         report,
@@ -60,7 +60,7 @@ def _check_capacity(report: Report, aws: Emulator, environment: Environment, nam
     found = [(t["MinCapacity"], t["MaxCapacity"]) for t in targets]
     start = environment.cold_start
     wanted = [(start.minimum, start.maximum)] if isinstance(start, Provisioned) else []
-    _expect(report, "cold_start provisioned, floor and ceiling", wanted, found)
+    _expect(report, "cold_start provisioned, minimum and maximum", wanted, found)
 
 
 def _check_callers(report: Report, client: Any, environment: Environment, name: str) -> None:
@@ -72,7 +72,7 @@ def _check_callers(report: Report, client: Any, environment: Environment, name: 
         policy = {"Statement": []}
     actions = sorted(statement["Action"] for statement in policy["Statement"])
     wanted = sorted(["lambda:InvokeFunction", "lambda:InvokeFunctionUrl"] * count)
-    _expect(report, "callers: both permissions each, on the alias", wanted, actions)
+    _expect(report, "callers: two permissions each, on the alias", wanted, actions)
     try:
         unqualified = json.loads(client.get_policy(FunctionName=name)["Policy"])["Statement"]
     except client.exceptions.ResourceNotFoundException:

@@ -1,7 +1,7 @@
-"""Where the emulated AWS sends the events of every function.
+"""The server to which the emulated AWS sends the events of every function.
 
-MiniStack posts each event to one address, with the function's name, the version and the credentials
-of its role. What answers is a callable, which the rehearsal gives once it knows what is deployed.
+MiniStack posts each event to one address, with the function's name, its version and the credentials
+of its role. The rehearsal sets the callable that answers after the server has started.
 """
 
 import json
@@ -25,9 +25,9 @@ class Invocation:
 
     Attributes:
         function: The function's name.
-        version: The version that runs, or `$LATEST`.
+        version: The invoked version, or `$LATEST`.
         event: The event, as JSON.
-        credentials: The variables that give the function its role.
+        credentials: The environment variables with the credentials of the function's role.
     """
 
     function: str
@@ -37,17 +37,17 @@ class Invocation:
 
     @property
     def through_url(self) -> bool:
-        """Whether it comes through a Function URL."""
+        """Whether it came through a Function URL."""
         context: Any = json.loads(self.event).get("requestContext", {})
         return "domainName" in context
 
 
 class FunctionServer:
-    """An address that answers events, once it is told how.
+    """Answers events with a callable.
 
     Attributes:
         url: The address.
-        events: How many events have come through a Function URL.
+        events: The number of events that came through a Function URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -56,11 +56,11 @@ class FunctionServer:
         self._answer: Callable[[Invocation], bytes] | None = None
 
     def serve(self, answer: Callable[[Invocation], bytes]) -> None:
-        """Answer from now on by a callable, which raises FunctionError as a function would."""
+        """Set the callable that answers; it raises FunctionError for a function's error."""
         self._answer = answer
 
     def answer(self, invocation: Invocation) -> bytes:
-        """Answer an event: the function's result, or its error in Lambda's form."""
+        """Return the function's result, or its error in Lambda's form."""
         self.events += invocation.through_url
         if self._answer is None:
             return _error("no function runs yet")
@@ -71,8 +71,8 @@ class FunctionServer:
 
 
 def _error(text: str) -> bytes:
-    """An error of a function, in the form that Lambda gives it to who invokes."""
-    # The runtime's own text is cut off behind a long stack trace.
+    """Write a function's error as Lambda returns it to the caller."""
+    # Only the message is needed: the runtime's text has a long stack trace.
     found = re.search(r'"errorMessage": ?("(?:[^"\\]|\\.)*")', text)
     message = json.loads(found[1]) if found else text
     return json.dumps({"errorMessage": message, "errorType": "FunctionError"}).encode()
@@ -80,7 +80,7 @@ def _error(text: str) -> bytes:
 
 @contextmanager
 def function_server() -> Iterator[FunctionServer]:
-    """Listen until the block ends."""
+    """Run the server until the block ends."""
 
     class _Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -99,7 +99,7 @@ def function_server() -> Iterator[FunctionServer]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Write no log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as listening:
         server = FunctionServer(f"http://127.0.0.1:{listening.server_address[1]}/")

@@ -1,23 +1,23 @@
-"""Checks of what serves: repository, function, version, alias, URL, permissions, roles.
+"""Checks of the repository, function, version, alias, URL, permissions and roles.
 
-Each takes the emulated AWS, all that stands, and one resource; it gives what was checked, by what,
-and where what stands is not what was asked for.
+Each takes the emulated AWS, the deployed stacks and one resource. It returns the check, its source,
+and the differences from the template.
 """
 
 import json
 from collections.abc import Callable
 from typing import Any
 
+from deploy_rehearsal.deployed import DeployedStacks, Resource
 from deploy_rehearsal.differences import differences, literals
 from deploy_rehearsal.emulator import Emulator
-from deploy_rehearsal.standing import Resource, Standing
 
 __all__ = ["FUNCTION_CHECKS", "Found"]
 
 Found = tuple[str, str, list[str]]
 
 
-def _repository(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _repository(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     ecr, name = aws.client("ecr"), resource.physical_id
     found = ecr.describe_repositories(repositoryNames=[name])["repositories"][0]
     asked = literals(resource.properties)
@@ -37,10 +37,14 @@ def _repository(aws: Emulator, standing: Standing, resource: Resource) -> Found:
             "lifecycle": lifecycle,
         },
     )
-    return "tag mutability, scan, repository policy and lifecycle as asked", "ECR", faults
+    return (
+        "tag mutability, scan, repository policy and lifecycle equal the template's",
+        "ECR",
+        faults,
+    )
 
 
-def _function(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _function(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     found = aws.client("lambda").get_function(FunctionName=resource.physical_id)
     configuration, asked = found["Configuration"], literals(resource.properties)
     wanted = {
@@ -66,11 +70,11 @@ def _function(aws: Emulator, standing: Standing, resource: Resource) -> Found:
     if asked.get("SnapStart"):
         faults += differences(asked["SnapStart"], configuration.get("SnapStart", {}))
     faults += _tags(asked, found.get("Tags", {}))
-    told = "size, logs, tracing, variables, concurrency, tags as asked"
+    check = "size, logs, tracing, variables, concurrency and tags equal the template's"
     if "ImageUri" not in asked.get("Code", {}):
-        return f"{told}; AWS's runtime and the CDK's own code", "Lambda", faults
+        return f"{check}; it runs the CDK's own code", "Lambda", faults
     faults += _image_is_there(aws, found.get("Code", {}).get("ImageUri", ""))
-    return f"{told}; its image is in the repository", "Lambda, ECR", faults
+    return f"{check}; its image is in the repository", "Lambda, ECR", faults
 
 
 def _tags(asked: dict[str, Any], found: dict[str, str]) -> list[str]:
@@ -96,14 +100,14 @@ def _image_is_there(aws: Emulator, uri: str) -> list[str]:
     return [] if "manifests" not in manifest else [f"image {tag} is an index"]
 
 
-def _version(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _version(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     function, _, number = str(resource.physical_id).rpartition(":")
     found = aws.client("lambda").get_function_configuration(FunctionName=function, Qualifier=number)
     faults = [] if found["Version"] == number else [f"version {found['Version']}"]
     return "published", "Lambda", faults
 
 
-def _alias(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _alias(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     client, asked = aws.client("lambda"), literals(resource.properties)
     function = str(resource.physical_id).rpartition(":")[0]
     found = client.get_alias(FunctionName=function, Name=asked["Name"])
@@ -119,12 +123,16 @@ def _alias(aws: Emulator, standing: Standing, resource: Resource) -> Found:
     weights = found.get("RoutingConfig", {}).get("AdditionalVersionWeights")
     if bool(weights) != bool(asked.get("RoutingConfig")):
         faults.append(f"weights {weights}")
-    return "points to the newest published version, weights as asked", "Lambda", faults
+    return (
+        "points to the newest published version; its weights equal the template's",
+        "Lambda",
+        faults,
+    )
 
 
-def _url(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _url(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     asked, client = literals(resource.properties), aws.client("lambda")
-    function = _embedder(standing)
+    function = _embedder(deployed)
     found = client.get_function_url_config(FunctionName=function, Qualifier=asked["Qualifier"])
     faults = differences(
         {"AuthType": asked["AuthType"], "InvokeMode": asked.get("InvokeMode", "BUFFERED")}, found
@@ -134,15 +142,15 @@ def _url(aws: Emulator, standing: Standing, resource: Resource) -> Found:
     faults += [f"{len(wide)} URLs without a signature"] if wide else []
     try:
         client.get_function_url_config(FunctionName=function)
-        faults.append("a URL stands on the function itself")
+        faults.append("the function itself has a URL")
     except client.exceptions.ResourceNotFoundException:
         pass
-    return "signed requests only, on the alias, none on the function", "Lambda", faults
+    return "accepts only signed requests; on the alias, not on the function", "Lambda", faults
 
 
-def _permission(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _permission(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     asked, client = literals(resource.properties), aws.client("lambda")
-    function = _embedder(standing)
+    function = _embedder(deployed)
     statements = json.loads(client.get_policy(FunctionName=function)["Policy"])["Statement"]
     wanted = {"Effect": "Allow", "Action": asked["Action"]}
     condition = {
@@ -159,13 +167,13 @@ def _permission(aws: Emulator, standing: Standing, resource: Resource) -> Found:
     faults = [] if matching else [f"no such statement among {len(statements)}"]
     bare = [s for s in matching if s["Resource"].endswith(f":function:{function}")]
     faults += ["on the function, not on an alias"] if bare else []
-    told = f"{asked['Action']}, on an alias, for this principal, by URL only"
-    return told, "Lambda", faults
+    check = f"{asked['Action']} on an alias, for this principal, only through the URL"
+    return check, "Lambda", faults
 
 
-def _embedder(standing: Standing) -> str:
-    """Name the function behind the endpoint's alias."""
-    return standing.outputs["AliasArn"].split(":")[-2]
+def _embedder(deployed: DeployedStacks) -> str:
+    """Return the name of the endpoint's function."""
+    return deployed.outputs["AliasArn"].split(":")[-2]
 
 
 def _principal(statement: dict[str, Any]) -> str:
@@ -173,7 +181,7 @@ def _principal(statement: dict[str, Any]) -> str:
     return str(next(iter(principal.values()))) if isinstance(principal, dict) else str(principal)
 
 
-def _role(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _role(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     iam, asked = aws.client("iam"), literals(resource.properties)
     role = iam.get_role(RoleName=resource.physical_id)["Role"]
     trusted = asked["AssumeRolePolicyDocument"]
@@ -182,10 +190,10 @@ def _role(aws: Emulator, standing: Standing, resource: Resource) -> Found:
     wanted = len(asked.get("ManagedPolicyArns") or [])
     if len(attached) != wanted:
         faults.append(f"{len(attached)} managed policies, {wanted} asked")
-    return "trusts whom it was asked to; no further managed policy", "IAM", faults
+    return "its trust policy equals the template's; it has no further managed policy", "IAM", faults
 
 
-def _policy(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _policy(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     iam, asked = aws.client("iam"), literals(resource.properties)
     name, wanted = asked["PolicyName"], asked["PolicyDocument"]
     roles = [role["RoleName"] for role in iam.list_roles()["Roles"]]
@@ -195,17 +203,21 @@ def _policy(aws: Emulator, standing: Standing, resource: Resource) -> Found:
         if name in iam.list_role_policies(RoleName=role)["PolicyNames"]
     ]
     faults = differences(wanted, found[0]) if found else ["on no role"]
-    return "its statements stand on the role, every reference resolved", "IAM", faults
+    return "the role has its statements, with every reference resolved", "IAM", faults
 
 
-def _release_check(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _release_check(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     asked = literals(resource.properties)
-    space = standing.outputs.get(str(asked["RecordedAs"]), "")
+    space = deployed.outputs.get(str(asked["RecordedAs"]), "")
     faults = [] if "/" in space else [f"recorded {space!r}"]
-    return "it passed the version, and the stack records its vector space", "CloudFormation", faults
+    return (
+        "it accepted the version, and the stack records the vector space",
+        "CloudFormation",
+        faults,
+    )
 
 
-FUNCTION_CHECKS: dict[str, Callable[[Emulator, Standing, Resource], Found]] = {
+FUNCTION_CHECKS: dict[str, Callable[[Emulator, DeployedStacks, Resource], Found]] = {
     "AWS::ECR::Repository": _repository,
     "AWS::IAM::Policy": _policy,
     "AWS::IAM::Role": _role,

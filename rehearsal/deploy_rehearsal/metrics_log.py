@@ -1,4 +1,4 @@
-"""What functions leave behind: embedded metrics in log lines, and Lambda's own counts."""
+"""The metrics of functions: embedded metrics in log lines, and Lambda's own metrics."""
 
 import io
 import json
@@ -14,7 +14,7 @@ _ALIAS = "live"
 
 
 class MetricsLog(io.StringIO):
-    """A log whose lines of embedded metric format become metrics.
+    """A log that publishes the metrics of its lines in embedded metric format.
 
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
     """
@@ -24,7 +24,7 @@ class MetricsLog(io.StringIO):
         self._aws = aws
 
     def write(self, line: str) -> int:
-        """Put a line's metrics."""
+        """Publish the metrics of a line."""
         if '"_aws"' in line:
             record = json.loads(line[line.index("{") :])
             for directive in record["_aws"]["CloudWatchMetrics"]:
@@ -54,15 +54,15 @@ def _data(record: dict[str, Any], directive: dict[str, Any]) -> list[dict[str, A
 def count_invocation(
     aws: Emulator, invocation: Invocation, *, status: int, milliseconds: float
 ) -> None:
-    """Put what Lambda counts of an invocation, by function, alias and version.
+    """Publish Lambda's metrics of an invocation, by function, alias and version.
 
     https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
 
     Args:
         aws: The emulated AWS.
         invocation: The invocation.
-        status: The HTTP status of its answer; 502 where the function failed.
-        milliseconds: How long it took.
+        status: The HTTP status of its response; 502 if the function failed.
+        milliseconds: Its duration.
     """
     values = {"Invocations": 1.0, "Errors": float(status == 502), "Duration": milliseconds}
     name = {"FunctionName": invocation.function}

@@ -1,8 +1,8 @@
-"""The CDK's provider framework, by its documented contract.
+"""The CDK's provider framework, implemented from its documented contract.
 
-Its own function is JavaScript that needs AWS's SDK from Lambda's runtime. What it does between
-CloudFormation and a custom resource's handler is little: it invokes the handler and puts its
-answer, or its error, where CloudFormation waits. "Provider Framework" in
+The framework's own function is JavaScript and needs the AWS SDK of Lambda's runtime. It invokes the
+handler of a custom resource and sends the handler's answer, or its error, to CloudFormation's
+response URL. See "Provider Framework" in
 https://docs.aws.amazon.com/cdk/api/v2/docs/aws-cdk-lib.custom_resources-readme.html
 """
 
@@ -15,16 +15,16 @@ __all__ = ["HANDLER", "relay"]
 
 #: The handler of the framework's function.
 HANDLER = "framework.onEvent"
-#: The physical id of a resource whose Create failed: its Delete never reaches the handler.
+#: The physical id of a resource whose Create failed. Its Delete does not invoke the handler.
 _CREATE_FAILED = "AWSCDK::CustomResourceProviderFramework::CREATE_FAILED"
 
 
 def relay(event: Mapping[str, Any], client: Any, handler: str) -> None:
-    """Have a custom resource's handler answer an event, and tell CloudFormation what it answered.
+    """Invoke a custom resource's handler, and send its answer to CloudFormation.
 
     Args:
         event: CloudFormation's event.
-        client: A client of Lambda with the role of the framework's function.
+        client: A Lambda client with the role of the framework's function.
         handler: The ARN of the handler's function.
     """
     physical = event.get("PhysicalResourceId")

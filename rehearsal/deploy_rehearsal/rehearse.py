@@ -1,25 +1,26 @@
-"""The rehearsal of a deploy, from bootstrap to destroy, in the order in which a user does it."""
+"""Rehearse a deploy from bootstrap to destroy, in the order of a real one."""
 
 import json
-import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from deploy_rehearsal.aws_only_checks import add_aws_only
 from deploy_rehearsal.callers import CALLER, STRANGER, check_answers, check_publishing, make_role
-from deploy_rehearsal.cdk import Cdk, Finished
+from deploy_rehearsal.cdk import Cdk, check_success
 from deploy_rehearsal.checkout import Checkout, copy_checkout
+from deploy_rehearsal.code_change import check_code_change
+from deploy_rehearsal.deployed import DeployedStacks, read_deployed
 from deploy_rehearsal.deployed_functions import DeployedFunctions, rename_space
+from deploy_rehearsal.destroyed_checks import check_destroyed
 from deploy_rehearsal.docker_client import write_client
 from deploy_rehearsal.emulator import Emulator, emulator
 from deploy_rehearsal.environment_checks import check_environment
 from deploy_rehearsal.function import FunctionServer, function_server
-from deploy_rehearsal.left_over import check_left_over
-from deploy_rehearsal.release_scenarios import VARIANTS, Scenarios
+from deploy_rehearsal.release_scenarios import Scenarios
+from deploy_rehearsal.release_variants import VARIANTS
 from deploy_rehearsal.resources import check_resources
-from deploy_rehearsal.standing import Standing, read_standing
-from deploy_rehearsal.unproven import tell_unproven
 from deploy_rehearsal.variants import synthesize_variants
 from embedding_kit.environment import load_environment
 from image_rehearsal.asset import ImageAsset, certificates, image_assets, synthesize
@@ -37,13 +38,13 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
     Args:
         root: The repository.
         environment: The environment's name.
-        require_containers: Whether it is a failure that containers cannot run here.
+        require_containers: Whether missing containers are a failure.
     """
-    report = Report(title=f"The deploy of the environment {environment}, rehearsed on this machine")
+    report = Report(title=f"Deploy of the environment {environment} to an emulated AWS")
     with tempfile.TemporaryDirectory(prefix="rehearse-") as name, ExitStack() as stack:
         folder = Path(name)
         checkout = copy_checkout(root, folder / "checkout", environment)
-        checkout.serve_without_a_hub()
+        checkout.use_demo_model()
         function = stack.enter_context(function_server())
         with report.step("starting the emulated AWS"):
             (folder / "aws").mkdir()
@@ -54,33 +55,35 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
             assembly = synthesize(checkout.root, environment, folder / "cdk.out")
         asset = image_assets(assembly)[0]
         docker = _docker(report, stack, root, asset, require_containers=require_containers)
-        _tell(report, checkout, docker)
+        _note_changes(report, checkout, docker)
         functions = _functions(stack, aws, checkout, folder)
         function.serve(functions.answer)
         cdk = Cdk(checkout=checkout, aws=aws, docker=_client(aws, docker, asset, folder))
+        (folder / "empty").mkdir()
+        without_images = replace(cdk, docker=_client(aws, None, asset, folder / "empty"))
         record = folder / "docker.jsonl" if docker else None
         variants = _variants(stack, root, checkout, folder)
-        standing = _run(report, cdk, assembly, function, record=record)
-        if standing:
-            _unprotect(report, cdk)
-            (folder / "empty").mkdir()
-            empty = _client(aws, None, asset, folder / "empty")
+        deployed = _run(report, cdk, assembly, function, record=record)
+        if deployed:
+            # The first deploy has built and pushed the image: the others push empty ones.
+            check_code_change(report, without_images, deployed)
+            _unprotect(report, without_images)
             Scenarios(
                 report=report,
-                cdk=replace(cdk, docker=empty),
-                standing=standing,
+                cdk=without_images,
+                deployed=deployed,
                 functions=functions,
                 assemblies=variants,
             ).run()
-            _destroy(report, cdk, standing)
+            _destroy(report, without_images)
             report.note(
-                f"Behind the functions ran the code of each image in {functions.description} on "
-                "this machine, with the variables, memory, timeout and role of the deployed "
-                "function; the image itself is run by scripts/verify-image."
+                f"Each function ran the code of its image in {functions.description} on this "
+                "machine, with the variables, memory, timeout and role of the deployed function. "
+                "scripts/verify-image runs the image itself."
             )
         if docker and record:
             _remove_images(docker, aws, record)
-    tell_unproven(report)
+    add_aws_only(report)
     return report
 
 
@@ -91,29 +94,29 @@ def _docker(
         docker = stack.enter_context(containers(root / ".cache" / "docker"))
         with report.step("getting the base images"):
             ensure_bases(docker, asset)
-        # The CLI builds no image that the daemon has under the asset's name; the layers stay.
+        # The CLI does not build an image whose name the daemon knows. The layers stay cached.
         docker.succeeds("image", "rm", asset.tag)
     except ContainersUnavailableError as error:
         if require_containers:
             report.check("containers", "run on this machine", False, by="Docker", found=error)
         report.note(str(error))
-        report.unproven(
+        report.not_shown(
             "image",
-            "is built by the CLI and pushed to the repository",
-            instead="an empty image was pushed under its tag",
+            "the CLI builds it and pushes it to the repository",
+            instead="an empty image is pushed under its tag",
         )
         return None
     return docker
 
 
 def _remove_images(docker: Docker, aws: Emulator, record: Path) -> None:
-    """Leave no image behind that only the rehearsal named."""
-    asked = [json.loads(line)["arguments"] for line in record.read_text().splitlines()]
+    """Remove the names that the rehearsal gave to images."""
+    calls = [json.loads(line)["arguments"] for line in record.read_text().splitlines()]
     ecr = f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com"
     pushed = {
-        words[-1].replace(ecr, f"localhost:{aws.port}") for words in asked if words[0] == "push"
+        words[-1].replace(ecr, f"localhost:{aws.port}") for words in calls if words[0] == "push"
     }
-    built = {words[words.index("--tag") + 1] for words in asked if words[0] == "build"}
+    built = {words[words.index("--tag") + 1] for words in calls if words[0] == "build"}
     for name in sorted(pushed | built):
         docker.succeeds("image", "rm", name)
 
@@ -128,13 +131,13 @@ def _client(aws: Emulator, docker: Docker | None, asset: ImageAsset, folder: Pat
     )
 
 
-def _tell(report: Report, checkout: Checkout, docker: Docker | None) -> None:
+def _note_changes(report: Report, checkout: Checkout, docker: Docker | None) -> None:
     for change in checkout.changes:
         report.note(f"Changed for the rehearsal: {change}.")
-    report.note("The templates go to the emulated AWS as they are: none was transformed.")
+    report.note("The templates are deployed to the emulated AWS unchanged.")
     if docker:
         report.note(
-            "The CLI's docker is the real one; ECR's address was led to the emulated registry."
+            "The CLI used the real Docker, with the emulated registry in place of ECR's address."
         )
 
 
@@ -145,29 +148,29 @@ def _run(
     function: FunctionServer,
     *,
     record: Path | None,
-) -> Standing | None:
-    """Bootstrap, deploy, check, call, change; return what was made, or None where that failed."""
+) -> DeployedStacks | None:
+    """Bootstrap, deploy, check and call; return the deployed stacks, None after a failure."""
     with report.step("cdk bootstrap"):
-        _ended(report, "cdk bootstrap", cdk.bootstrap())
-    with report.step("scripts/deploy, the first time"):
-        if not _ended(report, "scripts/deploy", cdk.deploy()):
+        check_success(report, "cdk bootstrap", cdk.bootstrap())
+    with report.step("scripts/deploy, the first deploy"):
+        if not check_success(report, "scripts/deploy", cdk.deploy()):
             return None
     if record is not None:
         _check_build(report, assembly, record)
-    standing = read_standing(assembly, cdk.aws)
+    deployed = read_deployed(assembly, cdk.aws)
     environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
-    with report.step("reading back what stands"):
-        check_environment(report, cdk.aws, standing, environment)
-        check_resources(report, cdk.aws, standing)
-        check_publishing(report, cdk.aws, str(standing.one("AWS::ECR::Repository").physical_id))
+    with report.step("checking the deployed resources"):
+        check_environment(report, cdk.aws, deployed, environment)
+        check_resources(report, cdk.aws, deployed)
+        check_publishing(report, cdk.aws, str(deployed.one("AWS::ECR::Repository").physical_id))
     with report.step("calling the endpoint"):
-        _call(report, cdk, standing, function)
+        _call(report, cdk, deployed, function)
     with report.step("cdk diff, with nothing changed"):
-        same = cdk.diff()
-        told = "finds nothing to change after a deploy"
-        report.check("cdk diff", told, same.status == 0, by="the CLI", found=_tail(same, 2))
-    _change(report, cdk, standing)
-    return standing
+        # With the assembly of the deploy, which saves another synth.
+        same = cdk.diff(cdk.assembly)
+        check = "finds no difference after a deploy"
+        report.check("cdk diff", check, same.status == 0, by="the CLI", found=same.tail(2))
+    return deployed
 
 
 def _functions(
@@ -182,7 +185,7 @@ def _functions(
 
 
 def _variants(stack: ExitStack, root: Path, checkout: Checkout, folder: Path) -> Path:
-    """Start to synthesize the scenarios' variants, in a copy of the repository of their own."""
+    """Start to synthesize the scenarios' variants, in another copy of the repository."""
     copy = copy_checkout(root, folder / "variants-checkout", checkout.environment)
     copy.file.write_text(checkout.file.read_text())
     if load_environment(copy.environment, folder=copy.file.parent).protect:
@@ -197,114 +200,50 @@ def _unprotect(report: Report, cdk: Cdk) -> None:
     environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
     if not environment.protect:
         return
-    with report.step("scripts/destroy, of a protected environment"):
-        refused = cdk.destroy()
-    told = "refuses while the file says protect = true"
+    with report.step("scripts/destroy of a protected environment"):
+        refused = cdk.destroy(cdk.assembly)
+    check = "refuses an environment with protect = true"
     ok = refused.status != 0 and refused.count("termination protection") == 1
-    report.check("scripts/destroy", told, ok, by="what it says", found=_tail(refused, 2))
+    report.check("scripts/destroy", check, ok, by="its output", found=refused.tail(2))
     cdk.checkout.unprotect()
     with report.step("scripts/deploy, without protection"):
-        _ended(report, "scripts/deploy without protection", cdk.deploy())
+        check_success(report, "scripts/deploy without protection", cdk.deploy())
 
 
-def _destroy(report: Report, cdk: Cdk, standing: Standing) -> None:
+def _destroy(report: Report, cdk: Cdk) -> None:
     environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
     with report.step("scripts/destroy"):
-        done = cdk.destroy()
-    if _ended(report, "scripts/destroy", done):
-        check_left_over(report, cdk.aws, environment)
+        done = cdk.destroy(cdk.assembly)
+    if check_success(report, "scripts/destroy", done):
+        check_destroyed(report, cdk.aws, environment)
 
 
 def _check_build(report: Report, assembly: Path, record: Path) -> None:
-    """Compare what the CLI asked of docker with what `scripts/verify-image` builds by."""
-    asked = [json.loads(line)["arguments"] for line in record.read_text().splitlines()]
-    by = "what the CLI asked of docker"
-    built = [words for words in asked if words[0] == "build"]
+    """Compare the CLI's calls of docker with the command of `scripts/verify-image`."""
+    calls = [json.loads(line)["arguments"] for line in record.read_text().splitlines()]
+    by = "the CLI's calls of docker"
+    built = [words for words in calls if words[0] == "build"]
     ours = [asset.command for asset in image_assets(assembly)]
     report.check(
         "image",
-        "the CLI builds it by the words that scripts/verify-image builds by",
+        "the CLI builds it with the command of scripts/verify-image",
         sorted(built) == sorted(ours),
         by=by,
         found=" ".join(built[0]) if built else "no build",
     )
-    pushed = [words[-1].rpartition("/")[2] for words in asked if words[0] == "push"]
+    pushed = [words[-1].rpartition("/")[2] for words in calls if words[0] == "push"]
     report.check("image", "the CLI pushes it", bool(pushed), by=by, found=", ".join(pushed))
 
 
-def _call(report: Report, cdk: Cdk, standing: Standing, function: FunctionServer) -> None:
+def _call(report: Report, cdk: Cdk, deployed: DeployedStacks, function: FunctionServer) -> None:
     caller, stranger = (
         cdk.aws.assume(f"arn:aws:iam::{cdk.aws.account}:role/{name}") for name in (CALLER, STRANGER)
     )
-    check_answers(report, cdk.aws, standing, caller=caller, stranger=stranger)
+    check_answers(report, cdk.aws, deployed, caller=caller, stranger=stranger)
     report.check(
         "endpoint",
-        "refused requests never reach the function",
+        "refused requests do not invoke the function",
         function.events == 1,
-        by="the process behind the URL",
+        by="the process that answers the URL",
         found=f"{function.events} events",
     )
-
-
-def _change(report: Report, cdk: Cdk, before: Standing) -> None:
-    ran = _read_running(cdk.aws, before)
-    cdk.checkout.change_code()
-    with report.step("cdk diff, with the code changed"):
-        changed = cdk.diff()
-        gone = changed.count(r"(?m)^\[-\] AWS::(?!Lambda::Version)")
-        holds = changed.status == 1 and not gone
-        told = "finds the change of code, and no resource that goes but the old version's"
-        report.check("cdk diff", told, holds, by="the CLI", found="" if holds else _tail(changed))
-    with report.step("scripts/deploy, with the code changed"):
-        if not _ended(report, "scripts/deploy again", cdk.deploy()):
-            return
-    runs, by = _read_running(cdk.aws, before), "the services' APIs, before and after"
-    report.check("second deploy", "the URL is the same", ran.url == runs.url, by=by, found=runs.url)
-    report.check(
-        "second deploy",
-        "a new version runs another image, and the alias points to it",
-        runs.version > ran.version and runs.image != ran.image,
-        by=by,
-        found=f"version {ran.version} to {runs.version}",
-    )
-    report.check(
-        "second deploy",
-        "the old version is still there to go back to",
-        ran.version in runs.versions,
-        by=by,
-        found=f"versions {sorted(runs.versions)}",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Running:
-    """What the alias runs: its version, that version's image, its URL, and all versions."""
-
-    version: int
-    image: str
-    url: str
-    versions: frozenset[int]
-
-
-def _read_running(aws: Emulator, standing: Standing) -> _Running:
-    client = aws.client("lambda")
-    function, _, alias = standing.outputs["AliasArn"].rpartition(":")
-    version = client.get_alias(FunctionName=function, Name=alias)["FunctionVersion"]
-    listed = client.list_versions_by_function(FunctionName=function)["Versions"]
-    return _Running(
-        version=int(version),
-        image=client.get_function(FunctionName=function, Qualifier=version)["Code"]["ImageUri"],
-        url=client.get_function_url_config(FunctionName=function, Qualifier=alias)["FunctionUrl"],
-        versions=frozenset(int(v["Version"]) for v in listed if v["Version"] != "$LATEST"),
-    )
-
-
-def _tail(done: Finished, lines: int = 12) -> str:
-    return " / ".join(line.strip() for line in done.output.splitlines()[-lines:] if line.strip())
-
-
-def _ended(report: Report, command: str, done: Finished) -> bool:
-    if done.status:
-        print(done.output[-8000:], file=sys.stderr)
-    found = f"{done.seconds:.0f} s" if done.status == 0 else f"status {done.status}"
-    return report.check(command, "succeeds", done.status == 0, by="the pinned CDK CLI", found=found)

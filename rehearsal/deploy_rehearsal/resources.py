@@ -1,23 +1,23 @@
-"""A row for each resource of the stacks: what stands against what was asked, read back by its API.
+"""Check each resource of the stacks: compare its template with its service's API.
 
-What MiniStack only keeps (`RECORDED`) is read from the plugin's record: as CloudFormation resolved
-it, never acted on, and told so.
+Resources that MiniStack cannot create (`RECORDED`) are read from the plugin's record, with the
+properties that CloudFormation resolved. The report says so.
 """
 
 from botocore.exceptions import ClientError
 
+from deploy_rehearsal.deployed import DeployedStacks, Resource
 from deploy_rehearsal.differences import differences, literals
 from deploy_rehearsal.emulator import Emulator
 from deploy_rehearsal.function_checks import FUNCTION_CHECKS
-from deploy_rehearsal.standing import Resource, Standing
-from deploy_rehearsal.watch_checks import WATCH_CHECKS
+from deploy_rehearsal.monitoring_checks import MONITORING_CHECKS
 from image_rehearsal.report import Report
 
 __all__ = ["CHECKS", "RECORDED", "check_resources"]
 
-CHECKS = FUNCTION_CHECKS | WATCH_CHECKS
+CHECKS = FUNCTION_CHECKS | MONITORING_CHECKS
 
-#: Types that are kept and not made, with what looks at them instead.
+#: Types that the plugin only records, and how far they are used.
 RECORDED = {
     "AWS::ApplicationAutoScaling::ScalableTarget": "capacity: nothing is scaled here",
     "AWS::ApplicationAutoScaling::ScalingPolicy": "capacity: nothing is scaled here",
@@ -30,26 +30,28 @@ RECORDED = {
 _SILENT = {"AWS::CDK::Metadata"}
 
 
-def check_resources(report: Report, aws: Emulator, standing: Standing) -> None:
-    """Add a row for each resource of the stacks; one without a check is a failure."""
-    for resource in standing.resources:
+def check_resources(report: Report, aws: Emulator, deployed: DeployedStacks) -> None:
+    """Check each resource of the stacks; a type without a check is a failure."""
+    for resource in deployed.resources:
         if resource.type in _SILENT:
             continue
-        stands = resource.physical_id is not None and resource.status.endswith("_COMPLETE")
-        if not stands:
+        exists = resource.physical_id is not None and resource.status.endswith("_COMPLETE")
+        if not exists:
             by = "CloudFormation"
-            report.check(resource.name, "stands", False, by=by, found=resource.status)
+            report.check(resource.name, "is deployed", False, by=by, found=resource.status)
         elif resource.type in RECORDED:
             _check_recorded(report, aws, resource)
         elif resource.type in CHECKS:
-            _check_made(report, aws, standing, resource)
+            _check_made(report, aws, deployed, resource)
         else:
             report.check(resource.name, "has a check", False, by="this table", found="it has none")
 
 
-def _check_made(report: Report, aws: Emulator, standing: Standing, resource: Resource) -> None:
+def _check_made(
+    report: Report, aws: Emulator, deployed: DeployedStacks, resource: Resource
+) -> None:
     try:
-        checked, by, faults = CHECKS[resource.type](aws, standing, resource)
+        checked, by, faults = CHECKS[resource.type](aws, deployed, resource)
     except (ClientError, KeyError, IndexError, ValueError) as error:
         checked, by, faults = "can be read back", "the service's API", [repr(error)]
     report.check(resource.name, checked, not faults, by=by, found="; ".join(faults))
@@ -61,7 +63,7 @@ def _check_recorded(report: Report, aws: Emulator, resource: Resource) -> None:
     faults = differences(literals(resource.properties), properties) if kept else ["not recorded"]
     report.check(
         resource.name,
-        "asked of AWS as the template says, every reference resolved",
+        "its properties equal the template's, with every reference resolved",
         not faults,
         by="the plugin's record; " + RECORDED[resource.type],
         found="; ".join(faults),

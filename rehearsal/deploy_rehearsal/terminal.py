@@ -1,6 +1,6 @@
-"""Runs a command at a terminal of its own and types a line when it asks for one.
+"""Run a command in a pseudo-terminal and type an answer when it asks a question.
 
-The CDK asks nobody who sits at no terminal: it refuses instead.
+Without a terminal the CDK CLI does not ask: it fails.
 """
 
 import os

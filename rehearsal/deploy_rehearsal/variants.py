@@ -1,7 +1,7 @@
-"""Variants of an environment, synthesized one after another in one process.
+"""Variants of an environment, synthesized in one process.
 
-A deploy of the rehearsal's later part changes settings or code. Most of a synth is the start of the
-CDK, so all of them share one: `python -m deploy_rehearsal.variants` runs the app of the checkout in
+Each failing release changes settings or code. Most of a synth is the startup of the CDK, so all
+variants share one process: `python -m deploy_rehearsal.variants` runs the app of the checkout in
 the working directory once for each variant. `scripts/deploy NAME --app ASSEMBLY` deploys one.
 """
 
@@ -30,9 +30,9 @@ class Variant:
     """An environment with other settings or other code.
 
     Attributes:
-        name: What it is called, and its assembly's folder.
-        settings: The sections of the environment's file that differ; None takes one away.
-        code: What is appended to the handler's module.
+        name: Its name, which is also the folder of its assembly.
+        settings: The changed sections of the environment's file; None removes a section.
+        code: Code appended to the handler's module.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Variant:
     code: str = ""
 
     def settings_in(self, written: str) -> str:
-        """Write the settings into the text of an environment's file."""
+        """Return the text of an environment's file with these settings."""
         document = tomlkit.parse(written)
         for section, change in self.settings.items():
             document.pop(section, None)
@@ -52,12 +52,12 @@ class Variant:
 def synthesize_variants(
     checkout: Checkout, variants: Sequence[Variant], output: Path
 ) -> subprocess.Popen[bytes]:
-    """Start to synthesize variants, in order; each is whole when its `manifest.json` is there.
+    """Start to synthesize variants, in order. Each is complete when its `manifest.json` exists.
 
     Args:
-        checkout: A copy of the repository that nothing else uses meanwhile.
-        variants: What to synthesize.
-        output: The folder for an assembly each, by the variant's name, and for the log.
+        checkout: A copy of the repository that is used for nothing else.
+        variants: The variants.
+        output: The folder of the assemblies, one per variant, and of the log.
     """
     output.mkdir()
     wanted = output / "variants.json"
@@ -80,7 +80,7 @@ def synthesize_variants(
 
 
 def main(arguments: list[str]) -> int:
-    """Synthesize the variants that a file lists, into the folders beside it."""
+    """Synthesize the variants listed in a file, into folders next to it."""
     environment, listed = arguments[0], Path(arguments[1])
     file = Path("environments", f"{environment}.toml")
     settings, code = file.read_text(), _HANDLER.read_text()
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
         variant = Variant(**entry)
         file.write_text(variant.settings_in(settings))
         _HANDLER.write_text(code + variant.code)
-        # The CDK remembers what a folder contained.
+        # The CDK caches the hashes of folders.
         cdk.AssetStaging.clear_asset_hash_cache()
         vars(app)["App"] = functools.partial(cdk.App, outdir=str(listed.parent / variant.name))
         if app.main():

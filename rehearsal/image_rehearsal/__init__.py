@@ -1,1 +1,1 @@
-"""Builds the image as a deploy does, runs it as Lambda would, and looks at every layer."""
+"""Build the Lambda image as a deploy does, inspect every layer, and run it as Lambda would."""

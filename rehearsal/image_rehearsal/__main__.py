@@ -1,4 +1,4 @@
-"""`scripts/verify-image [ENVIRONMENT]`: the image, built, taken apart, run and compared."""
+"""`scripts/verify-image [ENVIRONMENT]`: build the image, inspect it, run it, compare vectors."""
 
 import sys
 

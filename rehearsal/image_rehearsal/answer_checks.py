@@ -1,4 +1,4 @@
-"""The checks of what the running image answers, beside this machine's own processor."""
+"""Checks of the running image's answers, compared with the same code on this machine."""
 
 import json
 import subprocess
@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from image_rehearsal.contents import unloaded
+from image_rehearsal.image_under_test import ImageUnderTest, first_few
 from image_rehearsal.layers import LARGE_BYTES
 from image_rehearsal.runtime import event, run_here, run_inside, running
-from image_rehearsal.subject import Subject, some
 from image_rehearsal.vectors import COSINE, TEXTS, body_of, least_cosine, vectors_of
 
 __all__ = ["check_answers", "check_other_precision"]
@@ -18,80 +18,80 @@ _TASK = PurePosixPath("/var/task")
 _BY = "the emulator in the container"
 
 
-def check_answers(subject: Subject) -> None:
-    """Check token ids, plain answers and vectors with the image's own artifact."""
-    here = _here(subject)
+def check_answers(tested: ImageUnderTest) -> None:
+    """Check token ids, answers and vectors with the image's own artifact."""
+    here = _here(tested)
     texts = json.dumps(TEXTS).encode()
-    with subject.report.step("tokenizing in the container and here"):
+    with tested.report.step("tokenizing in the container and here"):
         inside = run_inside(
-            subject.docker,
-            subject.asset.tag,
+            tested.docker,
+            tested.asset.tag,
             ["/probe.py", "tokens"],
-            environment=subject.variables,
+            environment=tested.variables,
             stdin=texts,
         )
         outside = run_here(["/probe.py", "tokens"], environment=here, stdin=texts)
     ids = json.loads(inside)
-    subject.report.check(
+    tested.report.check(
         "tokenizer",
         f"token ids of {len(TEXTS)} texts equal this machine's",
         ids == json.loads(outside) and all(ids),
         by="the image's tokenizer in both places",
         found=f"{sum(map(len, ids))} ids",
     )
-    with subject.report.step("asking which libraries a start loads"):
-        _check_libraries(subject)
-    with subject.report.step("starting the image under its emulator and asking it"):
-        _check_service(subject, here)
+    with tested.report.step("listing the libraries that a start loads"):
+        _check_libraries(tested)
+    with tested.report.step("starting the image in its emulator and sending requests"):
+        _check_service(tested, here)
 
 
-def check_other_precision(subject: Subject) -> None:
-    """Compile the same model in the other precision here, and compare what it gives in both."""
-    other = "fp32" if _precision(subject) == "int8" else "int8"
-    artifact = subject.folder / other
-    with subject.report.step(f"compiling the same model in {other}, and asking the image with it"):
-        model = subject.asset.arguments["MODEL"]
+def check_other_precision(tested: ImageUnderTest) -> None:
+    """Compile the model in the other precision on this machine, and compare its vectors in both."""
+    other = "fp32" if _precision(tested) == "int8" else "int8"
+    artifact = tested.folder / other
+    with tested.report.step(f"compiling the same model in {other}, and running the image with it"):
+        model = tested.asset.arguments["MODEL"]
         command = [sys.executable, "-m", "model_compiler", model, "--precision", other]
         done = subprocess.run(
             [*command, "--output", str(artifact)], capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise RuntimeError(f"the model does not compile in {other}:\n{done.stderr[-3000:]}")
-        variables = {**subject.variables, "EMBEDDING_ARTIFACT": "/compiled"}
+        variables = {**tested.variables, "EMBEDDING_ARTIFACT": "/compiled"}
         mounts = {artifact: "/compiled"}
         with running(
-            subject.docker, subject.asset.tag, environment=variables, mounts=mounts
+            tested.docker, tested.asset.tag, environment=variables, mounts=mounts
         ) as container:
             answers = container.invoke(_embed_events())
-        here = {**_here(subject), "EMBEDDING_ARTIFACT": str(artifact)}
-        _compare(subject, answers, here, other, "the same model compiled here, mounted")
+        here = {**_here(tested), "EMBEDDING_ARTIFACT": str(artifact)}
+        _compare(tested, answers, here, other, "the same model compiled here, mounted")
 
 
-def _here(subject: Subject) -> dict[str, str]:
-    """Unpack the image's code and artifact, to run with this machine's libraries and processor."""
-    task = subject.folder / "task"
-    for layer in subject.image.own if not task.is_dir() else ():
+def _here(tested: ImageUnderTest) -> dict[str, str]:
+    """Unpack the image's code and artifact, to run them with this machine's libraries."""
+    task = tested.folder / "task"
+    for layer in tested.image.own if not task.is_dir() else ():
         for part in ("artifact", "index", "embedder"):
-            for path, content in subject.image.read(layer, f"{_TASK}/{part}/"):
+            for path, content in tested.image.read(layer, f"{_TASK}/{part}/"):
                 place = task / path.relative_to(_TASK)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(content)
-    return {**subject.variables, "LAMBDA_TASK_ROOT": str(task), "PATH": "/usr/bin:/bin"}
+    return {**tested.variables, "LAMBDA_TASK_ROOT": str(task), "PATH": "/usr/bin:/bin"}
 
 
-def _precision(subject: Subject) -> str:
-    manifest = Path(_here(subject)["LAMBDA_TASK_ROOT"]) / "artifact" / "manifest.json"
+def _precision(tested: ImageUnderTest) -> str:
+    manifest = Path(_here(tested)["LAMBDA_TASK_ROOT"]) / "artifact" / "manifest.json"
     return str(json.loads(manifest.read_text())["precision"])
 
 
-def _check_service(subject: Subject, here: dict[str, str]) -> None:
-    report = subject.report
+def _check_service(tested: ImageUnderTest, here: dict[str, str]) -> None:
+    report = tested.report
     asked = [
         event("GET", "/health"),
         event("POST", "/", b'{"text": ""}'),
         event("POST", "/similar", b'{"text": "a"}'),
     ]
-    with running(subject.docker, subject.asset.tag, environment=subject.variables) as container:
+    with running(tested.docker, tested.asset.tag, environment=tested.variables) as container:
         health, empty, similar = container.invoke(asked)
         answers = container.invoke(_embed_events())
         logs = container.logs()
@@ -101,38 +101,40 @@ def _check_service(subject: Subject, here: dict[str, str]) -> None:
     )
     report.check(
         "handler",
-        "an empty text is refused, and the answer says why",
+        "an empty text is refused with a reason",
         statuses[1] in {400, 422} and bool(body_of(empty)),
         by=_BY,
         found=statuses[1],
     )
-    expected = 200 if subject.asset.arguments.get("TEXTS") else 404
-    told = f"POST /similar answers {expected}"
-    report.check("handler", told, statuses[2] == expected, by=_BY, found=statuses[2])
+    expected = 200 if tested.asset.arguments.get("TEXTS") else 404
+    check = f"POST /similar answers {expected}"
+    report.check("handler", check, statuses[2] == expected, by=_BY, found=statuses[2])
     leaked = [text for text in TEXTS if len(text) > 8 and text[:30] in logs]
-    told = "no text of a request stands in the log"
-    report.check("handler", told, not leaked and bool(logs), by="docker logs", found=some(leaked))
-    _compare(subject, answers, here, _precision(subject), "the image's own artifact")
+    check = "no text of a request is in the log"
+    report.check(
+        "handler", check, not leaked and bool(logs), by="docker logs", found=first_few(leaked)
+    )
+    _compare(tested, answers, here, _precision(tested), "the image's own artifact")
 
 
-def _check_libraries(subject: Subject) -> None:
+def _check_libraries(tested: ImageUnderTest) -> None:
     asked = json.dumps(event("POST", "/", b'{"text": "hello world"}')).encode() + b"\n"
-    told = run_inside(
-        subject.docker,
-        subject.asset.tag,
+    output = run_inside(
+        tested.docker,
+        tested.asset.tag,
         ["/probe.py", "libraries"],
-        environment=subject.variables,
+        environment=tested.variables,
         stdin=asked,
     )
-    loaded = [PurePosixPath(path) for path in json.loads(told.splitlines()[-1])]
-    files = [file for layer in subject.image.own for file in layer.files]
+    loaded = [PurePosixPath(path) for path in json.loads(output.splitlines()[-1])]
+    files = [file for layer in tested.image.own for file in layer.files]
     idle = [str(path) for path in unloaded(files, loaded)]
-    subject.report.check(
+    tested.report.check(
         "image",
         f"a start loads each shared library of {LARGE_BYTES / 1e6:.0f} MB or more",
         not idle and any(path.is_relative_to(_TASK) for path in loaded),
         by="/proc/self/maps in the container",
-        found=some(idle),
+        found=first_few(idle),
     )
 
 
@@ -141,24 +143,24 @@ def _embed_events() -> list[dict[str, Any]]:
 
 
 def _compare(
-    subject: Subject, answers: list[Any], here: dict[str, str], precision: str, artifact: str
+    tested: ImageUnderTest, answers: list[Any], here: dict[str, str], precision: str, artifact: str
 ) -> None:
     lines = "".join(json.dumps(asked) + "\n" for asked in _embed_events()).encode()
-    told = run_here(["/probe.py", "answers"], environment=here, stdin=lines)
-    own = [json.loads(line) for line in told.splitlines()]
+    output = run_here(["/probe.py", "answers"], environment=here, stdin=lines)
+    own = [json.loads(line) for line in output.splitlines()]
     cosine = least_cosine(vectors_of(answers), vectors_of(own))
-    subject.report.check(
+    tested.report.check(
         "vectors",
-        f"{precision}, {artifact}: cosine to this machine's own ≥ {COSINE[precision]}",
+        f"{precision}, {artifact}: cosine to this machine's vectors ≥ {COSINE[precision]}",
         cosine >= COSINE[precision],
         by="the emulator in the container, the handler here",
         found=f"{cosine:.8f}",
     )
     spaces = sorted({str(body_of(answer).get("vector_space")) for answer in [*answers, *own]})
-    subject.report.check(
+    tested.report.check(
         "vectors",
-        f"{precision}: both name the same vector space",
+        f"{precision}: both answers name the same vector space",
         len(spaces) == 1 and spaces != ["None"],
         by="the answers",
-        found=some(spaces),
+        found=first_few(spaces),
     )

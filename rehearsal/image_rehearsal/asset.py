@@ -1,7 +1,7 @@
-"""The image as the stacks ask for it: read from the cloud assembly, built as the CDK does.
+"""The image of the stacks: read from the cloud assembly, built as the CDK builds it.
 
-`cdk deploy` builds the folder, file, arguments and platform that stand in the assembly's asset
-manifest. The same are read here, so that what is rehearsed is what is deployed.
+`cdk deploy` builds the folder, file, arguments and platform of the assembly's asset manifest. This
+module reads the same manifest, so the rehearsal builds the image that is deployed.
 """
 
 import json
@@ -16,7 +16,7 @@ from image_rehearsal.docker import Docker
 
 __all__ = ["BUILD_ENVIRONMENT", "ImageAsset", "build", "image_assets", "synthesize"]
 
-#: What the CDK's asset builder sets: without it a newer builder makes an index, refused by Lambda.
+#: As the CDK's asset builder: otherwise newer builders create an index, which Lambda refuses.
 BUILD_ENVIRONMENT = {"BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
 
 
@@ -29,9 +29,9 @@ class ImageAsset:
         context: The staged folder that is built.
         file: The Dockerfile, relative to the context.
         arguments: The build arguments.
-        platform: The platform asked for, such as `linux/arm64`; None where none was asked for.
+        platform: The platform, such as `linux/arm64`; None if the manifest has none.
         secrets: The build secrets by id, as the assembly writes them.
-        contexts: Further folders by name: the index's texts, a model's own folder.
+        contexts: Further folders by name: the index's texts, a local model's folder.
     """
 
     hash: str
@@ -44,12 +44,12 @@ class ImageAsset:
 
     @property
     def tag(self) -> str:
-        """The name that the CDK gives the image it builds."""
+        """The name that the CDK gives to the built image."""
         return f"cdkasset-{self.hash}"
 
     @property
     def command(self) -> list[str]:
-        """The client's arguments, in the CDK's words and order."""
+        """The client's arguments, in the same order as the CDK's."""
         words = ["build"]
         for name, value in self.arguments.items():
             words += ["--build-arg", f"{name}={value}"]
@@ -66,7 +66,7 @@ class ImageAsset:
 def synthesize(root: Path, environment: str, output: Path) -> Path:
     """Synthesize an environment's stacks into `output`, as `cdk synth` has the app do it."""
     variables = os.environ | {"CDK_OUTDIR": str(output)}
-    # As the CLI does, which also has each resource say where in the app it stands.
+    # As the CLI: it also adds the construct's path to each resource.
     context = {"environment": environment, "aws:cdk:enable-path-metadata": True}
     configured = json.loads((root / "cdk.json").read_text()).get("context", {})
     variables["CDK_CONTEXT_JSON"] = json.dumps({**configured, **context})
@@ -80,7 +80,7 @@ def image_assets(assembly: Path) -> list[ImageAsset]:
     """Read the images of a cloud assembly.
 
     Raises:
-        ValueError: An image asks for something of its builder that is not rehearsed.
+        ValueError: An image needs a build option that the rehearsal does not support.
     """
     found = {}
     for manifest in sorted(assembly.glob("*.assets.json")):
@@ -99,9 +99,7 @@ def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
         "platform",
     }
     if unknown := sorted(set(source) - known):
-        raise ValueError(
-            f"image asset {name} asks for {unknown}, which the rehearsal does not build"
-        )
+        raise ValueError(f"image asset {name} has {unknown}, which the rehearsal does not support")
     return ImageAsset(
         hash=name,
         context=assembly / source["directory"],
@@ -114,12 +112,12 @@ def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
 
 
 def build(docker: Docker, asset: ImageAsset, *, cached: bool = True) -> str:
-    """Build an image with the CDK's own words and return its id.
+    """Build an image with the CDK's command and return its id.
 
     Args:
         docker: The daemon.
-        asset: What is built.
-        cached: Whether layers of an earlier build may serve.
+        asset: The image.
+        cached: Whether to use the build cache.
     """
     extra = list(certificates(asset)) + ([] if cached else ["--no-cache"])
     command = asset.command
@@ -131,10 +129,10 @@ def build(docker: Docker, asset: ImageAsset, *, cached: bool = True) -> str:
 
 
 def certificates(asset: ImageAsset) -> list[str]:
-    """Hand this machine's certificates to build stages that ask for them, as a secret: in no layer.
+    """Return the options that pass this machine's certificates to the build as a secret.
 
-    Behind a company's proxy pip in a build stage trusts nobody else. A build without the secret is
-    the same build.
+    pip in a build stage needs them behind a proxy with its own certificate authority. A secret is
+    in no layer, so the image is the same without it.
     """
     bundle = os.environ.get("SSL_CERT_FILE") or "/etc/ssl/certs/ca-certificates.crt"
     asks = "id=certificates" in (asset.context / asset.file).read_text()

@@ -1,8 +1,8 @@
-"""The base images that a Dockerfile starts from: pulled, or stood in for where none answers.
+"""The base images of a Dockerfile: pulled, or replaced by a substitute if no registry answers.
 
-A stand-in is Debian with the Python version of the base image's tag, AWS's runtime interface client
-and emulator, tagged with the base image's own name. It is not Amazon Linux: what it proves is our
-layers on that Python and that processor, and the report says so.
+A substitute is Debian with the Python version of the base image's tag, AWS's runtime interface
+client and emulator, under the base image's name. It is not Amazon Linux: it tests our layers on
+that Python and that processor, and the report says so.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _FROM = re.compile(
 )
 _USED = re.compile(r"(?:--from=|\bfrom=)([\w-]+)")
 _ARGUMENT = re.compile(r"ARG\s+(\w+)=(\S+)", re.IGNORECASE)
-_STAND_IN = Path(__file__).parent / "stand_in"
+_SUBSTITUTE = Path(__file__).parent / "substitute"
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
@@ -43,7 +43,7 @@ class Base:
     Attributes:
         name: Its name and tag.
         architecture: `amd64` or `arm64`.
-        origin: "pulled" or "stand-in"; empty until `ensure_bases` has it.
+        origin: "pulled" or "substitute"; empty before `ensure_bases`.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Base:
 
 
 def named_bases(asset: ImageAsset) -> list[Base]:
-    """List the images that the stages needed for the last one start from; the last stage's last."""
+    """List the base images of the last stage and of the stages it needs; its own comes last."""
     building = _MACHINES[platform.machine().lower()]
     wanted = (asset.platform or f"linux/{building}").rpartition("/")[2]
     values = {"TARGETARCH": wanted, "BUILDPLATFORM": f"linux/{building}", **asset.arguments}
@@ -100,15 +100,15 @@ def _stages(dockerfile: str, values: dict[str, str]) -> dict[str, _Stage]:
 
 
 def final_base(asset: ImageAsset) -> Base:
-    """Give the image that the last stage starts from."""
+    """Return the base image of the last stage."""
     return named_bases(asset)[-1]
 
 
 def ensure_bases(docker: Docker, asset: ImageAsset) -> list[Base]:
-    """Have every base image of a Dockerfile in the daemon, pulled or as a stand-in.
+    """Pull every base image of a Dockerfile, or build a substitute.
 
     Raises:
-        ValueError: A daemon that keeps one platform a tag cannot hold what the Dockerfile asks for.
+        ValueError: The Dockerfile needs one tag on two platforms, which a substitute cannot be.
     """
     bases = named_bases(asset)
     present = []
@@ -116,20 +116,20 @@ def ensure_bases(docker: Docker, asset: ImageAsset) -> list[Base]:
         pulled = docker.succeeds("pull", "--platform", f"linux/{base.architecture}", base.name)
         if not pulled and any(b.name == base.name and b != base for b in bases):
             raise ValueError(
-                f"{base.name} is asked for on two platforms, and a stand-in has one a tag: give "
-                "the build stages and the last stage different tags"
+                f"{base.name} is used on two platforms, and a substitute has one platform per tag: "
+                "use different tags for the build stages and the last stage"
             )
         if not pulled:
-            _ensure_stand_in(docker, base)
-        origin = "pulled" if pulled else "stand-in"
+            _ensure_substitute(docker, base)
+        origin = "pulled" if pulled else "substitute"
         present.append(Base(name=base.name, architecture=base.architecture, origin=origin))
     return present
 
 
-def _ensure_stand_in(docker: Docker, base: Base) -> None:
+def _ensure_substitute(docker: Docker, base: Base) -> None:
     version = _python_version(base.name)
     recipe = hashlib.sha256()
-    for path in (Path(__file__), *sorted(_STAND_IN.iterdir())):
+    for path in (Path(__file__), *sorted(_SUBSTITUTE.iterdir())):
         recipe.update(path.read_bytes())
     recipe.update(f"{base.architecture} {version} {_client_version()}".encode())
     label = f"rehearsal.recipe={recipe.hexdigest()}"
@@ -139,7 +139,7 @@ def _ensure_stand_in(docker: Docker, base: Base) -> None:
         context = Path(name)
         _debian(context / "rootfs.tar", architecture=base.architecture, version=version)
         _layout(context / "layout.tar", architecture=base.architecture, version=version)
-        (context / "Dockerfile").write_bytes((_STAND_IN / "Dockerfile").read_bytes())
+        (context / "Dockerfile").write_bytes((_SUBSTITUTE / "Dockerfile").read_bytes())
         wanted = ["--platform", f"linux/{base.architecture}", "--label", label]
         docker.run("build", "--tag", base.name, *wanted, ".", cwd=context)
 
@@ -154,7 +154,7 @@ def _python_version(name: str) -> str:
     match = re.search(r"python:(\d+\.\d+)", name)
     if match is None or match[1] not in _DEBIAN_RELEASES:
         raise ValueError(
-            f"no stand-in can be made for the base image {name}; allowed: a Python image of "
+            f"no substitute can be built for the base image {name}; allowed: a Python image of "
             f"{', '.join(_DEBIAN_RELEASES)}"
         )
     return match[1]
@@ -162,7 +162,7 @@ def _python_version(name: str) -> str:
 
 def _debian(output: Path, *, architecture: str, version: str) -> None:
     release = _DEBIAN_RELEASES[version]
-    # "extract" runs nothing of the other processor's: no emulator is needed, and it takes seconds.
+    # "extract" runs no program of the other processor, so it needs no emulator and takes seconds.
     command = ["mmdebstrap", "--quiet", "--variant=extract", f"--architectures={architecture}"]
     command += [f"--include={_PACKAGES}", release, str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -175,7 +175,7 @@ def _client_version() -> str:
 
 
 def _layout(output: Path, *, architecture: str, version: str) -> None:
-    """Write what Debian does not have: the runtime, the emulator, and Lambda's places."""
+    """Write the files that Debian lacks: the runtime, the emulator, and Lambda's paths."""
     machine = {"amd64": "x86_64", "arm64": "aarch64"}[architecture]
     with tempfile.TemporaryDirectory(prefix="runtime-") as name, tarfile.open(output, "w") as tar:
         runtime = Path(name)
@@ -187,12 +187,12 @@ def _layout(output: Path, *, architecture: str, version: str) -> None:
         tar.add(runtime, "var/runtime", filter=_owned_by_root)
         emulator = {"amd64": "x86_64", "arm64": "arm64"}[architecture]
         _add(tar, "usr/local/bin/aws-lambda-rie", _emulator(emulator), mode=0o755)
-        entry = (_STAND_IN / "lambda-entrypoint.sh").read_bytes()
+        entry = (_SUBSTITUTE / "lambda-entrypoint.sh").read_bytes()
         _add(tar, "lambda-entrypoint.sh", entry, mode=0o755)
         for program in ("python", "python3", f"python{version}"):
             _link(tar, f"var/lang/bin/{program}", f"/usr/bin/python{version}")
         _link(tar, "var/lang/bin/pip", "/usr/bin/pip3")
-        # What Debian's own scripts would write if they ran: accounts and the public authorities.
+        # The files that Debian's scripts would write: accounts and certificate authorities.
         _add(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n")
         _add(tar, "etc/group", b"root:x:0:\n")
         _add(tar, "etc/ssl/certs/ca-certificates.crt", _authorities(output.parent / "rootfs.tar"))
@@ -216,7 +216,7 @@ def _authorities(rootfs: Path) -> bytes:
 def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
-    # A temporary folder is its maker's alone; Lambda's user reads the runtime.
+    # Only its owner can read a temporary folder, but Lambda's user reads the runtime.
     member.mode |= 0o555 if member.isdir() else 0o444
     return member
 

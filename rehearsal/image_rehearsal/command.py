@@ -1,4 +1,4 @@
-"""What the two commands, `scripts/verify-image` and `scripts/rehearse`, have in common."""
+"""The command line of `scripts/verify-image` and `scripts/rehearse`."""
 
 import argparse
 import os
@@ -16,12 +16,12 @@ def run(prog: str, description: str | None, rehearse: Callable[..., Report]) -> 
     """Read the command line, rehearse, and print the table.
 
     Args:
-        prog: What the command is called by those who type it.
-        description: For its help.
-        rehearse: Takes the checkout, the environment's name, and whether containers are required.
+        prog: The command's name.
+        description: The description in its help.
+        rehearse: A function of the checkout, the environment's name, and `require_containers`.
 
     Returns:
-        The exit status: 0 where nothing is broken.
+        The exit status: 0 if no check fails.
     """
     parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("environment", nargs="?", default="dev", help="default: dev")
@@ -29,7 +29,7 @@ def run(prog: str, description: str | None, rehearse: Callable[..., Report]) -> 
         "--require-containers",
         action="store_true",
         default=bool(os.environ.get("CI")),
-        help="fail where containers cannot run; the default where CI is set",
+        help="fail if containers cannot run; the default if CI is set",
     )
     asked = parser.parse_args()
     report = rehearse(_ROOT, asked.environment, require_containers=asked.require_containers)

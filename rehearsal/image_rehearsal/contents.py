@@ -1,4 +1,4 @@
-"""What may stand in the image's own layers, what must, and how large they are: pure, over files."""
+"""Rules about the files of the image's own layers, and their sizes."""
 
 import _imp
 import re
@@ -23,7 +23,7 @@ TASK = PurePosixPath("/var/task")
 
 _KINDS = {"artifact": "model", "index": "model", "embedder": "code", "release_check": "code"}
 
-#: Path patterns that only a build needs, and what each would be.
+#: Path patterns of files that only a build needs, with their kind.
 _LEFTOVERS = (
     (re.compile(r"/(\.cache|pip-cache|\.npm)(/|$)|\.whl$"), "package cache"),
     (re.compile(r"/(test|tests|testing/tests)/|/(test_[^/]*|conftest)\.py$"), "tests"),
@@ -38,12 +38,12 @@ _LEFTOVERS = (
     ),
     (re.compile(r"^/(tmp|root|build|var/tmp|usr/local/src)/"), "build stage"),
     (re.compile(r"\.safetensors$|(^|/)(pytorch_model\.bin)$"), "model source"),
-    # The Python module has the engine linked in. `libonnxruntime_providers_shared.so` is not meant.
+    # The Python module contains the engine. `libonnxruntime_providers_shared.so` does not match.
     (re.compile(r"/libonnxruntime\.so(\.|$)"), "second copy of ONNX Runtime"),
 )
 
-#: Large libraries that a start may leave alone.
-#: `tokenizers` serves the models whose tokenizer has no tables; `_simd` is read by numpy's tests.
+#: Large libraries that not every start loads: `tokenizers` is for models whose tokenizer has no
+#: tables, and `_simd` is for numpy's tests.
 _NOT_EVERY_START = re.compile(r"^/var/task/(tokenizers/|numpy/_core/_simd\.)")
 
 #: PEP 552: flags of a hash-based file that is never checked against its source.
@@ -52,12 +52,12 @@ _SOURCE_HASH_KEY_BYTES = 4
 
 
 def kinds(layers: Sequence[Layer]) -> list[str]:
-    """Tell what each layer carries: dependencies, model, code, or several of them."""
-    told = []
+    """Return the kind of each layer: dependencies, model, code, or several of them."""
+    names = []
     for layer in layers:
         found = {_kind(file.path) for file in layer.files}
-        told.append(" and ".join(sorted(found)) or "nothing")
-    return told
+        names.append(" and ".join(sorted(found)) or "nothing")
+    return names
 
 
 def _kind(path: PurePosixPath) -> str:
@@ -83,16 +83,16 @@ def sizes(layers: Sequence[Layer]) -> dict[str, dict[str, int]]:
 
 
 def leftovers(files: Iterable[File]) -> Iterator[tuple[str, PurePosixPath]]:
-    """Find what a build leaves behind and a run never reads: what it is, and where it stands."""
+    """Find files that only a build needs; return the kind and path of each."""
     for file in files:
-        for pattern, what in _LEFTOVERS:
+        for pattern, kind in _LEFTOVERS:
             if pattern.search(str(file.path)):
-                yield what, file.path
+                yield kind, file.path
                 break
 
 
 def copies(files: Iterable[File]) -> list[tuple[PurePosixPath, ...]]:
-    """Find large files of equal content: the paths of each such group, in order."""
+    """Find large files with equal content; return the sorted paths of each group."""
     groups: defaultdict[str, set[PurePosixPath]] = defaultdict(set)
     for file in files:
         if file.digest:
@@ -101,7 +101,7 @@ def copies(files: Iterable[File]) -> list[tuple[PurePosixPath, ...]]:
 
 
 def unloaded(files: Iterable[File], loaded: Iterable[PurePosixPath]) -> list[PurePosixPath]:
-    """Find large shared libraries that a start does not load, beside those known to be optional.
+    """Find large shared libraries that a start does not load, except the known optional ones.
 
     Args:
         files: The files of the image's own layers.
@@ -119,14 +119,14 @@ def unloaded(files: Iterable[File], loaded: Iterable[PurePosixPath]) -> list[Pur
 
 
 def unreadable(files: Iterable[File]) -> Iterator[PurePosixPath]:
-    """Find what Lambda's user, who owns nothing here, could not read."""
+    """Find files that Lambda's user, who owns no file, cannot read."""
     return (file.path for file in files if not file.mode & 0o004)
 
 
 def bytecode_faults(
     contents: Mapping[PurePosixPath, bytes], *, tag: str, magic: bytes
 ) -> Iterator[tuple[PurePosixPath, str]]:
-    """Find modules that the image's Python would compile again, and say why.
+    """Find modules that the image's Python would compile again, with the reason.
 
     Args:
         contents: Every file under the import path: `.py` and `.pyc`.
@@ -148,7 +148,7 @@ def bytecode_faults(
 
 
 def _source_hash(magic: bytes, source: bytes) -> bytes:
-    """PEP 552's hash, as `importlib.util.source_hash` makes it, for another magic number."""
+    """Return PEP 552's hash, as `importlib.util.source_hash` does, for another magic number."""
     key = int.from_bytes(magic[:_SOURCE_HASH_KEY_BYTES], "little")
     hashed: bytes = _imp.source_hash(key, source)
     return hashed

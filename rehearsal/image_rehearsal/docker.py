@@ -1,10 +1,10 @@
-"""A Docker daemon to rehearse with: the machine's own, or one started by hand and stopped after.
+"""A Docker daemon for the rehearsal: the machine's own, or one that is started and stopped here.
 
-Debian's `docker.io` starts without systemd: `dockerd` with folders of its own. The daemon, what it
-holds and the kernel's registration of the ARM64 emulator are all undone or kept inside `folder`.
+Debian's `docker.io` runs without systemd: `dockerd` with separate folders. Its data stays in
+`folder`. The daemon and the kernel's registration of the ARM64 emulator are removed at the end.
 
-The emulator's registration, the daemons' network and the images' names belong to the whole machine.
-So one rehearsal at a time uses containers; another waits for it.
+The whole machine shares the registration, the daemon's network and the images' names. So only one
+rehearsal at a time uses containers, and another waits.
 """
 
 import fcntl
@@ -31,25 +31,25 @@ _PACKAGES = {
     "arch-test": "arch-test",
 }
 _BINFMT = Path("/proc/sys/fs/binfmt_misc")
-# A busy machine takes its time: what counts is whether the daemon ends, which is noticed at once.
+# Long enough for a busy machine. A daemon that exits is noticed at once.
 _START_SECONDS = 600
 _STOP_SECONDS = 120
-# Not in TMPDIR, which is each user's own.
-_LOCK = Path("/tmp/embedding-kit-rehearsal.lock")  # noqa: S108  (read by all, written by none)
+# Not in TMPDIR, which differs between users.
+_LOCK = Path("/tmp/embedding-kit-rehearsal.lock")  # noqa: S108  (only locked, never written)
 _KEPT = "4GB"
 
 
 class ContainersUnavailableError(RuntimeError):
-    """Containers cannot run here; the message says why and what would be needed."""
+    """Containers cannot run here; the message names the reason and the requirements."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Docker:
-    """A daemon that answers, and the client that speaks to it.
+    """A running daemon and its client.
 
     Attributes:
         client: The client program.
-        environment: The variables that lead it to the daemon and make it build with BuildKit.
+        environment: The variables that select the daemon and BuildKit.
         own: Whether this rehearsal started the daemon.
     """
 
@@ -58,10 +58,10 @@ class Docker:
     own: bool
 
     def run(self, *arguments: str, stdin: bytes | None = None, cwd: Path | None = None) -> str:
-        """Run a command of the client and return what it wrote.
+        """Run a command of the client and return its output.
 
         Raises:
-            subprocess.CalledProcessError: It failed; what it wrote is told.
+            subprocess.CalledProcessError: It failed; the error contains its output.
         """
         done = subprocess.run(
             [self.client, *arguments],
@@ -73,13 +73,13 @@ class Docker:
             check=False,
         )
         if done.returncode:
-            told = (done.stdout + done.stderr).decode(errors="replace")[-6000:]
+            output = (done.stdout + done.stderr).decode(errors="replace")[-6000:]
             command = " ".join(["docker", *arguments[:6]])
-            raise subprocess.CalledProcessError(done.returncode, f"{command} ...\n{told}")
+            raise subprocess.CalledProcessError(done.returncode, f"{command} ...\n{output}")
         return done.stdout.decode(errors="replace")
 
     def succeeds(self, *arguments: str) -> bool:
-        """Tell whether a command of the client succeeds."""
+        """Return whether a command of the client succeeds."""
         try:
             self.run(*arguments)
         except subprocess.CalledProcessError:
@@ -89,10 +89,10 @@ class Docker:
 
 @contextmanager
 def containers(folder: Path) -> Iterator[Docker]:
-    """Give a daemon that can run linux/arm64 containers, for as long as it is needed.
+    """Provide a daemon that can run linux/arm64 containers.
 
     Args:
-        folder: Where a daemon of our own keeps what it holds; a second run finds it there.
+        folder: The data folder of a daemon that is started here; a second run reuses it.
 
     Raises:
         ContainersUnavailableError: Containers cannot run on this machine.
@@ -106,19 +106,21 @@ def containers(folder: Path) -> Iterator[Docker]:
 def _turn(path: Path) -> Iterator[None]:
     """Wait until no other rehearsal on this machine uses containers.
 
-    The kernel drops the lock of a process that ends, however it ends.
+    The kernel releases the lock when the process ends, even if it is killed.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        # Readable to all: the rehearsal of another user waits for the same file.
+        # Readable by all users, whose rehearsals lock the same file.
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            told = f"waiting for another rehearsal on this machine to end (it holds {path}) ...\n"
-            sys.stderr.write(told)
+            message = (
+                f"waiting for another rehearsal on this machine to end (it holds {path}) ...\n"
+            )
+            sys.stderr.write(message)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -143,7 +145,7 @@ def _containers(folder: Path) -> Iterator[Docker]:
 
 
 def emulated() -> bool:
-    """Tell whether linux/arm64 is emulated on this machine."""
+    """Return whether linux/arm64 is emulated on this machine."""
     return platform.machine() not in {"aarch64", "arm64"}
 
 
@@ -169,18 +171,18 @@ def _install(programs: list[str]) -> None:
             )
 
 
-# A user's PATH may leave out the folders where Debian puts daemons.
+# A user's PATH may lack the folders of Debian's daemons.
 _PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
 
 
 @contextmanager
 def _daemon(folder: Path) -> Iterator[Docker]:
     folder.mkdir(parents=True, exist_ok=True)
-    # A socket's path has to be short, a checkout's may be long.
+    # A socket's path must be short, and a checkout's may be long.
     place = Path("/run") / f"rehearsal-{os.getpid()}"
     place.mkdir()
     docker = Docker(
-        # Debian's client: it reaches its daemon's BuildKit without a plugin.
+        # Debian's client, which uses its daemon's BuildKit without a plugin.
         client="/usr/bin/docker",
         environment={"DOCKER_HOST": f"unix://{place}/docker.sock", "DOCKER_BUILDKIT": "1"},
         own=True,
@@ -199,7 +201,7 @@ def _daemon(folder: Path) -> Iterator[Docker]:
         try:
             _wait_until_up(docker, daemon, log_path)
             yield docker
-            # The folder is kept for the next run, and does not grow with every one.
+            # The folder is kept for the next run; this bounds its size.
             docker.run("image", "prune", "--force")
             docker.run("builder", "prune", "--force", "--keep-storage", _KEPT)
         finally:
@@ -225,7 +227,7 @@ def _wait_until_up(docker: Docker, daemon: subprocess.Popen[bytes], log_path: Pa
 
 @contextmanager
 def _arm64_emulation() -> Iterator[None]:
-    """Let the kernel run ARM64 programs by qemu; what was registered for it is taken back after."""
+    """Register QEMU with the kernel for ARM64 programs, and unregister it at the end."""
     registered = _BINFMT / "qemu-aarch64"
     if not emulated() or platform.system() != "Linux" or registered.exists():
         yield

@@ -1,4 +1,4 @@
-"""The checks of what the image is made of: its layers, what stands in them, and its byte code."""
+"""Checks of the image's layers, their files, and the byte code."""
 
 import dataclasses
 import json
@@ -7,74 +7,74 @@ import shutil
 
 from image_rehearsal import contents
 from image_rehearsal.asset import build
+from image_rehearsal.image_under_test import ImageUnderTest, first_few
 from image_rehearsal.layers import LARGE_BYTES
 from image_rehearsal.runtime import run_inside
-from image_rehearsal.subject import Subject, some
 
 __all__ = ["PLATFORM", "check_bytecode", "check_code_change", "check_layers"]
 
 PLATFORM = "linux/arm64"
-#: What everything beside the base and the model may weigh unpacked.
+#: The limit for everything except the base and the model, unpacked.
 _GOAL_BYTES = 100_000_000
 _BY = "docker save"
 
 
-def check_layers(subject: Subject) -> None:
-    """Check platform, manifest, order, size, and that nothing is left over."""
-    report, image = subject.report, subject.image
+def check_layers(tested: ImageUnderTest) -> None:
+    """Check platform, manifest, order and size, and that no build files are left."""
+    report, image = tested.report, tested.image
     report.check(
         "image", f"platform {PLATFORM}", image.platform == PLATFORM, by=_BY, found=image.platform
     )
-    told = "one plain manifest, no index"
-    report.check("image", told, image.manifests == 1, by=_BY, found=f"{image.manifests} manifest")
+    check = "one plain manifest, not an index"
+    report.check("image", check, image.manifests == 1, by=_BY, found=f"{image.manifests} manifest")
     found = contents.kinds(image.own)
     order = ["dependencies", "model", "code"]
-    told = "dependencies, then model, then code"
-    report.check("layers", told, found == order, by=_BY, found=", ".join(found))
-    _check_size(subject, found)
+    check = "dependencies, then model, then code"
+    report.check("layers", check, found == order, by=_BY, found=", ".join(found))
+    _check_size(tested, found)
     files = [file for layer in image.own for file in layer.files]
-    left = [f"{path} ({what})" for what, path in contents.leftovers(files)]
-    told = "nothing left of build stages, package cache, tests, compiler, model source"
-    report.check("image", told, not left, by=_BY, found=some(left))
+    left = [f"{path} ({kind})" for kind, path in contents.leftovers(files)]
+    check = "no build stages, package caches, tests, compilers or model sources"
+    report.check("image", check, not left, by=_BY, found=first_few(left))
     every = [file for layer in image.layers for file in layer.files]
     doubled = [" = ".join(map(str, paths)) for paths in contents.copies(every)]
-    told = f"no file of {LARGE_BYTES / 1e6:.0f} MB or more is there twice"
-    report.check("image", told, not doubled, by="SHA-256 of each", found=some(doubled))
+    check = f"no file of {LARGE_BYTES / 1e6:.0f} MB or more is in it twice"
+    report.check("image", check, not doubled, by="SHA-256 of each", found=first_few(doubled))
     closed = [str(path) for path in contents.unreadable(files)]
     report.check(
-        "image", "Lambda's user can read each file", not closed, by=_BY, found=some(closed)
+        "image", "Lambda's user can read each file", not closed, by=_BY, found=first_few(closed)
     )
 
 
-def _check_size(subject: Subject, kinds: list[str]) -> None:
-    report, image = subject.report, subject.image
+def _check_size(tested: ImageUnderTest, kinds: list[str]) -> None:
+    report, image = tested.report, tested.image
     measured = contents.sizes(image.own)
     beside = sum(sum(tops.values()) for kind, tops in measured.items() if kind != "model")
     report.check(
         "size",
-        f"everything beside base and model is under {_GOAL_BYTES / 1e6:.0f} MB unpacked",
+        f"everything except base and model is under {_GOAL_BYTES / 1e6:.0f} MB unpacked",
         beside < _GOAL_BYTES,
         by=_BY,
         found=f"{beside / 1e6:.1f} MB",
     )
     for number, layer in enumerate(image.layers):
-        what = "base" if number < image.base_layers else kinds[number - image.base_layers]
+        kind = "base" if number < image.base_layers else kinds[number - image.base_layers]
         size = f"{layer.size / 1e6:.1f} MB, {len(layer.files)} files"
-        report.note(f"Layer {number + 1}, {what}: {size}.")
+        report.note(f"Layer {number + 1}, {kind}: {size}.")
     for kind, tops in measured.items():
         largest = [f"{top} {size / 1e6:.1f}" for top, size in list(tops.items())[:12]]
         report.note(f"In {kind}, MB: {', '.join(largest)}.")
 
 
-def check_bytecode(subject: Subject) -> None:
-    """Check that the image's Python finds every module of ours compiled."""
-    report, image = subject.report, subject.image
+def check_bytecode(tested: ImageUnderTest) -> None:
+    """Check that every module of ours has byte code for the image's Python."""
+    report, image = tested.report, tested.image
     ask = (
         "import importlib.util, json, sys; print(json.dumps([sys.implementation.cache_tag, "
         "importlib.util.MAGIC_NUMBER.hex(), sys.version.split()[0]]))"
     )
-    told = run_inside(subject.docker, subject.asset.tag, ["-c", ask], environment=subject.variables)
-    tag, magic, version = json.loads(told)
+    output = run_inside(tested.docker, tested.asset.tag, ["-c", ask], environment=tested.variables)
+    tag, magic, version = json.loads(output)
     task = {
         path: content
         for layer in image.own
@@ -92,53 +92,57 @@ def check_bytecode(subject: Subject) -> None:
         "unchecked-hash",
         not faults and modules > 0,
         by="docker save, PEP 552",
-        found=some(faults),
+        found=first_few(faults),
     )
-    with report.step("importing the handler with every import told"):
-        compiled = _compiled_imports(subject)
+    with report.step("importing the handler with python -v"):
+        compiled = _compiled_imports(tested)
     ours = [path for path in compiled if path.startswith("/var/task/")]
-    told = "importing the handler compiles nothing of ours"
-    report.check("byte code", told, not ours, by="python -v in the container", found=some(ours))
+    check = "importing the handler compiles no module of ours"
+    report.check(
+        "byte code", check, not ours, by="python -v in the container", found=first_few(ours)
+    )
     if base := [path for path in compiled if path not in ours]:
-        report.note(f"The base image itself compiles {len(base)} modules at start: {some(base)}.")
+        report.note(
+            f"The base image itself compiles {len(base)} modules at start: {first_few(base)}."
+        )
 
 
-def _compiled_imports(subject: Subject) -> list[str]:
+def _compiled_imports(tested: ImageUnderTest) -> list[str]:
     script = "import sys; sys.path.insert(0, '/var/task'); import embedder.handler"
-    # Python tells on the standard error, which the wrapper turns into the output.
+    # Python reports imports on the standard error, which the wrapper prints.
     wrapper = (
         "import subprocess, sys; done = subprocess.run([sys.executable, '-v', '-c', sys.argv[1]], "
         "capture_output=True, text=True); print(done.stderr); sys.exit(done.returncode)"
     )
-    told = run_inside(
-        subject.docker,
-        subject.asset.tag,
+    output = run_inside(
+        tested.docker,
+        tested.asset.tag,
         ["-c", wrapper, script],
-        environment=subject.variables,
+        environment=tested.variables,
     )
-    # A module from byte code is told with its .pyc in quotes, a compiled one with its bare source.
-    return re.findall(r"^# code object from (/\S+\.py)$", told, re.MULTILINE)
+    # Python names a module's .pyc in quotes if it reads it, and its source if it compiles it.
+    return re.findall(r"^# code object from (/\S+\.py)$", output, re.MULTILINE)
 
 
-def check_code_change(subject: Subject) -> None:
-    """Build again with a change of code, without any cache, and compare the layers."""
-    context = subject.folder / "changed"
-    shutil.copytree(subject.asset.context, context, symlinks=True)
+def check_code_change(tested: ImageUnderTest) -> None:
+    """Build again with changed code and without a cache, and compare the layers."""
+    context = tested.folder / "changed"
+    shutil.copytree(tested.asset.context, context, symlinks=True)
     handler = context / "embedder" / "handler.py"
     handler.write_text(handler.read_text() + "\n# changed by the rehearsal\n")
-    name = f"{subject.asset.hash[:12]}-changed"
-    changed = dataclasses.replace(subject.asset, context=context, hash=name)
-    build(subject.docker, changed, cached=False)
-    told = subject.docker.run(
+    name = f"{tested.asset.hash[:12]}-changed"
+    changed = dataclasses.replace(tested.asset, context=context, hash=name)
+    build(tested.docker, changed, cached=False)
+    output = tested.docker.run(
         "image", "inspect", "--format", "{{json .RootFS.Layers}}", changed.tag
     )
-    subject.docker.run("image", "rm", changed.tag)
-    before, after = [layer.digest for layer in subject.image.layers], json.loads(told)
+    tested.docker.run("image", "rm", changed.tag)
+    before, after = [layer.digest for layer in tested.image.layers], json.loads(output)
     pairs = enumerate(zip(before, after, strict=False), start=1)
     differ = [number for number, (one, other) in pairs if one != other]
-    subject.report.check(
+    tested.report.check(
         "layers",
-        "a change of code changes the last layer alone, where no build is cached too",
+        "a change of code changes only the last layer, even without a build cache",
         differ == [len(before)] and len(before) == len(after),
         by="a second build without cache",
         found=f"changed: {differ} of {len(after)}",

@@ -1,4 +1,4 @@
-"""An image taken apart: its layers, in their order, with every file of each."""
+"""The layers of a saved image, in order, with the files of each."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from image_rehearsal.docker import Docker
 
 __all__ = ["LARGE_BYTES", "File", "Image", "Layer", "save"]
 
-#: From here on a file is large: worth a look at whether the image needs it.
+#: The size from which a file is large, so that checks ask whether the image needs it.
 LARGE_BYTES = 1_000_000
 
 
@@ -34,7 +34,7 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """One layer: its digest when unpacked, its regular files, and its tar in the archive."""
+    """A layer: its digest when unpacked, its regular files, and its tar in the archive."""
 
     digest: str
     files: tuple[File, ...]
@@ -52,11 +52,11 @@ class Image:
 
     Attributes:
         archive: The file that `docker save` wrote.
-        platform: Such as `linux/arm64`.
-        command: What the container runs by default.
-        layers: The layers, the base's first.
-        base_layers: How many of them are the base image's.
-        manifests: How many images the archive holds: one, where there is no index.
+        platform: The platform, such as `linux/arm64`.
+        command: The container's default command.
+        layers: The layers; the base image's come first.
+        base_layers: The number of the base image's layers.
+        manifests: The number of images in the archive; an index has several.
     """
 
     archive: Path
@@ -83,13 +83,13 @@ class Image:
 
 
 def save(docker: Docker, name: str, *, base: str, folder: Path) -> Image:
-    """Save an image into `folder` and take it apart.
+    """Save an image into `folder` and read its layers.
 
     Args:
-        docker: The daemon that has it.
+        docker: The daemon with the image.
         name: The image.
-        base: The image that its last stage starts from.
-        folder: Where the archive goes.
+        base: The base image of its last stage.
+        folder: The folder for the archive.
     """
     archive = folder / "image.tar"
     docker.run("save", "--output", str(archive), name)

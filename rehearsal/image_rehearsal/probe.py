@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Answer what stands on the standard input."""
+    """Read the standard input and print the answers."""
     sys.path.insert(0, os.environ["LAMBDA_TASK_ROOT"])
     {"tokens": _tokens, "answers": _answers, "libraries": _libraries}[sys.argv[1]]()
 
@@ -31,8 +31,7 @@ def _tokens() -> None:
 def _answers() -> None:
     from embedder.handler import handler  # noqa: PLC0415 - known to be there only now
 
-    # The handler logs on the standard output, as Lambda wants it: its answers must not mix with
-    # that.
+    # The handler logs to the standard output, as Lambda expects. Keep its answers separate.
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         print(json.dumps(handler(json.loads(line), None)), file=answers)

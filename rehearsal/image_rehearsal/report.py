@@ -1,4 +1,4 @@
-"""What a rehearsal found: one row a check, and whether all of it holds."""
+"""The report of a rehearsal: one row per check."""
 
 import shutil
 import sys
@@ -13,11 +13,11 @@ __all__ = ["Outcome", "Report", "Row"]
 
 
 class Outcome(Enum):
-    """How a check ended; `UNPROVEN` cannot be shown here, and never stands for a failure."""
+    """The outcome of a check. `NOT_SHOWN` needs an AWS account and is not a failure."""
 
     HOLDS = "holds"
     BROKEN = "BROKEN"
-    UNPROVEN = "not shown"
+    NOT_SHOWN = "not shown"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +26,10 @@ class Row:
 
     Attributes:
         subject: The resource or the part of the image.
-        checked: What was checked, as a sentence without a full stop.
-        by: What the answer comes from.
-        outcome: How it ended.
-        found: What was found, where that says more than the outcome.
+        checked: The check, as a sentence without a period.
+        by: The source of the result.
+        outcome: The outcome.
+        found: The value found; empty if the outcome says enough.
     """
 
     subject: str
@@ -50,7 +50,7 @@ class Report:
     def check(
         self, subject: str, checked: str, holds: bool, *, by: str, found: object = ""
     ) -> bool:
-        """Add a check that was made, and tell at once when it is broken."""
+        """Add a check, and print it at once if it fails."""
         outcome = Outcome.HOLDS if holds else Outcome.BROKEN
         self.rows.append(
             Row(subject=subject, checked=checked, by=by, outcome=outcome, found=str(found))
@@ -59,36 +59,36 @@ class Report:
             print(f"BROKEN  {subject}: {checked}; found: {found}", file=sys.stderr, flush=True)
         return holds
 
-    def unproven(self, subject: str, checked: str, *, instead: str) -> None:
-        """Add what cannot be shown here, and what was looked at instead."""
+    def not_shown(self, subject: str, checked: str, *, instead: str) -> None:
+        """Add a check that needs an AWS account, with its substitute."""
         self.rows.append(
-            Row(subject=subject, checked=checked, by=instead, outcome=Outcome.UNPROVEN)
+            Row(subject=subject, checked=checked, by=instead, outcome=Outcome.NOT_SHOWN)
         )
 
     def note(self, text: str) -> None:
-        """Add a sentence that a reader of the table must know."""
+        """Add a note below the table."""
         self.notes.append(text)
 
     @property
     def broken(self) -> list[Row]:
-        """The checks that do not hold."""
+        """The failed checks."""
         return [row for row in self.rows if row.outcome is Outcome.BROKEN]
 
     def render(self, width: int | None = None) -> str:
-        """Write the table, the notes and the verdict, for a terminal of `width` columns."""
+        """Return the table, the notes and the summary, for a terminal of `width` columns."""
         total = width or max(100, min(200, shutil.get_terminal_size((140, 40)).columns))
         lines = [self.title, ""]
         lines += _table(self.rows, total)
         lines += ["", *(line for note in self.notes for line in textwrap.wrap(f"- {note}", total))]
-        made = [row for row in self.rows if row.outcome is not Outcome.UNPROVEN]
+        made = [row for row in self.rows if row.outcome is not Outcome.NOT_SHOWN]
         verdict = f"{len(made) - len(self.broken)} of {len(made)} checks hold"
-        if unproven := len(self.rows) - len(made):
-            verdict += f"; {unproven} things cannot be shown here"
+        if not_shown := len(self.rows) - len(made):
+            verdict += f"; {not_shown} checks need an AWS account"
         return "\n".join([*lines, "", verdict])
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
-        """Say what is being done, and how long it took."""
+        """Print a step and its duration."""
         print(f"{text} ...", file=sys.stderr, flush=True)
         start = time.monotonic()
         yield
@@ -96,7 +96,7 @@ class Report:
 
 
 def _table(rows: list[Row], total: int) -> list[str]:
-    heads = ("subject", "what was checked", "by", "outcome", "found")
+    heads = ("subject", "check", "source", "outcome", "found")
     shares = (0.17, 0.31, 0.2, 0.08, 0.24)
     widths = [max(9, int((total - 8) * share)) for share in shares]
     lines = [_line(heads, widths), _line(tuple("-" * w for w in widths), widths)]

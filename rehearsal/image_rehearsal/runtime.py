@@ -1,4 +1,4 @@
-"""The image run as Lambda runs it: read-only, no network, 512 MB of /tmp, a user owning nothing."""
+"""Run the image as Lambda does: read-only, no network, 512 MB of /tmp, a user who owns no file."""
 
 import base64
 import json
@@ -16,15 +16,15 @@ from image_rehearsal.docker import Docker, emulated
 
 __all__ = ["Container", "event", "run_here", "run_inside", "running"]
 
-#: Lambda's sandbox runs as a user that owns no file of the image.
+#: Lambda runs the image as a user who owns no file of it.
 _USER = "1051:1051"
 _TMP = "/tmp:size=512m,mode=1777"  # noqa: S108  (the container's own)
 _PROBE = Path(__file__).with_name("probe.py")
 
-# Runs inside the container, from where alone the emulator can be reached: standard library only.
-# A busy machine may take minutes to start the emulator, and far longer to answer with the processor
-# emulated. The emulator ends a request that takes too long, and a container that ends takes this
-# program with it, so nothing here bounds the answer.
+# Runs inside the container, because the emulator has no network outside: standard library only.
+# On a busy machine with an emulated processor, starting the emulator takes minutes and an answer
+# much longer. There is no timeout here: the emulator ends a request that takes too long, and the
+# program ends with its container.
 _POST = """
 import json, sys, time, urllib.request
 URL = "http://127.0.0.1:8080/2015-03-31/functions/function/invocations"
@@ -47,13 +47,13 @@ for line in sys.stdin:
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """A running container of the image, its emulator listening inside."""
+    """A running container of the image, with the emulator."""
 
     docker: Docker
     name: str
 
     def invoke(self, events: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Send events to the handler, one after the other, and return its answers."""
+        """Send events to the handler one by one, and return its answers."""
         lines = "".join(json.dumps(event) + "\n" for event in events).encode()
         command = ["exec", "--interactive", self.name, "python", "-c", _POST]
         try:
@@ -63,7 +63,7 @@ class Container:
         return [json.loads(line) for line in answers.splitlines()]
 
     def logs(self) -> str:
-        """What the container has written to both its streams."""
+        """Return the container's standard output and standard error."""
         done = subprocess.run(
             [self.docker.client, "logs", self.name],
             env={**self.docker.environment},
@@ -82,7 +82,7 @@ def running(
     environment: Mapping[str, str],
     mounts: Mapping[Path, str] | None = None,
 ) -> Iterator[Container]:
-    """Run the image under its Runtime Interface Emulator until the block ends."""
+    """Run the image in its Runtime Interface Emulator until the block ends."""
     name = f"rehearsal-{uuid.uuid4().hex[:12]}"
     with tempfile.TemporaryDirectory(prefix="empty-") as empty:
         arguments = _confined(Path(empty), environment, mounts or {})
@@ -101,7 +101,7 @@ def run_inside(
     environment: Mapping[str, str],
     stdin: bytes = b"",
 ) -> str:
-    """Run the image's own Python with other arguments, confined as its handler is."""
+    """Run the image's Python with other arguments, with the same restrictions as its handler."""
     with tempfile.TemporaryDirectory(prefix="empty-") as empty:
         confined = _confined(Path(empty), environment, {_PROBE: "/probe.py"})
         command = [
@@ -120,7 +120,7 @@ def run_inside(
 def run_here(
     arguments: Sequence[str], *, environment: Mapping[str, str], stdin: bytes = b""
 ) -> str:
-    """Run this project's Python with the same arguments on this machine's own processor."""
+    """Run this project's Python with the same arguments, outside the container."""
     here = [str(_PROBE) if argument == "/probe.py" else argument for argument in arguments]
     command = [sys.executable, *here]
     done = subprocess.run(
@@ -136,7 +136,7 @@ def _confined(empty: Path, environment: Mapping[str, str], mounts: Mapping[Path,
     arguments += ["--security-opt", "no-new-privileges", "--tmpfs", _TMP]
     arguments += ["--platform", "linux/arm64"]
     if emulated():
-        # qemu shows this machine's processor there, and ONNX Runtime would read it as an ARM one.
+        # QEMU shows this machine's processor there, and ONNX Runtime would read it as an ARM one.
         empty.chmod(0o755)
         arguments += ["--volume", f"{empty}:/sys/devices/system/cpu:ro"]
     for name, value in environment.items():
@@ -147,7 +147,7 @@ def _confined(empty: Path, environment: Mapping[str, str], mounts: Mapping[Path,
 
 
 def event(method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
-    """Write the event that a Function URL hands to the handler (payload format 2.0)."""
+    """Return the event of a Function URL (payload format 2.0)."""
     identity = uuid.uuid4().hex
     written: dict[str, Any] = {
         "version": "2.0",

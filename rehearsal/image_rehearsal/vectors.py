@@ -1,4 +1,4 @@
-"""Answers of the image and of this machine side by side: how far apart two vectors are."""
+"""Compare the vectors of the image's answers with those computed on this machine."""
 
 import base64
 import json
@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 __all__ = ["COSINE", "TEXTS", "body_of", "least_cosine", "vectors_of"]
 
-#: The least cosine allowed between two processors: their int8 kernels round differently.
+#: The minimum cosine between two processors, whose int8 kernels round differently.
 COSINE = {"fp32": 0.9999, "int8": 0.999}
 
-#: Short, long, many scripts, and odd.
+#: Short and long texts, many scripts, and unusual characters.
 TEXTS = (
     "hello world",
     "a",
@@ -28,7 +28,7 @@ def body_of(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Read the JSON body of an answer to a Function URL event.
 
     Raises:
-        ValueError: The answer is no JSON object with a status.
+        ValueError: The answer is not a JSON object with a status.
     """
     if "statusCode" not in answer:
         raise ValueError(f"the handler failed: {json.dumps(answer)[:1000]}")
@@ -36,14 +36,14 @@ def body_of(answer: Mapping[str, Any]) -> dict[str, Any]:
     raw = base64.b64decode(text) if answer.get("isBase64Encoded") else text
     body = json.loads(raw)
     if not isinstance(body, dict):
-        raise ValueError(  # noqa: TRY004  (what was sent is wrong, not a type of ours)
-            f"the answer's body is no object: {str(body)[:200]}"
+        raise ValueError(  # noqa: TRY004  (the answer is wrong, not an argument)
+            f"the answer's body is not an object: {str(body)[:200]}"
         )
     return body
 
 
 def vectors_of(answers: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.float64]:
-    """Stack the embeddings of answers, one a row.
+    """Return the embeddings of answers, one per row.
 
     Raises:
         ValueError: An answer is not 200, or has no embedding.
@@ -58,7 +58,7 @@ def vectors_of(answers: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.float64]:
 
 
 def least_cosine(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
-    """Return the least cosine between rows of the same number.
+    """Return the smallest cosine between corresponding rows.
 
     Raises:
         ValueError: The shapes differ.

@@ -1,4 +1,4 @@
-"""`scripts/verify-image` from start to end: synthesize, build, take apart, run, compare."""
+"""The steps of `scripts/verify-image`: synthesize, build, inspect, run, compare."""
 
 import json
 import tempfile
@@ -10,6 +10,7 @@ from image_rehearsal.answer_checks import check_answers, check_other_precision
 from image_rehearsal.asset import ImageAsset, build, certificates, image_assets, synthesize
 from image_rehearsal.base_image import Base, ensure_bases, final_base
 from image_rehearsal.docker import ContainersUnavailableError, Docker, containers, emulated
+from image_rehearsal.image_under_test import ImageUnderTest, embedder_function, variables_of
 from image_rehearsal.layer_checks import (
     PLATFORM,
     check_bytecode,
@@ -17,14 +18,13 @@ from image_rehearsal.layer_checks import (
     check_layers,
 )
 from image_rehearsal.report import Report
-from image_rehearsal.subject import Subject, embedder_function, variables_of
 
 __all__ = ["verify"]
 
 _ORIGINS = {
-    "pulled": "the real one, pulled",
-    "stand-in": "a stand-in, Debian with the same Python minor version, AWS's runtime interface "
-    "client and emulator, for no registry with the real one can be reached from here",
+    "pulled": "AWS's image, pulled",
+    "substitute": "a substitute, because no registry answered: Debian with the same Python minor "
+    "version and AWS's runtime interface client and emulator",
 }
 
 
@@ -33,8 +33,8 @@ def verify(root: Path, environment: str, *, require_containers: bool) -> Report:
 
     Args:
         root: The repository.
-        environment: The environment whose image it is.
-        require_containers: Whether it is a failure that containers cannot run here.
+        environment: The environment's name.
+        require_containers: Whether missing containers are a failure.
     """
     report = Report(title=f"The image of the environment {environment}")
     with tempfile.TemporaryDirectory(prefix="verify-image-") as name:
@@ -52,18 +52,20 @@ def verify(root: Path, environment: str, *, require_containers: bool) -> Report:
             if require_containers:
                 report.check("containers", "run on this machine", False, by="Docker", found=error)
             report.note(str(error))
-            told = "builds, starts and answers on ARM64"
-            report.unproven("image", told, instead="the Dockerfile alone was read")
+            check = "builds, starts and answers on ARM64"
+            report.not_shown("image", check, instead="only the Dockerfile is read")
     return report
 
 
 def _check_asset(report: Report, asset: ImageAsset) -> None:
     by = "the cloud assembly's asset manifest"
     platform = asset.platform
-    report.check("build", f"asks for {PLATFORM}", platform == PLATFORM, by=by, found=platform)
+    report.check(
+        "build", f"the platform is {PLATFORM}", platform == PLATFORM, by=by, found=platform
+    )
     last = (asset.context / asset.file).read_text().rpartition("\nFROM ")[2]
-    told = "the Dockerfile's last stage only copies, so it needs no emulation"
-    report.check("build", told, "\nRUN " not in last, by="the Dockerfile as it is staged")
+    check = "the Dockerfile's last stage only copies, so it needs no emulation"
+    report.check("build", check, "\nRUN " not in last, by="the Dockerfile as it is staged")
 
 
 def _check_image(
@@ -71,14 +73,14 @@ def _check_image(
 ) -> None:
     with report.step("getting the base images"):
         bases = ensure_bases(docker, asset)
-    _tell_bases(report, docker, bases)
+    _note_bases(report, docker, bases)
     with report.step("building the image: docker " + " ".join(asset.command)):
         build(docker, asset)
     if certificates(asset):
-        report.note("The build stages were given this machine's certificates as a secret.")
-    with report.step("taking the image apart"):
+        report.note("The build stages got this machine's certificates as a secret.")
+    with report.step("reading the image's layers"):
         image = layers.save(docker, asset.tag, base=final_base(asset).name, folder=folder)
-    subject = Subject(
+    tested = ImageUnderTest(
         report=report,
         docker=docker,
         asset=asset,
@@ -86,18 +88,18 @@ def _check_image(
         variables=variables_of(function),
         folder=folder,
     )
-    check_layers(subject)
-    check_bytecode(subject)
-    with report.step("building again with a change of code, from nothing"):
-        check_code_change(subject)
-    check_answers(subject)
-    check_other_precision(subject)
+    check_layers(tested)
+    check_bytecode(tested)
+    with report.step("building again with changed code, without a cache"):
+        check_code_change(tested)
+    check_answers(tested)
+    check_other_precision(tested)
     docker.run("image", "rm", asset.tag)
 
 
-def _tell_bases(report: Report, docker: Docker, bases: list[Base]) -> None:
-    daemon = "started by hand and stopped after" if docker.own else "this machine's own"
-    arm = "emulated by qemu" if emulated() else "native"
+def _note_bases(report: Report, docker: Docker, bases: list[Base]) -> None:
+    daemon = "started and stopped by this command" if docker.own else "this machine's own"
+    arm = "emulated by QEMU" if emulated() else "native"
     report.note(f"Docker: {daemon}. ARM64 is {arm} here.")
     for base in bases:
         report.note(f"Base image {base.name} ({base.architecture}): {_ORIGINS[base.origin]}.")

@@ -1,4 +1,4 @@
-"""An emulated AWS for the tests that ask it, started once: it is up in a second."""
+"""An emulated AWS, started once for all tests: it starts in a second."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ def echo(invocation: Invocation) -> bytes:
 
 @pytest.fixture(scope="session")
 def function() -> Iterator[FunctionServer]:
-    """Where the emulated AWS sends the events of every function."""
+    """The server that receives the events of every function."""
     with function_server() as server:
         server.serve(echo)
         yield server
@@ -35,7 +35,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory, function: FunctionServer) -> I
 
 @pytest.fixture
 def stack(aws: Emulator) -> Iterator[Callable[[str, dict[str, Any]], None]]:
-    """Make stacks of a few resources; they are deleted in the end."""
+    """A function that creates stacks, which are deleted after the test."""
     cloudformation, made = aws.client("cloudformation"), []
 
     def make(name: str, resources: dict[str, Any]) -> None:

@@ -1,14 +1,14 @@
-"""Alarms that look at their own metric: its dimensions, and metric math.
+"""Alarms with dimensions and metric math.
 
-MiniStack evaluates an alarm over every metric of the name, whatever its dimensions, and knows no
-metric math. Here an alarm sees the metrics that it names, and the arithmetic, comparisons, `IF` and
-`FILL` of https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html.
+MiniStack evaluates an alarm on every metric of the name, without dimensions or metric math.
+This module evaluates the alarm's own metrics, with the arithmetic, comparisons, `IF` and `FILL` of
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html.
 
-All data of an alarm's periods count as one data point. An alarm that is changed keeps its state
-until it is evaluated again, as on AWS ("its state is left unchanged",
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html). It is
-evaluated when a metric comes and at each poll of a deployment. Without data a state that was set
-stays, where the alarm never had any.
+All data of an alarm's periods count as one data point. A changed alarm keeps its state until it is
+evaluated again, as on AWS ("its state is left unchanged",
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html). Alarms
+are evaluated when a metric arrives and at each poll of a deployment. An alarm that never had data
+keeps the state that was set.
 """
 
 import ast
@@ -54,15 +54,15 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 
 
 def install(metric_math: Callable[[str], list[dict[str, Any]]]) -> None:
-    """Evaluate alarms by what they name.
+    """Evaluate alarms on their own metrics.
 
     Args:
-        metric_math: Gives an alarm's `Metrics` as the template has them; none for a plain alarm.
+        metric_math: Returns the `Metrics` of an alarm's template; empty for a plain alarm.
     """
     put, evaluate = cloudwatch._put_metric_alarm, functools.partial(_evaluate, metric_math)
 
     def kept(*arguments: Any) -> Any:
-        # Creating or changing an alarm evaluates nothing.
+        # Creating or changing an alarm does not evaluate it.
         cloudwatch._evaluate_alarm = lambda _alarm: None
         try:
             return put(*arguments)
@@ -79,10 +79,10 @@ def evaluate_all() -> None:
 
 
 def evaluate_expression(expression: str, values: Mapping[str, float | None]) -> float | None:
-    """Compute metric math; None where a value is missing that nothing fills.
+    """Compute metric math; return None if a value is missing and not filled.
 
     Raises:
-        ValueError: It has what is not emulated.
+        ValueError: The expression uses something that is not emulated.
     """
     return _compute(ast.parse(expression.strip(), mode="eval").body, values)
 
@@ -137,7 +137,7 @@ def _evaluate(metric_math: Callable[[str], list[dict[str, Any]]], alarm: dict[st
 
 
 def _as_query(alarm: dict[str, Any]) -> dict[str, Any]:
-    """A plain alarm's metric as metric math's form of one."""
+    """Return a plain alarm's metric in the form of metric math."""
     metric = {key: alarm.get(key) for key in ("Namespace", "MetricName", "Dimensions")}
     stat = alarm.get("ExtendedStatistic") or alarm.get("Statistic", "Average")
     return {"MetricStat": {"Metric": metric, "Stat": stat, "Period": alarm.get("Period", 60)}}

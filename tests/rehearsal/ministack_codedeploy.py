@@ -1,24 +1,24 @@
-"""CodeDeploy for Lambda aliases: it checks alarms, runs hooks, shifts weights, and rolls back.
+"""CodeDeploy for Lambda aliases: checks alarms, runs hooks, shifts weights, and rolls back.
 
-CloudFormation deploys by CodeDeploy when an alias has the update policy
+CloudFormation deploys with CodeDeploy if an alias has the update policy
 `CodeDeployLambdaAliasUpdate` and its version changes
 (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-updatepolicy.html).
-The rules here:
+The rules:
 
 - An alarm of the group in ALARM stops the deployment, before and during the shift, unless the
   group's alarms are switched off
   (https://docs.aws.amazon.com/codedeploy/latest/userguide/deployment-groups-configure-advanced-options.html).
-- The deployment waits for the hook's answer and fails where that is not `Succeeded`
+- The deployment waits for the hook's answer and fails unless it is `Succeeded`
   (https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-hooks.html).
 - While traffic shifts, the alias names the old version and gives the new one a weight
   (https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html).
-- A deployment that failed or was stopped is rolled back where the group asks for that event
+- A deployment that failed or was stopped is rolled back if the group is configured to do so
   (https://docs.aws.amazon.com/codedeploy/latest/userguide/deployments-rollback-and-redeploy.html).
-  Otherwise the alias stays as it is, weights included.
+  Otherwise the alias stays as it is, including its weights.
 
-Everything is done through the emulated APIs as the group's service role, so that its policy counts.
-Each step lasts `REHEARSAL_STEP_SECONDS`, however many minutes the configuration says. A stack that
-rolls back moves its alias at once. What CodeDeploy itself says is not known word by word.
+Every call goes to the emulated APIs with the group's service role, so the role's policy is tested.
+Each step lasts `REHEARSAL_STEP_SECONDS`, not the configured minutes. A stack that rolls back moves
+its alias at once. CodeDeploy's own messages are approximated.
 """
 
 import dataclasses
@@ -68,8 +68,8 @@ class Group:
         name: Its name.
         application: Its application's name.
         role: The ARN of its service role.
-        steps: The weights of the new version, in order, before it has everything.
-        alarms: The names of its alarms; none where they are switched off.
+        steps: The weights of the new version, in order, before it gets all traffic.
+        alarms: The names of its alarms; empty if they are disabled.
         rolls_back_on: The events of its automatic rollback.
     """
 
@@ -93,22 +93,22 @@ class Alias:
 
 @dataclasses.dataclass(kw_only=True)
 class Deployment:
-    """A deployment, and what its API says about it."""
+    """A deployment and its state."""
 
     group: Group
     alias: Alias
     id: str = dataclasses.field(default_factory=lambda: f"d-{uuid.uuid4().hex[:9].upper()}")
     status: str = "Created"
     message: str = ""
-    #: The event for which it was rolled back.
+    #: The event that caused the rollback.
     rolled_back_on: str = ""
     stop: threading.Event = dataclasses.field(default_factory=threading.Event)
-    #: What each hook answered, by its execution id.
+    #: The answer of each hook, by its execution id.
     answers: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class _EndedError(Exception):
-    """The deployment ends before all traffic has moved."""
+    """The deployment ends before all traffic has shifted."""
 
     def __init__(self, event: str, message: str) -> None:
         super().__init__(message)
@@ -120,11 +120,11 @@ deployments: dict[str, Deployment] = {}
 
 
 def steps_of(config: str, recorded: Mapping[str, Any] | None) -> tuple[float, ...]:
-    """Read a deployment configuration: the new version's weights before it has everything.
+    """Return the new version's weights of a deployment configuration, before it gets all traffic.
 
     Args:
         config: Its name.
-        recorded: Its properties, where the stack made it; AWS's predefined ones have none.
+        recorded: Its properties if a stack created it; AWS's predefined ones have none.
     """
     if recorded:
         routing = recorded["TrafficRoutingConfig"]
@@ -142,12 +142,12 @@ def deploy(deployment: Deployment, hooks: Mapping[str, str], evaluate: Callable[
     """Run a deployment to its end.
 
     Args:
-        deployment: What is deployed.
+        deployment: The deployment.
         hooks: The functions to run `before` and `after` traffic shifts, by name.
         evaluate: Evaluates the alarms, as CloudWatch does once a minute.
 
     Raises:
-        RuntimeError: It failed or was stopped.
+        RuntimeError: The deployment failed or was stopped.
     """
     deployments[deployment.id] = deployment
     clients = _clients(deployment.group.role)
@@ -177,7 +177,7 @@ def deploy(deployment: Deployment, hooks: Mapping[str, str], evaluate: Callable[
 
 
 def _clients(role: str) -> dict[str, Any]:
-    """Make clients of the services that CodeDeploy calls, as its service role."""
+    """Create clients of the services that CodeDeploy calls, with its service role."""
     place = f"{responses.get_region()}:{responses.get_account_id()}"
     session = {"FunctionArn": f"arn:aws:lambda:{place}:function:codedeploy", "Role": role}
     keys = lambda_runtime.execution_credentials(session)
@@ -195,7 +195,7 @@ def _clients(role: str) -> dict[str, Any]:
 
 
 def _watch(deployment: Deployment, clients: Mapping[str, Any]) -> None:
-    """End the deployment where somebody stops it or an alarm is in ALARM."""
+    """End the deployment if it was stopped or an alarm is in ALARM."""
     if deployment.stop.is_set():
         raise _EndedError(_ON_REQUEST, "the deployment was stopped")
     if not deployment.group.alarms:
@@ -219,7 +219,7 @@ def _run_hook(
     clients["lambda"].invoke(FunctionName=function, Payload=json.dumps(asked))
     answer = deployment.answers[execution]
     if answer != "Succeeded":
-        # On AWS a hook that never answers is waited for, up to an hour.
+        # AWS waits for the answer for up to an hour.
         raise _EndedError(_ON_FAILURE, f"the hook {event} answered {answer}")
 
 
@@ -235,7 +235,7 @@ def _route(
 
 
 def _time() -> Iterator[None]:
-    """Pass one step's time, in polls."""
+    """Wait for one step, and yield at each poll."""
     end = time.monotonic() + float(os.environ.get("REHEARSAL_STEP_SECONDS", "3"))
     while time.monotonic() < end:
         time.sleep(_POLL_SECONDS)
@@ -243,7 +243,7 @@ def _time() -> Iterator[None]:
 
 
 def _set(deployment: Deployment, status: str) -> None:
-    """Change the status, and tell EventBridge as CodeDeploy does."""
+    """Change the status, and send CodeDeploy's event to EventBridge."""
     deployment.status = status
     place = f"{responses.get_region()}:{responses.get_account_id()}"
     name = f"{deployment.group.application}/{deployment.group.name}"

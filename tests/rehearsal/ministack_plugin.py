@@ -1,20 +1,20 @@
-"""What MiniStack lacks and the stacks need, added from outside: run this module in its place.
+"""MiniStack with the features that it lacks and the stacks need: run this module instead of it.
 
-It runs in MiniStack's own environment (`rehearsal/ministack.txt` pins it), never in the project's.
-The modules beside it have a subject each; here is the rest:
+It runs in MiniStack's virtual environment (pinned in `rehearsal/ministack.txt`).
+Each module next to it adds one feature. This one adds the rest:
 
-- ECR: `DescribeImages` of a missing tag is an error, as on AWS; MiniStack answers an empty list,
-  and the CDK CLI would believe that the image is published and push nothing.
-- Alarms on metric math, which MiniStack refuses, are made; `ministack_alarms` evaluates them.
-- Composite alarms and budgets go to MiniStack's own services, which have them, only not for
-  CloudFormation.
-- Lambda: a template's reserved concurrency is reserved, and a function's provisioned concurrency
-  is listed; MiniStack has the first as a call alone, and the second for one qualifier at a time.
-- Every function is invoked at `REHEARSAL_FUNCTION_PROXY`, MiniStack's own proxy mode: its
-  `MINISTACK_LAMBDA_PROXY_URL` without a variable in a template. The credentials of the function's
-  role go with the event, and an answer in the form of an error is one.
+- ECR: `DescribeImages` of a missing tag is an error, as on AWS. MiniStack returns an empty list, so
+  the CDK CLI would assume that the image is published and push nothing.
+- Alarms on metric math, which MiniStack refuses, are created. `ministack_alarms` evaluates them.
+- Composite alarms and budgets are created with MiniStack's own services, which its CloudFormation
+  does not use.
+- Lambda: reserved concurrency in a template is reserved, and a function's provisioned concurrency
+  is listed. MiniStack reserves only by an API call, and lists one qualifier at a time.
+- Every function is invoked at `REHEARSAL_FUNCTION_PROXY`, in MiniStack's proxy mode
+  (`MINISTACK_LAMBDA_PROXY_URL`), without a variable in the template. The event is sent with the
+  credentials of the function's role. A response in the form of an error is the function's error.
 
-`PRIVATE_NAMES` lists all of MiniStack that is touched and not public; a test fails when one moves.
+`PRIVATE_NAMES` lists MiniStack's private names that the plugin uses. A test fails if one is gone.
 """
 
 import copy
@@ -25,6 +25,7 @@ from typing import Any
 
 import ministack_alarms
 import ministack_codedeploy
+import ministack_codedeploy_api
 import ministack_policies
 import ministack_releases
 import ministack_scaling
@@ -59,12 +60,13 @@ _OWN = (
     (budgets, "_delete_budget"),
     (provisioners, "_RESOURCE_HANDLERS"),
 )
-#: Of this module and of those beside it.
+#: The private names of this module and of those next to it.
 PRIVATE_NAMES = tuple(
     dict.fromkeys(
         _OWN
         + ministack_alarms.PRIVATE_NAMES
         + ministack_codedeploy.PRIVATE_NAMES
+        + ministack_codedeploy_api.PRIVATE_NAMES
         + ministack_policies.PRIVATE_NAMES
         + ministack_releases.PRIVATE_NAMES
         + ministack_versions.PRIVATE_NAMES
@@ -73,7 +75,7 @@ PRIVATE_NAMES = tuple(
 
 
 def install() -> None:
-    """Puts everything in its place; an error names what MiniStack no longer has."""
+    """Install the plugin; an error names a private name that MiniStack no longer has."""
     for module, name in PRIVATE_NAMES:
         if not hasattr(module, name):
             message = f"{module.__name__}.{name} is gone from MiniStack: the plugin must follow"
@@ -82,7 +84,7 @@ def install() -> None:
     ecr._describe_images = lambda data: _missing_image(data) or published(data)
     ready = lambda_svc._get_provisioned_concurrency
     lambda_svc._get_provisioned_concurrency = lambda function, qualifier: (
-        ready(function, qualifier) if qualifier else _kept_ready(function)
+        ready(function, qualifier) if qualifier else _provisioned(function)
     )
     if proxy := os.environ.get("REHEARSAL_FUNCTION_PROXY"):
         lambda_svc._proxy_url_for = lambda config: _with_credentials(proxy, config)
@@ -103,19 +105,19 @@ def install() -> None:
 
 
 def _metric_math(alarm: str) -> list[dict[str, Any]]:
-    """The metrics of an alarm on metric math; none of a plain alarm."""
+    """Return the metrics of an alarm on metric math; empty for a plain alarm."""
     record = records.get(alarm, {})
     found: list[dict[str, Any]] = record.get("properties", {}).get("Metrics", [])
     return found
 
 
 def _with_credentials(proxy: str, config: dict[str, Any]) -> str:
-    """The address of the proxy, with the credentials of the function's role."""
+    """Return the address of the proxy, with the credentials of the function's role."""
     return f"{proxy}?{urllib.parse.urlencode(lambda_runtime.execution_credentials(config))}"
 
 
 def _with_error(result: dict[str, Any]) -> dict[str, Any]:
-    """An answer in the form of a function's error is one, as from a runtime."""
+    """Mark an answer in the form of a function's error as an error."""
     body = result.get("body")
     failed = isinstance(body, dict) and set(body) == {"errorMessage", "errorType"}
     return {**result, "error": True} if failed else result
@@ -145,8 +147,8 @@ def _add(
     }
 
 
-def _kept_ready(function: str) -> Any:
-    """`ListProvisionedConcurrencyConfigs`, which MiniStack takes for a question about $LATEST."""
+def _provisioned(function: str) -> Any:
+    """Answer `ListProvisionedConcurrencyConfigs`, which MiniStack applies to $LATEST."""
     place = f"{responses.get_region()}:{responses.get_account_id()}"
     kept = lambda_svc._functions[function].get("provisioned_concurrency", {})
     configs = [
@@ -167,7 +169,7 @@ def _missing_image(data: Properties) -> Any:
 
 
 def _reserve_concurrency(handler: dict[str, Any]) -> None:
-    """Reserves what a template asks for; MiniStack has it as a call alone."""
+    """Reserve the concurrency of a template, which MiniStack does only by an API call."""
     create, update = handler["create"], handler["update"]
 
     def reserve(made: Created, properties: Properties) -> Created:
@@ -186,7 +188,7 @@ def _reserve_concurrency(handler: dict[str, Any]) -> None:
 
 
 def _keep_metric_math(handler: dict[str, Any]) -> None:
-    """Lets an alarm on metric math stand, its mathematics kept and never computed."""
+    """Create alarms on metric math, and record their metrics."""
     kind = "AWS::CloudWatch::Alarm"
     create, update, delete = handler["create"], handler["update"], handler["delete"]
 
@@ -222,7 +224,7 @@ def _composite_alarm(logical: str, properties: Properties, stack: str) -> Create
 
 
 def _as_call(properties: Properties, name: str) -> Properties:
-    """An alarm's properties as a call to the service: without the stack's own tags."""
+    """Return an alarm's properties as API parameters, without the stack's tags."""
     tags = [t for t in properties.get("Tags", []) if not t["Key"].startswith("aws:")]
     return {**properties, "AlarmName": name, "Tags": tags}
 
@@ -253,7 +255,7 @@ def _remove_budget(physical: str, properties: Properties) -> None:
 
 
 def _refuse(answer: tuple[int, dict[str, str], bytes]) -> None:
-    """An error of the emulated service is the resource's error."""
+    """Raise an error of the emulated service as the resource's error."""
     status, _, body = answer
     if status >= 400:
         raise ValueError(body.decode() if isinstance(body, bytes) else str(body))

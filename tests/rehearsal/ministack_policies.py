@@ -1,9 +1,9 @@
-"""What a request is about, where MiniStack's policies see something else.
+"""Corrections of the action and the resource that MiniStack's policies see.
 
-- Bootstrap's bucket refuses what does not come by TLS: the loopback counts as TLS.
-- `DescribeRepositories` is about the repository that it names.
-- A single alias is read by `GetAlias` and changed by `UpdateAlias`, not by `ListAliases`.
-- A function with a qualifier is that version or alias
+- Bootstrap's bucket refuses requests without TLS: the loopback interface counts as TLS.
+- `DescribeRepositories` is authorized against the named repository.
+- Reading an alias is `GetAlias` and changing it is `UpdateAlias`, not `ListAliases`.
+- The resource of a function with a qualifier is that version or alias
   (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awslambda.html).
 """
 
@@ -24,7 +24,7 @@ _OF_ONE_ALIAS = {"GET": "GetAlias", "PUT": "UpdateAlias", "DELETE": "DeleteAlias
 
 
 def install() -> None:
-    """Have policies see requests as AWS does."""
+    """Authorize requests against the actions and resources that AWS uses."""
     condition_key = iam_evaluator._resolve_condition_key
     iam_evaluator._resolve_condition_key = lambda key, context: (
         "true" if key.lower() == "aws:securetransport" else condition_key(key, context)

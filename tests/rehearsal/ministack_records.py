@@ -1,6 +1,6 @@
-"""Resources that MiniStack cannot make, kept as CloudFormation resolved them.
+"""A record of the resources that MiniStack cannot create, with their resolved properties.
 
-A check reads from the record what would have been asked of AWS.
+Checks compare the record with the templates.
 """
 
 import copy
@@ -24,7 +24,7 @@ __all__ = [
     "records",
 ]
 
-#: Type → the property that names it (or none), and the ARN that its `Arn` attribute is.
+#: Type → the property with its name (or None), and the format of its `Arn` attribute.
 RECORDED = {
     "AWS::ApplicationAutoScaling::ScalableTarget": (None, ""),
     "AWS::ApplicationAutoScaling::ScalingPolicy": (None, ""),
@@ -46,7 +46,7 @@ RECORDED = {
 Properties = dict[str, Any]
 Created = tuple[str, dict[str, str]]
 
-#: Physical id → {"type", "stack", "logical_id", "properties"}, as CloudFormation resolved them.
+#: Physical id → {"type", "stack", "logical_id", "properties"}, with resolved references.
 records: dict[str, dict[str, Any]] = {}
 
 
@@ -74,7 +74,7 @@ def record(physical: str, kind: str, stack: str, logical: str, properties: Prope
 
 
 def _physical_id(kind: str, properties: Properties, fallback: str) -> str:
-    """What `Ref` gives on AWS, where something refers to it; the documented form of each type."""
+    """Return the value of `Ref`, in the documented form of each type."""
     if kind == "AWS::ApplicationAutoScaling::ScalableTarget":
         return "|".join(
             properties[key] for key in ("ResourceId", "ScalableDimension", "ServiceNamespace")
@@ -92,6 +92,6 @@ def forget(physical: str, properties: Properties) -> None:
 
 
 def keep() -> None:
-    """Writes the records where the rehearsal reads them."""
+    """Write the records to the file that the rehearsal reads."""
     if path := os.environ.get("REHEARSAL_RECORDS"):
         pathlib.Path(path).write_text(json.dumps(records, default=str))

@@ -1,4 +1,4 @@
-"""Application Auto Scaling: reads and suspends what the stacks recorded; nothing scales."""
+"""Application Auto Scaling's API for the recorded targets; it suspends them, nothing scales."""
 
 import json
 import time

@@ -1,9 +1,9 @@
-"""PublishVersion by AWS's rule: equal code and configuration make no new version.
+"""PublishVersion with AWS's rule: equal code and configuration create no new version.
 
 "Lambda doesn't publish a version if the function's configuration and code haven't changed since the
 last version" (https://docs.aws.amazon.com/lambda/latest/api/API_PublishVersion.html). MiniStack
-compares revisions, so that a function which was changed and changed back looks new. AWS compares
-content, and CloudFormation fails where it asked for a version and got an old one: "A version for
+compares revision ids, so a function that was changed and changed back looks new. AWS compares
+content, and CloudFormation fails if it requests a version and gets an existing one: "A version for
 this Lambda function exists ( N )" (https://github.com/aws/serverless-application-model/issues/1375).
 """
 
@@ -20,7 +20,7 @@ PRIVATE_NAMES = (
     (provisioners, "_RESOURCE_HANDLERS"),
 )
 
-#: What an update or publishing itself changes, and so no part of the content.
+#: Fields that an update or a publication changes, and so not part of the content.
 _VOLATILE = frozenset(
     {
         "FunctionArn", "LastModified", "LastUpdateStatus", "LastUpdateStatusReason",
@@ -31,7 +31,7 @@ _VOLATILE = frozenset(
 
 
 def install() -> None:
-    """Compare content wherever a version is published."""
+    """Compare content when a version is published."""
     publish = lambda_svc._publish_version
     handler = provisioners._RESOURCE_HANDLERS["AWS::Lambda::Version"]
     create = handler["create"]
@@ -49,7 +49,7 @@ def install() -> None:
 
 
 def _compare(function: str) -> None:
-    """Give the newest version the function's revision where their content is equal."""
+    """Give the newest version the function's revision id if their content is equal."""
     name = function.split(":")[6] if function.startswith("arn:") else function
     record = lambda_svc._functions.get(name)
     newest = max(record["versions"], key=int, default=None) if record else None

@@ -44,7 +44,7 @@ def assembly(folder: Path, source: dict[str, object]) -> Path:
 
 
 def test_it_is_built_by_the_clis_words(asset):
-    """In their order: the rehearsal of the deploy compares these with what the CLI asked."""
+    """The order counts, because `scripts/rehearse` compares the command with the CLI's."""
     assert " ".join(asset.command) == (
         "build --build-arg MODEL=minilm --build-arg PRECISION=int8 --build-context texts=/texts "
         "--secret id=hub_token,env=HF_TOKEN --tag cdkasset-abc --platform linux/arm64 ."
@@ -67,7 +67,7 @@ def test_it_is_read_from_the_asset_manifest(tmp_path):
 def test_what_is_not_rehearsed_is_refused(tmp_path):
     """An option of the builder that is ignored would build another image than the deploy."""
     source = {"directory": "asset.abc", "networkMode": "host"}
-    with pytest.raises(ValueError, match=r"asks for \['networkMode'\]"):
+    with pytest.raises(ValueError, match=r"has \['networkMode'\]"):
         image_assets(assembly(tmp_path, source))
 
 

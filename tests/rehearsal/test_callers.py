@@ -5,15 +5,15 @@ import json
 import pytest
 
 from deploy_rehearsal.callers import check_answers, check_publishing, make_role
-from deploy_rehearsal.calls import ask
-from deploy_rehearsal.standing import Standing
+from deploy_rehearsal.calls import send
+from deploy_rehearsal.deployed import DeployedStacks
 from image_rehearsal.report import Report
 
 REPOSITORY = "images"
 
 
 @pytest.fixture(scope="module")
-def standing(aws) -> Standing:
+def deployed(aws) -> DeployedStacks:
     """A function, its alias and its URL, with the two permissions of a named role."""
     caller = make_role(aws, "caller")
     make_role(aws, "stranger")
@@ -38,11 +38,11 @@ def standing(aws) -> Standing:
         FunctionUrlAuthType="AWS_IAM",
     )
     outputs = {"Url": url["FunctionUrl"], "AliasArn": alias["AliasArn"]}
-    return Standing(resources=(), outputs=outputs)
+    return DeployedStacks(resources=(), outputs=outputs)
 
 
 @pytest.fixture
-def who(aws, standing):
+def who(aws, deployed):
     """The credentials of the two roles."""
     return {
         name: aws.assume(f"arn:aws:iam::{aws.account}:role/{name}")
@@ -50,27 +50,27 @@ def who(aws, standing):
     }
 
 
-def test_the_named_role_is_answered(aws, standing, who):
+def test_the_named_role_is_answered(aws, deployed, who):
     """Its signature is right, and the alias's policy names it."""
-    answer = ask(aws, standing.outputs["Url"], {"text": "a"}, who=who["caller"], path="/v1")
+    answer = send(aws, deployed.outputs["Url"], {"text": "a"}, who=who["caller"], path="/v1")
     assert (answer.status, answer.body) == (200, b"/v1")
 
 
 @pytest.mark.parametrize(("name", "tampered"), [("stranger", False), ("caller", True)])
-def test_others_and_altered_requests_are_refused(aws, standing, who, name, tampered):
+def test_others_and_altered_requests_are_refused(aws, deployed, who, name, tampered):
     """Neither another role nor a body that is not the signed one comes through."""
-    answer = ask(aws, standing.outputs["Url"], {"text": "the"}, who=who[name], tampered=tampered)
+    answer = send(aws, deployed.outputs["Url"], {"text": "the"}, who=who[name], tampered=tampered)
     assert answer.status == 403
 
 
-def test_a_wide_open_endpoint_breaks_the_report(aws, standing, who, capsys):
-    """The rows can fail: told that the stranger is the caller, they do."""
+def test_a_wide_open_endpoint_breaks_the_report(aws, deployed, who, capsys):
+    """The checks fail if the roles are swapped."""
     report = Report(title="")
-    check_answers(report, aws, standing, caller=who["stranger"], stranger=who["caller"])
+    check_answers(report, aws, deployed, caller=who["stranger"], stranger=who["caller"])
     broken = {row.checked for row in report.broken}
     assert broken == {
-        "the named role is answered 200 with a vector",
-        "another role of the account is answered 403",
+        "the allowed role gets 200 and a vector",
+        "another role of the account gets 403",
     }
     capsys.readouterr()
 
@@ -83,7 +83,7 @@ def test_a_wide_open_endpoint_breaks_the_report(aws, standing, who, capsys):
     ],
 )
 def test_a_repository_policy_that_is_too_wide_or_narrow_breaks_the_report(
-    aws, standing, actions, broken, capsys
+    aws, deployed, actions, broken, capsys
 ):
     """The rows about publishing can fail, in both directions."""
     name = f"cdk-hnb659fds-image-publishing-role-{aws.account}-{aws.region}"

@@ -1,4 +1,4 @@
-"""The copy that is deployed: the user's files, and each change told."""
+"""The copy to deploy from: the user's files, with a list of changes."""
 
 import subprocess
 import tomllib
@@ -58,7 +58,7 @@ def settings(checkout: Checkout) -> dict:
 
 
 def test_it_has_what_git_knows_or_would_add(checkout):
-    """And what is installed, by a link: nothing is installed twice."""
+    """Installed packages are linked, not installed again."""
     assert (checkout.root / "lambda_image/embedder/handler.py").is_file()
     assert not (checkout.root / "ignored").exists()
     assert (checkout.root / ".venv/bin").is_symlink()
@@ -75,13 +75,13 @@ def test_its_environment_is_up_to_date(checkout, source):
 def test_the_users_own_files_stay_as_they_are(checkout, source):
     """Whatever is changed for the rehearsal is changed in the copy."""
     checkout.let_call("arn:aws:iam::1:role/caller")
-    checkout.serve_without_a_hub()
+    checkout.use_demo_model()
     checkout.change_code()
     assert (source / "environments/dev.toml").read_text() == FILE
     assert (source / "lambda_image/embedder/handler.py").read_text() == "A = 1\n"
 
 
-def test_a_caller_is_added_and_told(checkout):
+def test_a_caller_is_added_and_listed(checkout):
     """Beside those that the environment names; the rest of the file stays."""
     checkout.let_call("arn:aws:iam::1:role/caller")
     callers = {"accounts": ["111122223333"], "roles": ["arn:aws:iam::1:role/caller"]}
@@ -92,10 +92,10 @@ def test_a_caller_is_added_and_told(checkout):
     ]
 
 
-def test_a_model_that_needs_a_hub_is_replaced_and_told(checkout):
-    """One that needs none is served as it is, and nothing is told."""
-    checkout.serve_without_a_hub()
+def test_a_model_that_needs_a_hub_is_replaced_and_listed(checkout):
+    """A model that needs no hub is kept, and no change is listed."""
+    checkout.use_demo_model()
     assert settings(checkout)["model"] == {"name": "sentence-transformers/all-MiniLM-L6-v2"}
     assert len(checkout.changes) == 1
-    checkout.serve_without_a_hub()
+    checkout.use_demo_model()
     assert len(checkout.changes) == 1

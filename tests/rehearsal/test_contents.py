@@ -1,4 +1,4 @@
-"""The rules about what may stand in the image's layers: each finds what it is for."""
+"""The rules about the contents of the image's layers: each finds its kind of file."""
 
 import importlib.util
 import py_compile
@@ -38,8 +38,8 @@ def compiled(tmp_path: Path, source: str, mode: py_compile.PycInvalidationMode) 
     return Path(str(made)).read_bytes()
 
 
-def test_layers_are_told_by_what_they_carry():
-    """Their order is what a change of code, of the model or of a library sends."""
+def test_layers_are_named_after_their_contents():
+    """The order decides which layers a change of code, model or library sends."""
     layers = [
         layer(file("/var/task/numpy/__init__.py"), file("/var/task/orjson/x.so")),
         layer(file("/var/task/artifact/model.onnx"), file("/var/task/index/vectors.npy")),
@@ -90,7 +90,7 @@ def test_sizes_add_up_by_kind_and_folder():
     ],
 )
 def test_what_a_build_leaves_is_found(path, what):
-    """Each of these has stood in somebody's image."""
+    """Each of these files was found in a real image."""
     assert list(leftovers([file(path)])) == [(what, PurePosixPath(path))]
 
 
@@ -106,7 +106,7 @@ def test_what_a_build_leaves_is_found(path, what):
     ],
 )
 def test_what_runs_is_no_leftover(path):
-    """The rules name what a build needs, and nothing that a run reads."""
+    """The rules match files that only a build needs, and none that a run reads."""
     assert list(leftovers([file(path)])) == []
 
 
@@ -161,7 +161,7 @@ def test_byte_code_that_is_never_checked_has_no_fault(tmp_path):
     assert faults({MODULE: b"A = 1\n", COMPILED: made}) == []
 
 
-def test_each_fault_of_byte_code_is_told(tmp_path):
+def test_each_fault_of_byte_code_is_found(tmp_path):
     """Missing, of another Python, checked at each import, or of another source."""
     unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
     good = compiled(tmp_path, "A = 1\n", unchecked)
@@ -170,8 +170,8 @@ def test_each_fault_of_byte_code_is_told(tmp_path):
         py_compile.PycInvalidationMode.CHECKED_HASH,
     ):
         made = compiled(tmp_path, "A = 1\n", mode)
-        told = ["byte code that is checked against its source at every import"]
-        assert faults({MODULE: b"A = 1\n", COMPILED: made}) == told
+        expected = ["byte code that is checked against its source at every import"]
+        assert faults({MODULE: b"A = 1\n", COMPILED: made}) == expected
     assert faults({MODULE: b"A = 1\n"}) == ["no byte code"]
     assert faults({MODULE: b"A = 2\n", COMPILED: good}) == ["byte code of another source"]
     other = b"\x00\x00\r\n" + good[4:]

@@ -1,4 +1,4 @@
-"""What was asked for beside what was found."""
+"""The comparison of a template with an API's values."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from deploy_rehearsal.differences import differences, literals
 
 
 def test_intrinsic_functions_are_not_compared():
-    """What only a deploy knows is left to the deploy."""
+    """Values that only a deploy can resolve are not compared."""
     asked = {
         "Name": {"Ref": "Alias"},
         "Arn": {"Fn::GetAtt": ["A", "Arn"]},
@@ -36,12 +36,12 @@ def test_intrinsic_functions_are_not_compared():
     ],
 )
 def test_what_an_api_writes_otherwise_is_the_same(asked, found):
-    """Numbers and truth may come as text, and more may stand than was asked for."""
+    """Numbers and booleans may be text, and additional values are allowed."""
     assert differences(asked, found) == []
 
 
 @pytest.mark.parametrize(
-    ("asked", "found", "told"),
+    ("asked", "found", "expected"),
     [
         (1, 2, " asked 1, found 2"),
         ({"a": {"b": "x"}}, {"a": {}}, "a.b asked 'x', found None"),
@@ -51,6 +51,6 @@ def test_what_an_api_writes_otherwise_is_the_same(asked, found):
         (False, True, " asked False, found True"),
     ],
 )
-def test_a_difference_tells_where_what_was_asked_and_found(asked, found, told):
+def test_a_difference_names_the_place_and_both_values(asked, found, expected):
     """A reader of the table needs no second run."""
-    assert differences(asked, found) == [told]
+    assert differences(asked, found) == [expected]

@@ -31,7 +31,7 @@ def _rehearsal(lock: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_second_rehearsal_waits_and_says_for_what(tmp_path, killed):
-    """It goes on once the first has ended, or was killed."""
+    """It continues after the first has ended or was killed."""
     lock = tmp_path / "lock"
     with _rehearsal(lock) as first:
         assert first.stdout.readline() == "holds\n"

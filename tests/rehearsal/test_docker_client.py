@@ -1,4 +1,4 @@
-"""What the CLI calls as `docker`: written down, led to the registry here, or done without."""
+"""The program that the CLI runs as `docker`: it records, replaces the registry, or runs nothing."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ def run(tmp_path, aws):
 
 
 def test_the_registry_is_the_one_here_and_a_build_has_its_secret(run, tmp_path):
-    """The rest of what the CLI asks is passed on as it is."""
+    """The CLI's other arguments are unchanged."""
     echo = tmp_path / "echo"
     echo.write_text('#!/bin/sh\necho "$FROM_REHEARSAL" "$@"\n')
     echo.chmod(0o755)
@@ -58,7 +58,7 @@ def test_the_registry_here_knows_no_passwords(run):
 
 
 def test_without_containers_an_empty_image_stands_under_the_tag(run, aws):
-    """The deploy goes on, and ECR has what the function names."""
+    """The deploy can continue, and ECR has the function's image."""
     aws.client("ecr").create_repository(repositoryName="without")
     assert run("inspect", "cdkasset-1").returncode == 1
     for arguments in (

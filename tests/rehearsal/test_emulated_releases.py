@@ -1,4 +1,4 @@
-"""The emulated releases: versions by content, CodeDeploy that acts, alarms on their own metrics."""
+"""The emulated releases: versions by content, deployments by CodeDeploy, alarms on metrics."""
 
 import json
 import threading
@@ -63,7 +63,7 @@ class Release:
         return str(found[0]["StackStatus"])
 
     def reasons(self) -> str:
-        """Return what the events give as reasons."""
+        """Return the reasons in the stack's events."""
         events = self.cloudformation.describe_stack_events(StackName=self.name)["StackEvents"]
         return " ".join(event.get("ResourceStatusReason", "") for event in events)
 
@@ -154,7 +154,7 @@ def _typed(kind: str, **properties: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def release(aws: Emulator, request: pytest.FixtureRequest) -> Iterator[Release]:
-    """A stack whose first version, of content `a`, is deployed."""
+    """A stack with a first version of the content `a`."""
     made = Release(aws, f"release-{hash(request.node.name) % 10**9}")
     assert made.deploy("a") == "CREATE_COMPLETE"
     yield made
@@ -225,8 +225,8 @@ def test_a_kept_version_makes_the_same_content_fail(release):
     assert "A version for this Lambda function exists ( 2 )" in release.reasons()
 
 
-def test_a_hook_that_answers_nothing_fails_the_release(release):
-    """CodeDeploy takes no answer for a failure."""
+def test_a_hook_without_an_answer_fails_the_release(release):
+    """CodeDeploy treats a missing answer as a failure."""
     assert release.deploy("b", hook=True) == "UPDATE_ROLLBACK_COMPLETE"
     assert "the hook BeforeAllowTraffic answered Pending" in release.reasons()
     codedeploy = release.aws.client("codedeploy")
@@ -236,7 +236,7 @@ def test_a_hook_that_answers_nothing_fails_the_release(release):
 
 
 def test_provisioned_concurrency_does_not_change_while_there_are_weights(release):
-    """AWS refuses it in these words; what is allocated stays."""
+    """AWS refuses it with this message, and the allocation stays."""
     where = {"FunctionName": release.name, "Qualifier": "live"}
     put = release.lambda_.put_provisioned_concurrency_config
     put(**where, ProvisionedConcurrentExecutions=2)
@@ -255,7 +255,7 @@ def test_provisioned_concurrency_does_not_change_while_there_are_weights(release
 
 
 def test_a_deployment_can_be_stopped_and_then_leaves_its_weights(release):
-    """The group rolls back on failures and alarms alone: what is stopped by hand stays as it is."""
+    """The group rolls back only on failures and alarms, not after a stop by hand."""
     codedeploy = release.aws.client("codedeploy")
 
     def stop() -> None:
@@ -268,8 +268,28 @@ def test_a_deployment_can_be_stopped_and_then_leaves_its_weights(release):
     assert release.alias() == ("1", {"2": 0.1})
 
 
-def test_an_alarm_looks_at_its_own_dimensions_and_mathematics(aws, stack):
-    """Another version's failures do not count, and a share is computed."""
+def test_the_api_returns_the_versions_of_the_last_successful_deployment(release):
+    """`scripts/rollback` reads the previous version from CodeDeploy."""
+    client = release.aws.client("codedeploy")
+    group = {"applicationName": release.name, "deploymentGroupName": f"{release.name}-Group"}
+    assert (
+        "lastSuccessfulDeployment"
+        not in client.get_deployment_group(**group)["deploymentGroupInfo"]
+    )
+    assert release.deploy("b") == "UPDATE_COMPLETE"
+    info = client.get_deployment_group(**group)["deploymentGroupInfo"]
+    last = info["lastSuccessfulDeployment"]["deploymentId"]
+    targets = client.list_deployment_targets(deploymentId=last)["targetIds"]
+    (target,) = client.batch_get_deployment_targets(deploymentId=last, targetIds=targets)[
+        "deploymentTargets"
+    ]
+    moved = target["lambdaTarget"]["lambdaFunctionInfo"]
+    assert (moved["currentVersion"], moved["targetVersion"]) == ("1", "2")
+    assert client.get_deployment(deploymentId=last)["deploymentInfo"]["creator"] == "CloudFormation"
+
+
+def test_an_alarm_uses_its_dimensions_and_metric_math(aws, stack):
+    """Another version's failures do not count, and the metric math computes a percentage."""
 
     def metric(short: str, name: str) -> dict[str, Any]:
         named = {

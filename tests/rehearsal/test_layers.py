@@ -1,4 +1,4 @@
-"""What is read of a saved image's layers."""
+"""The layers of a saved image."""
 
 import hashlib
 import io

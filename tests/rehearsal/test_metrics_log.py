@@ -41,7 +41,7 @@ def test_a_line_of_embedded_metrics_is_put(aws):
 
 
 def test_lambda_counts_by_function_alias_and_version(aws):
-    """What comes through the URL has the alias's own counts as well."""
+    """A request through the URL also counts in the alias's metrics."""
     event = json.dumps({"requestContext": {"domainName": "d"}}).encode()
     invocation = Invocation(function="counted", version="7", event=event, credentials={})
     count_invocation(aws, invocation, status=502, milliseconds=3)

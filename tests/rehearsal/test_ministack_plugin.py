@@ -1,4 +1,4 @@
-"""The plugin: what it touches is still there, and what it adds does what it says."""
+"""The plugin: MiniStack's private names still exist, and each added feature works."""
 
 import ast
 import json
@@ -32,31 +32,33 @@ def test_every_private_name_that_it_touches_is_there():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_name_that_has_moved_is_told():
+def test_a_name_that_has_moved_is_reported():
     """Without any one of them the plugin does not install, and the error names it."""
     done = in_ministack(
         "import json, ministack_plugin as plugin\n"
-        "told = {}\n"
+        "missing = {}\n"
         "for module, name in plugin.PRIVATE_NAMES:\n"
         "    kept = getattr(module, name)\n"
         "    delattr(module, name)\n"
         "    try:\n"
         "        plugin.install()\n"
         "    except AttributeError as error:\n"
-        "        told[f'{module.__name__}.{name}'] = str(error)\n"
+        "        missing[f'{module.__name__}.{name}'] = str(error)\n"
         "    setattr(module, name, kept)\n"
-        "print(json.dumps([told, len(plugin.PRIVATE_NAMES)]))"
+        "print(json.dumps([missing, len(plugin.PRIVATE_NAMES)]))"
     )
-    told, count = json.loads(done.stdout)
-    assert len(told) == count
-    assert told == {name: f"{name} is gone from MiniStack: the plugin must follow" for name in told}
+    missing, count = json.loads(done.stdout)
+    assert len(missing) == count
+    assert missing == {
+        name: f"{name} is gone from MiniStack: the plugin must follow" for name in missing
+    }
 
 
 @pytest.mark.parametrize(
     "module", sorted(PLUGIN.parent.glob("ministack_*.py")), ids=lambda p: p.stem
 )
 def test_it_touches_nothing_else_that_is_private(module):
-    """What is not listed is not watched: each module lists the private names that it uses."""
+    """Each module lists the private names that it uses, so that the test above sees them."""
     text = module.read_text()
     imported = {
         alias.asname or alias.name
@@ -112,7 +114,7 @@ def test_what_cannot_be_made_is_kept_as_it_was_resolved(aws, stack):
 
 
 def test_a_deleted_stack_leaves_no_record(aws):
-    """The check of what is left over reads the same record."""
+    """The checks after a destroy read the same record."""
     assert aws.recorded("AWS::CodeDeploy::DeploymentGroup") == []
 
 

@@ -1,4 +1,4 @@
-"""The emulated provider framework tells CloudFormation the handler's answer or error."""
+"""The emulated provider framework sends the handler's answer or error to CloudFormation."""
 
 import io
 import json
@@ -13,7 +13,7 @@ from deploy_rehearsal.provider_framework import relay
 
 
 class Handlers:
-    """A client of Lambda whose functions answer what a test says."""
+    """A Lambda client whose functions return a test's answers."""
 
     class exceptions:  # noqa: N801  (as botocore names it)
         """The client's own errors."""
@@ -33,12 +33,12 @@ class Handlers:
 
 @pytest.fixture
 def cloudformation() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Where CloudFormation waits, and what it was told."""
-    told: list[dict[str, Any]] = []
+    """CloudFormation's response URL, and the responses that it received."""
+    responses: list[dict[str, Any]] = []
 
     class _Waits(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
-            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            responses.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -49,7 +49,7 @@ def cloudformation() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     with HTTPServer(("127.0.0.1", 0), _Waits) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/token", told
+        yield f"http://127.0.0.1:{server.server_address[1]}/token", responses
         server.shutdown()
         thread.join()
 
@@ -68,10 +68,10 @@ def event(url: str, kind: str, **more: Any) -> dict[str, Any]:
 
 def test_an_answer_is_a_success(cloudformation):
     """Physical id and attributes are the handler's; it never sees the address of the answer."""
-    url, told = cloudformation
+    url, responses = cloudformation
     handlers = Handlers({"PhysicalResourceId": "check", "Data": {"VectorSpace": "m/384"}})
     relay(event(url, "Create"), handlers, "arn")
-    assert [(t["Status"], t["PhysicalResourceId"], t["Data"]) for t in told] == [
+    assert [(t["Status"], t["PhysicalResourceId"], t["Data"]) for t in responses] == [
         ("SUCCESS", "check", {"VectorSpace": "m/384"})
     ]
     assert handlers.asked[0]["ResponseURL"] == "..."
@@ -79,23 +79,24 @@ def test_an_answer_is_a_success(cloudformation):
 
 def test_without_an_id_the_one_before_stays(cloudformation):
     """And a new resource takes the request's."""
-    url, told = cloudformation
+    url, responses = cloudformation
     relay(event(url, "Create"), Handlers({}), "arn")
     relay(event(url, "Update", PhysicalResourceId="before"), Handlers(None), "arn")
-    assert [t["PhysicalResourceId"] for t in told] == ["request", "before"]
+    assert [t["PhysicalResourceId"] for t in responses] == ["request", "before"]
 
 
 def test_an_error_is_a_failure_with_its_reason(cloudformation):
     """A resource whose Create failed is marked, and its Delete never reaches the handler."""
-    url, told = cloudformation
+    url, responses = cloudformation
     handlers = Handlers({"errorMessage": "refused", "errorType": "E"}, fails=True)
     relay(event(url, "Create"), handlers, "arn")
-    relay(event(url, "Delete", PhysicalResourceId=told[0]["PhysicalResourceId"]), handlers, "arn")
+    created = responses[0]["PhysicalResourceId"]
+    relay(event(url, "Delete", PhysicalResourceId=created), handlers, "arn")
     relay(event(url, "Update", PhysicalResourceId="before"), handlers, "arn")
-    assert [(t["Status"], t.get("Reason")) for t in told] == [
+    assert [(t["Status"], t.get("Reason")) for t in responses] == [
         ("FAILED", "refused"),
         ("SUCCESS", None),
         ("FAILED", "refused"),
     ]
-    assert told[2]["PhysicalResourceId"] == "before"
+    assert responses[2]["PhysicalResourceId"] == "before"
     assert [asked["RequestType"] for asked in handlers.asked] == ["Create", "Update"]

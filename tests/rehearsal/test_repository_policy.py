@@ -27,7 +27,7 @@ PUSH = {
     "ecr:PutImage",
     "ecr:UploadLayerPart",
 }
-#: What the CLI asks beside that, to know whether an image is there.
+#: Further actions with which the CLI checks whether an image exists.
 LOOK = {"ecr:BatchGetImage", "ecr:DescribeImages", "ecr:DescribeRepositories"}
 PULL = {"ecr:GetDownloadUrlForLayer"}
 FORBIDDEN = {
@@ -136,7 +136,7 @@ def allowed(root: Path, bootstrap: dict, ours: dict):
 
 
 def test_the_bootstraps_role_may_publish_and_no_more(allowed):
-    """Exactly what a push and the CLI's questions need, of all that could be asked."""
+    """Exactly the actions that a push and the CLI's checks need."""
     asked = PUSH | LOOK | PULL | FORBIDDEN
     assert allowed(PUBLISHER, asked) == PUSH | LOOK | PULL
 

@@ -1,12 +1,12 @@
-"""Every resource that an environment's stacks have is looked at by a check, or told to be kept."""
+"""Every resource type of the stacks has a check, or is listed as recorded only."""
 
 import re
 
 import pytest
 
+from deploy_rehearsal.aws_only_checks import AWS_ONLY, add_aws_only
+from deploy_rehearsal.deployed import DeployedStacks, Resource
 from deploy_rehearsal.resources import CHECKS, RECORDED, check_resources
-from deploy_rehearsal.standing import Resource, Standing
-from deploy_rehearsal.unproven import UNPROVEN, tell_unproven
 from image_rehearsal.report import Outcome, Report
 
 SNAPSHOTS = "tests/stacks/__snapshots__"
@@ -27,7 +27,7 @@ def resource(kind: str, **properties: object) -> Resource:
 
 
 def test_every_type_of_every_snapshot_has_a_check(root):
-    """Of the environments and of each switch's variants: a new type needs a check of its own."""
+    """For the environments and each setting's variants: a new type needs a new check."""
     texts = [path.read_text() for path in (root / SNAPSHOTS).rglob("*") if path.is_file()]
     types = {found for text in texts for found in re.findall(r"AWS::\w+::\w+", text)}
     assert "AWS::Lambda::Url" in types
@@ -41,9 +41,9 @@ def test_no_type_is_both_made_and_kept():
 
 @pytest.mark.parametrize("kind", ["AWS::Glue::Job", "AWS::CodeDeploy::Application"])
 def test_what_has_no_check_or_no_record_is_broken(aws, kind, capsys):
-    """A row that nobody has looked at does not hold."""
+    """A type without a check fails."""
     report = Report(title="")
-    check_resources(report, aws, Standing(resources=(resource(kind),), outputs={}))
+    check_resources(report, aws, DeployedStacks(resources=(resource(kind),), outputs={}))
     assert [row.outcome for row in report.rows] == [Outcome.BROKEN]
     capsys.readouterr()
 
@@ -53,7 +53,7 @@ def test_what_stands_otherwise_than_asked_is_broken(aws, capsys):
     logs = aws.client("logs")
     logs.create_log_group(logGroupName="here")
     logs.put_retention_policy(logGroupName="here", retentionInDays=7)
-    standing = Standing(
+    deployed = DeployedStacks(
         resources=(
             resource("AWS::Logs::LogGroup", RetentionInDays=7),
             resource("AWS::Logs::LogGroup", RetentionInDays=30),
@@ -61,7 +61,7 @@ def test_what_stands_otherwise_than_asked_is_broken(aws, capsys):
         outputs={},
     )
     report = Report(title="")
-    check_resources(report, aws, standing)
+    check_resources(report, aws, deployed)
     assert [row.outcome for row in report.rows] == [Outcome.HOLDS, Outcome.BROKEN]
     assert report.broken[0].found == "retentionInDays asked 30, found 7"
     logs.delete_log_group(logGroupName="here")
@@ -71,18 +71,18 @@ def test_what_stands_otherwise_than_asked_is_broken(aws, capsys):
 def test_what_cannot_be_read_back_is_broken(aws, capsys):
     """An API's refusal is a finding, not the end of the table."""
     report = Report(title="")
-    standing = Standing(resources=(resource("AWS::SNS::Topic"),), outputs={})
-    check_resources(report, aws, standing)
+    deployed = DeployedStacks(resources=(resource("AWS::SNS::Topic"),), outputs={})
+    check_resources(report, aws, deployed)
     (row,) = report.broken
     assert "NotFound" in row.found or "InvalidParameter" in row.found
     capsys.readouterr()
 
 
-def test_what_no_emulator_shows_is_told(root):
-    """Each row has its commands for the first real deploy in the page about the rehearsal."""
+def test_checks_that_need_an_account_are_documented(root):
+    """docs/rehearsal.md has a section with commands for each check that needs an account."""
     report = Report(title="")
-    tell_unproven(report)
-    assert {row.outcome for row in report.rows} == {Outcome.UNPROVEN}
+    add_aws_only(report)
+    assert {row.outcome for row in report.rows} == {Outcome.NOT_SHOWN}
     page = (root / "docs" / "rehearsal.md").read_text()
     titles = {line.removeprefix("### ").lower() for line in page.splitlines() if line[:4] == "### "}
-    assert {subject.lower() for subject, _, _ in UNPROVEN} <= titles
+    assert {subject.lower() for subject, _, _ in AWS_ONLY} <= titles

@@ -1,4 +1,4 @@
-"""What stands after the environment was destroyed: nothing that bills, but what shall stay."""
+"""Checks after a destroy: only the resources that the environment retains still exist."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +10,13 @@ from deploy_rehearsal.emulator import Emulator
 from embedding_kit.environment import Environment
 from image_rehearsal.report import Report
 
-__all__ = ["check_left_over"]
+__all__ = ["check_destroyed"]
 
 _BOOTSTRAP = ("cdk-hnb659fds-", CALLER, STRANGER)
 
 
-def check_left_over(report: Report, aws: Emulator, environment: Environment) -> None:
-    """Add a row for each kind of resource that could be left billing."""
+def check_destroyed(report: Report, aws: Emulator, environment: Environment) -> None:
+    """Check each kind of resource that could still be billed."""
     retained = {
         "repositories": environment.repository.on_destroy == "retain",
         "log groups": environment.function.logs_on_destroy == "retain",
@@ -27,10 +27,10 @@ def check_left_over(report: Report, aws: Emulator, environment: Environment) -> 
             found = [name for name in listed(aws) if not name.startswith(_BOOTSTRAP)]
         except ClientError as error:
             found = [str(error)]
-        told = "as the environment says, they stay" if kind in stays else "none is left"
+        check = "they are retained" if kind in stays else "none is left"
         holds = bool(found) if kind in stays else not found
         report.check(
-            f"destroyed {kind}", told, holds, by="the service's API", found=", ".join(found)
+            f"destroyed {kind}", check, holds, by="the service's API", found=", ".join(found)
         )
 
 
@@ -70,7 +70,7 @@ def _topics(aws: Emulator) -> list[str]:
 
 
 def _keys(aws: Emulator) -> list[str]:
-    """The keys that are kept: one that waits for its deletion bills no more."""
+    """The keys that are not scheduled for deletion: AWS does not bill the others."""
     kms = aws.client("kms")
     described = [kms.describe_key(KeyId=k["KeyId"])["KeyMetadata"] for k in kms.list_keys()["Keys"]]
     ours = [k for k in described if k.get("KeyManager") != "AWS"]

@@ -1,22 +1,22 @@
-"""Checks of what watches: logs, filters, alarms, dashboard, topic, key, budget.
+"""Checks of logs, metric filters, alarms, dashboard, topic, key and budget.
 
-Each takes the emulated AWS, all that stands, and one resource; it gives what was checked, by what,
-and where what stands is not what was asked for.
+Each takes the emulated AWS, the deployed stacks and one resource. It returns the check, its source,
+and the differences from the template.
 """
 
 import json
 from collections.abc import Callable
 from typing import Any
 
+from deploy_rehearsal.deployed import DeployedStacks, Resource
 from deploy_rehearsal.differences import differences, literals
 from deploy_rehearsal.emulator import Emulator
 from deploy_rehearsal.function_checks import Found
-from deploy_rehearsal.standing import Resource, Standing
 
-__all__ = ["WATCH_CHECKS"]
+__all__ = ["MONITORING_CHECKS"]
 
 
-def _log_group(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _log_group(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     groups = aws.client("logs").describe_log_groups(logGroupNamePrefix=resource.physical_id)[
         "logGroups"
     ]
@@ -24,10 +24,14 @@ def _log_group(aws: Emulator, standing: Standing, resource: Resource) -> Found:
         (group for group in groups if group["logGroupName"] == resource.physical_id), {}
     )
     asked = literals(resource.properties).get("RetentionInDays")
-    return "retention as asked", "CloudWatch Logs", differences({"retentionInDays": asked}, found)
+    return (
+        "its retention equals the template's",
+        "CloudWatch Logs",
+        differences({"retentionInDays": asked}, found),
+    )
 
 
-def _metric_filter(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _metric_filter(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     asked = literals(resource.properties)
     filters = aws.client("logs").describe_metric_filters()["metricFilters"]
     wanted = [_lower_first(t) for t in asked["MetricTransformations"]]
@@ -37,17 +41,17 @@ def _metric_filter(aws: Emulator, standing: Standing, resource: Resource) -> Fou
         f["metricTransformations"])
     ]  # fmt: skip
     faults = [] if matching else ["no such filter"]
-    return "pattern, metric, value and unit as asked", "CloudWatch Logs", faults
+    return "pattern, metric, value and unit equal the template's", "CloudWatch Logs", faults
 
 
 def _lower_first(asked: Any) -> Any:
-    """Write property names as the service's API does."""
+    """Write property names in the style of the service's API."""
     if isinstance(asked, dict):
         return {key[0].lower() + key[1:]: _lower_first(value) for key, value in asked.items()}
     return asked
 
 
-def _alarm(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _alarm(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     found = aws.client("cloudwatch").describe_alarms(AlarmNames=[resource.physical_id])[
         "MetricAlarms"
     ]
@@ -62,35 +66,35 @@ def _alarm(aws: Emulator, standing: Standing, resource: Resource) -> Found:
         count = len(found[0].get(actions, []))
         if count != len(resource.properties.get(actions, [])):
             faults.append(f"{count} {actions}")
-    told = "threshold, periods, missing data and actions as asked"
+    check = "threshold, periods, missing data and actions equal the template's"
     if "Metrics" not in asked:
-        return f"metric, {told}", "CloudWatch", faults
+        return f"metric, {check}", "CloudWatch", faults
     kept = [r for r in aws.recorded(resource.type) if r["logical_id"] == resource.logical_id]
     metrics = kept[0]["properties"]["Metrics"] if kept else []
     faults += differences(asked["Metrics"], metrics, "metrics")
-    by = "CloudWatch; the plugin's record, for the mathematics is not computed here"
-    return f"metric math, {told}", by, faults
+    by = "CloudWatch; the plugin's record, for the metric math"
+    return f"metric math, {check}", by, faults
 
 
-def _composite_alarm(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _composite_alarm(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     found = aws.client("cloudwatch").describe_alarms(
         AlarmNames=[resource.physical_id], AlarmTypes=["CompositeAlarm"]
     )["CompositeAlarms"]
     if not found:
-        return "its rule names alarms that stand", "CloudWatch", ["no such alarm"]
+        return "its rule names existing alarms", "CloudWatch", ["no such alarm"]
     rule = found[0]["AlarmRule"]
     asked = len(resource.properties.get("AlarmActions", []))
     actions = len(found[0].get("AlarmActions", []))
     faults = [] if actions == asked else [f"{actions} actions, {asked} asked"]
     faults += ["a reference is left in the rule"] if "${" in rule else []
     return (
-        f"its rule names {rule.count('ALARM(')} alarms that stand; actions as asked",
+        f"its rule names {rule.count('ALARM(')} existing alarms; its actions equal the template's",
         "CloudWatch",
         faults,
     )
 
 
-def _dashboard(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _dashboard(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     found = aws.client("cloudwatch").get_dashboard(DashboardName=resource.physical_id)
     body = json.loads(found["DashboardBody"])
     text = json.dumps(body)
@@ -99,15 +103,15 @@ def _dashboard(aws: Emulator, standing: Standing, resource: Resource) -> Found:
     return f"{len(body['widgets'])} widgets, every reference resolved", "CloudWatch", faults
 
 
-def _topic(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _topic(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     found = aws.client("sns").get_topic_attributes(TopicArn=resource.physical_id)["Attributes"]
     faults = [] if found["TopicArn"] == resource.physical_id else ["no such topic"]
-    # MiniStack keeps no topic's key: that one is asked for is seen on the template alone.
-    faults += [] if "KmsMasterKeyId" in resource.properties else ["no key is asked for"]
-    return "stands; a key of its own is asked for", "SNS; the template, for the key", faults
+    # MiniStack does not keep a topic's key, so this reads the template.
+    faults += [] if "KmsMasterKeyId" in resource.properties else ["the template has no key"]
+    return "exists; the template gives it a key", "SNS; the template, for the key", faults
 
 
-def _topic_policy(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _topic_policy(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     asked = literals(resource.properties)["PolicyDocument"]
     topics = aws.client("sns").list_topics()["Topics"]
     policies = [
@@ -115,17 +119,17 @@ def _topic_policy(aws: Emulator, standing: Standing, resource: Resource) -> Foun
         for t in topics
     ]  # fmt: skip
     matching = [p for p in policies if not differences(asked["Statement"], p["Statement"])]
-    return "its statements stand on the topic", "SNS", [] if matching else ["on no topic"]
+    return "the topic has its statements", "SNS", [] if matching else ["no topic has them"]
 
 
-def _subscription(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _subscription(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     asked = literals(resource.properties)
     found = aws.client("sns").list_subscriptions()["Subscriptions"]
     matching = [s for s in found if s["Endpoint"] == asked["Endpoint"]]
-    return "told to the address", "SNS", [] if matching else ["no such subscription"]
+    return "its address is subscribed", "SNS", [] if matching else ["no such subscription"]
 
 
-def _key(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _key(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     kms, asked = aws.client("kms"), literals(resource.properties)
     rotates = kms.get_key_rotation_status(KeyId=resource.physical_id)["KeyRotationEnabled"]
     faults = differences({"rotation": asked.get("EnableKeyRotation", False)}, {"rotation": rotates})
@@ -133,10 +137,10 @@ def _key(aws: Emulator, standing: Standing, resource: Resource) -> Found:
         kms.get_key_policy(KeyId=resource.physical_id, PolicyName="default")["Policy"]
     )
     faults += differences(asked["KeyPolicy"]["Statement"], policy["Statement"], "policy")
-    return "rotation and key policy as asked", "KMS", faults
+    return "rotation and key policy equal the template's", "KMS", faults
 
 
-def _budget(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _budget(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     client, asked = aws.client("budgets"), literals(resource.properties)
     found = client.describe_budget(AccountId=aws.account, BudgetName=resource.physical_id)["Budget"]
     budget = asked["Budget"]
@@ -153,19 +157,19 @@ def _budget(aws: Emulator, standing: Standing, resource: Resource) -> Found:
     )["Notifications"]
     wanted = [n["Notification"] for n in asked.get("NotificationsWithSubscribers", [])]
     faults += differences(wanted, notices, "notifications")
-    return "amount, tag and notifications as asked", "Budgets", faults
+    return "amount, tag and notifications equal the template's", "Budgets", faults
 
 
-def _rule(aws: Emulator, standing: Standing, resource: Resource) -> Found:
+def _rule(aws: Emulator, deployed: DeployedStacks, resource: Resource) -> Found:
     client, name = aws.client("events"), str(resource.physical_id).rpartition("/")[2]
     found, asked = client.describe_rule(Name=name), literals(resource.properties)
     faults = differences(asked["EventPattern"], json.loads(found["EventPattern"]))
     targets = len(client.list_targets_by_rule(Rule=name)["Targets"])
     faults += [] if targets == len(asked["Targets"]) else [f"{targets} targets"]
-    return "event pattern and targets as asked", "EventBridge", faults
+    return "event pattern and targets equal the template's", "EventBridge", faults
 
 
-WATCH_CHECKS: dict[str, Callable[[Emulator, Standing, Resource], Found]] = {
+MONITORING_CHECKS: dict[str, Callable[[Emulator, DeployedStacks, Resource], Found]] = {
     "AWS::Budgets::Budget": _budget,
     "AWS::CloudWatch::Alarm": _alarm,
     "AWS::CloudWatch::CompositeAlarm": _composite_alarm,

@@ -1,10 +1,10 @@
 """The variables that the image runs with."""
 
-from image_rehearsal.subject import FUNCTION_SECONDS, variables_of
+from image_rehearsal.image_under_test import FUNCTION_SECONDS, variables_of
 
 
 def test_the_image_runs_with_the_deployed_variables():
-    """The stack's own, and Lambda's beside them; what a deploy fills in is left out."""
+    """The stack's variables and Lambda's; references that only a deploy resolves are left out."""
     stated = {"EMBEDDING_TRUNCATE": "right", "EMBEDDING_KEY": {"Ref": "Key"}}
     function = {"MemorySize": 2048, "Timeout": 30, "Environment": {"Variables": stated}}
     variables = variables_of(function)

@@ -1,4 +1,4 @@
-"""What is being verified: the image, the daemon that has it, and the variables it runs with."""
+"""The image under test, with its daemon and its environment variables."""
 
 import json
 from dataclasses import dataclass
@@ -10,25 +10,24 @@ from image_rehearsal.docker import Docker
 from image_rehearsal.layers import Image
 from image_rehearsal.report import Report
 
-__all__ = ["FUNCTION_SECONDS", "Subject", "embedder_function", "some", "variables_of"]
+__all__ = ["FUNCTION_SECONDS", "ImageUnderTest", "embedder_function", "first_few", "variables_of"]
 
-#: How long the emulator lets the function work on one request. What is asked is whether an answer
-#: is right, not how long it takes: with the processor emulated, on a busy machine, one text took
-#: 407 s, which is too close to the 900 s that Lambda allows.
+#: The emulator's timeout of one request. Answers are checked for correctness, not for speed: with
+#: an emulated processor on a busy machine, one text took 407 s, too close to Lambda's 900 s.
 FUNCTION_SECONDS = 6 * 3600
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
-    """A built image under verification.
+class ImageUnderTest:
+    """A built image.
 
     Attributes:
-        report: Where the checks go.
-        docker: The daemon that has the image.
-        asset: What it was built from.
-        image: The image taken apart.
-        variables: The environment variables that the deployed function would have.
-        folder: A folder to work in.
+        report: The report of the checks.
+        docker: The daemon with the image.
+        asset: The asset that it was built from.
+        image: The image's layers.
+        variables: The environment variables of the deployed function.
+        folder: A folder for temporary files.
     """
 
     report: Report
@@ -40,7 +39,7 @@ class Subject:
 
 
 def embedder_function(assembly: Path) -> dict[str, Any]:
-    """Find the properties of the function that runs the image's own command.
+    """Return the properties of the function that runs the image's default command.
 
     Raises:
         ValueError: No template has such a function.
@@ -51,11 +50,11 @@ def embedder_function(assembly: Path) -> dict[str, Any]:
             own = "Command" not in properties.get("ImageConfig", {})
             if resource["Type"] == "AWS::Lambda::Function" and own:
                 return properties
-    raise ValueError(f"{assembly}: no function runs an image's own command")
+    raise ValueError(f"{assembly}: no function runs an image's default command")
 
 
 def variables_of(function: dict[str, Any]) -> dict[str, str]:
-    """Give the variables that the stacks set, and those that Lambda would set beside them."""
+    """Return the variables that the stacks set, and those that Lambda sets."""
     stated = function.get("Environment", {}).get("Variables", {})
     return {
         **{name: value for name, value in stated.items() if isinstance(value, str)},
@@ -66,7 +65,7 @@ def variables_of(function: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def some(found: list[str], most: int = 4) -> str:
-    """Name the first few of many."""
+def first_few(found: list[str], most: int = 4) -> str:
+    """Return the first few items, and the number of the others."""
     rest = f" and {len(found) - most} more" if len(found) > most else ""
     return ", ".join(found[:most]) + rest

@@ -1,4 +1,4 @@
-"""What was asked for and what stands: the synthesized templates beside the deployed stacks."""
+"""The resources of the synthesized templates, with their status in the deployed stacks."""
 
 import json
 from collections.abc import Iterator
@@ -8,21 +8,21 @@ from typing import Any
 
 from deploy_rehearsal.emulator import Emulator
 
-__all__ = ["Resource", "Standing", "read_standing"]
+__all__ = ["DeployedStacks", "Resource", "read_deployed"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """A resource of a template and what CloudFormation says of it.
+    """A resource of a template, with its status in CloudFormation.
 
     Attributes:
         stack: The stack's name.
         path: The construct's path below the stack.
         logical_id: Its logical id.
-        type: Such as `AWS::Lambda::Alias`.
-        properties: As the template has them, with its intrinsic functions.
-        physical_id: What stands; None where nothing does.
-        status: CloudFormation's status of it.
+        type: Its type, such as `AWS::Lambda::Alias`.
+        properties: Its properties in the template, with intrinsic functions.
+        physical_id: Its physical id; None if it does not exist.
+        status: Its status in CloudFormation.
     """
 
     stack: str
@@ -35,26 +35,26 @@ class Resource:
 
     @property
     def name(self) -> str:
-        """The type's last word and the construct's path, for a table."""
+        """The type and the construct's path, for a table."""
         return f"{self.type.removeprefix('AWS::')} {self.path}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """All resources of an environment's stacks, and the stacks' outputs."""
+class DeployedStacks:
+    """The resources and outputs of an environment's stacks."""
 
     resources: tuple[Resource, ...]
     outputs: dict[str, str]
 
     def of(self, *types: str) -> Iterator[Resource]:
-        """Give the resources of some types."""
+        """Return the resources of the given types."""
         return (resource for resource in self.resources if resource.type in types)
 
     def one(self, kind: str) -> Resource:
-        """Give the one resource of a type.
+        """Return the only resource of a type.
 
         Raises:
-            ValueError: There is none, or more than one.
+            ValueError: The stacks have no such resource, or more than one.
         """
         found = list(self.of(kind))
         if len(found) != 1:
@@ -62,8 +62,8 @@ class Standing:
         return found[0]
 
 
-def read_standing(assembly: Path, aws: Emulator) -> Standing:
-    """Read every template of a cloud assembly and what CloudFormation says of its resources."""
+def read_deployed(assembly: Path, aws: Emulator) -> DeployedStacks:
+    """Read every template of a cloud assembly and the status of its resources."""
     cloudformation = aws.client("cloudformation")
     resources: list[Resource] = []
     outputs: dict[str, str] = {}
@@ -73,7 +73,7 @@ def read_standing(assembly: Path, aws: Emulator) -> Standing:
             continue
         name = entry.get("properties", {}).get("stackName", artifact)
         template = json.loads((assembly / entry["properties"]["templateFile"]).read_text())
-        stood = {
+        found = {
             item["LogicalResourceId"]: item
             for item in cloudformation.describe_stack_resources(StackName=name)["StackResources"]
         }
@@ -81,7 +81,7 @@ def read_standing(assembly: Path, aws: Emulator) -> Standing:
             outputs |= {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])}
         for logical_id, resource in template["Resources"].items():
             path = resource.get("Metadata", {}).get("aws:cdk:path", logical_id)
-            item = stood.get(logical_id, {})
+            item = found.get(logical_id, {})
             resources.append(
                 Resource(
                     stack=name,
@@ -93,4 +93,4 @@ def read_standing(assembly: Path, aws: Emulator) -> Standing:
                     status=item.get("ResourceStatus", "missing"),
                 )
             )
-    return Standing(resources=tuple(resources), outputs=outputs)
+    return DeployedStacks(resources=tuple(resources), outputs=outputs)

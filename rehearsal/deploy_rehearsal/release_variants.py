@@ -1,0 +1,55 @@
+"""The variants of an environment that the release scenarios deploy."""
+
+from deploy_rehearsal.variants import Variant
+
+__all__ = ["SERVING", "VARIANTS"]
+
+_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+_OTHER_SPACE = {"name": _MODEL, "precision": "fp32"}
+_AT_ONCE = {"kind": "all-at-once"}
+_CANARY = {"kind": "canary", "percent": 10, "interval": "5m"}
+_PROVISIONED = {"kind": "provisioned", "minimum": 1, "maximum": 2}
+#: A fault that the release check cannot find: only requests through the URL fail.
+_FAULT = """
+
+_answer = handler
+
+
+def handler(event, context):
+    if "domainName" in event["requestContext"]:
+        raise RuntimeError("the rehearsal's fault")
+    return _answer(event, context)
+"""
+#: Versions at the first experiment: the last one of the first vector space, and the serving one.
+#: Each published version takes a number, even if it is rolled back and deleted.
+_FIRST_SPACE, SERVING = 2, 8
+
+
+def _variant(name: str, code: str = "", **settings: object) -> Variant:
+    sections = {"release": _AT_ONCE, "cold_start": None, "experiment": None} | settings
+    return Variant(name=name, code=code, settings={"model": _OTHER_SPACE, **sections})  # type: ignore[dict-item]
+
+
+_SHIFTED = {"release": _CANARY, "cold_start": _PROVISIONED}
+VARIANTS = (
+    _variant("other-space", "\n# Changed by the rehearsal.\n"),
+    _variant(
+        "other-space-allowed",
+        "\n# Changed by the rehearsal.\n",
+        release={**_AT_ONCE, "allow_vector_space_change": True},
+    ),
+    _variant("fault", _FAULT),
+    _variant("fix", "\n# The fix.\n", **_SHIFTED),
+    _variant("next", "\n# The next release.\n", **_SHIFTED),
+    _variant("not-provisioned", "\n# The next release.\n"),
+    _variant(
+        "weights",
+        "\n# With an experiment.\n",
+        experiment={"kind": "weights", "version": SERVING, "percent": 20},
+    ),
+    _variant(
+        "weights-across",
+        "\n# With an experiment.\n",
+        experiment={"kind": "weights", "version": _FIRST_SPACE, "percent": 20},
+    ),
+)
