@@ -1,4 +1,4 @@
-"""`docs/api.md` says what is so: its examples are run, its tables compared."""
+"""`docs/api.md` is correct: its examples are run, its tables compared with the code."""
 
 import re
 import shlex

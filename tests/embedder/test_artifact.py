@@ -1,4 +1,4 @@
-"""Loading an artifact: what is read, and everything that is refused."""
+"""Loading an artifact: reading the manifest, and every reason to reject it."""
 
 import hashlib
 import json
@@ -63,7 +63,7 @@ def write(folder: Path, content: bytes) -> Path:
 
 
 def test_every_field_is_read(tmp_path: Path) -> None:
-    """What is in the file is in the values, with its types."""
+    """The values and their types are those of the file."""
     artifact = load_artifact(write(tmp_path, sealed(manifest())))
     found = artifact.manifest
     assert found.model.name == "acme/model"
@@ -138,7 +138,7 @@ def test_files_that_are_not_as_the_manifest_says(tmp_path: Path) -> None:
 
 
 def test_values_cannot_be_changed(minilm_artifact: Artifact) -> None:
-    """A manifest is what it was when it was read."""
+    """A manifest is immutable."""
     with pytest.raises(AttributeError):
         minilm_artifact.manifest.max_tokens = 8192  # type: ignore[misc]
 

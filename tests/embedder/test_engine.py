@@ -31,7 +31,7 @@ FIXTURE_IS_FRESH_ENOUGH = settings(
 @FIXTURE_IS_FRESH_ENOUGH
 @given(texts=TEXTS)
 def test_a_batch_is_its_texts_one_by_one(make_engine: MakeEngine, texts: list[str]) -> None:
-    """Each vector stands at its text's place, and is what the text alone would get."""
+    """Each vector is at its text's position, and equals the vector of the text alone."""
     engine = make_engine(max_tokens=32)
     batch = engine.embed(texts)
     for text, vector, tokens in zip(texts, batch.vectors, batch.tokens, strict=True):
@@ -53,7 +53,7 @@ def test_a_split_request_is_one_request(
 
 
 def test_repeated_texts_are_embedded_once(make_engine: MakeEngine, session: HashSession) -> None:
-    """Three of the same cost one, and are told as repeats."""
+    """Three equal texts cost one, and are counted as repeats."""
     embeddings = make_engine().embed(["a", "b", "a", "a"])
     assert session.shapes == [(2, 4)]
     assert embeddings.repeats == 2
@@ -313,7 +313,7 @@ SENTENCES = [
 def test_a_real_batch_is_its_texts_one_by_one(
     minilm: Engine, minilm_artifact: Artifact, threads: int
 ) -> None:
-    """To the last bit: what a text is padded to hangs on itself, and each row has its own scale.
+    """To the last bit: a text's padded length is its own, and each row has its own scale.
 
     Threads share the rows out and not the terms of a sum, so that their number changes nothing.
     """

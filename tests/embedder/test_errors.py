@@ -13,7 +13,7 @@ from embedder.errors import AnswerableError, EmbedderError, InferenceError, Inpu
 
 
 def test_the_docstring_draws_the_tree_as_it_is() -> None:
-    """Each class stands in the drawing under its own parent, and no other class does."""
+    """The drawing has each class under its own parent, and no other class."""
     drawn: dict[str, str | None] = {}
     path: list[str] = []
     for indent, name in re.findall(
@@ -48,7 +48,7 @@ def parent_drawn(error: type[EmbedderError]) -> str | None:
     ],
 )
 def test_every_answerable_error_has_a_status_of_its_kind(error: type[AnswerableError]) -> None:
-    """Client errors are 4xx everywhere; TEI alone tells two server errors as 4xx."""
+    """Client errors are 4xx everywhere; only TEI reports two server errors as 4xx."""
     client = issubclass(error, errors.ClientError)
     assert (400 <= Native.status(error) < 500) == client
     assert (400 <= OpenAI.status(error) < 500) == client

@@ -49,7 +49,7 @@ def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[s
 
 
 def test_the_handler_answers_an_event(environment: dict[str, str]) -> None:
-    """A cold start, and one request, whose id stands in the answer and in the log."""
+    """A cold start, and one request with its id in the response and in the log."""
     finished = run(
         "import json, sys, types\n"
         "from embedder.handler import handler\n"
@@ -68,7 +68,7 @@ def test_the_handler_answers_an_event(environment: dict[str, str]) -> None:
 
 
 def test_a_start_that_fails_says_why(environment: dict[str, str], tmp_path: Path) -> None:
-    """The error that Lambda logs names what is wrong."""
+    """The error that Lambda logs names the setting."""
     finished = run("import embedder.handler", environment | {"EMBEDDING_THREADS": "many"})
     assert "EMBEDDING_THREADS must be a whole number" in finished.stderr
     finished = run("import embedder.handler", environment | {"EMBEDDING_ARTIFACT": str(tmp_path)})

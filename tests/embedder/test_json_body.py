@@ -88,7 +88,7 @@ def test_depth_is_no_way_to_break_it(opening: str) -> None:
     "text", ['"text": "b"', '\\"', '":', "\\", '{"text":1}', '"a":"a":', '\\\\":']
 )
 def test_a_text_that_looks_like_keys_is_no_key(text: str) -> None:
-    """Only keys are counted, not what stands inside a text."""
+    """Only keys are counted, not the contents of a text."""
     body = json.dumps({"text": text, "texts": [text, {"a": text}]}).encode()
     assert parse_object(body)["text"] == text
 
@@ -109,7 +109,7 @@ def test_a_text_that_looks_like_keys_is_no_key(text: str) -> None:
     ],
 )
 def test_what_was_found_is_told_without_anybodys_text(value: object, told: str) -> None:
-    """Whatever may be a text is told by its length."""
+    """A value that may be a text is described by its length."""
     assert described(value) == told
 
 

@@ -102,7 +102,7 @@ def test_the_schema_is_one(kind: JsonType) -> None:
 def test_a_refusal_says_what_is_allowed_and_what_was_found(
     kind: JsonType, value: Any, message: str
 ) -> None:
-    """Field, rule and finding stand in one sentence."""
+    """One sentence has the field, the rule and the value found."""
     with pytest.raises(InvalidFieldError, match=message):
         kind.check(value, "x")
 

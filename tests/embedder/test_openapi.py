@@ -1,4 +1,4 @@
-"""The OpenAPI document, and that the service does what it says."""
+"""The OpenAPI document, and the service's conformance to it."""
 
 import json
 import time
@@ -182,7 +182,7 @@ EMBEDDING = {
 
 
 def answered(service: Service, path: str, body: Any, session: HashSession) -> Iterator[int]:
-    """Ask for everything that can go wrong, and tell the statuses."""
+    """Cause every possible error, and yield the statuses."""
 
     def ask(body: Any, deadline: float | None = None) -> int:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -198,7 +198,7 @@ def answered(service: Service, path: str, body: Any, session: HashSession) -> It
     session.failure = RuntimeError("of the model")
     yield ask(body)
     session.failure = None
-    # What nobody foresaw.
+    # An unforeseen exception.
     engine = service.model.engine
     engine.embed_request = None  # type: ignore[assignment, method-assign]
     yield ask(body)

@@ -27,7 +27,7 @@ def test_a_run_of_several_is_within_the_budget(lengths: list[int], budget: int) 
 
 @given(LENGTHS, st.integers(1, 1000))
 def test_an_inputs_padding_hangs_on_its_own_length(lengths: list[int], budget: int) -> None:
-    """So its vector is the same in any company."""
+    """So its vector is the same in any batch."""
     for run in plan(lengths, limit=LIMIT, budget=budget):
         assert {padded_length(lengths[position], LIMIT) for position in run.positions} == {
             run.tokens

@@ -88,7 +88,7 @@ def test_an_index_that_does_not_fit_is_refused(
 
 @pytest.mark.parametrize("name", ["manifest.json", "entries.json", "vectors.npy"])
 def test_a_missing_or_broken_file_is_named(tmp_path: Path, name: str) -> None:
-    """The error tells which file, whether it is gone or garbage."""
+    """The error names the file, whether it is missing or invalid."""
     write(tmp_path)
     (tmp_path / name).write_bytes(b"\x00garbage")
     with pytest.raises(IndexFolderError, match=name):

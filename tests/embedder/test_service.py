@@ -70,7 +70,7 @@ def test_a_good_request_is_answered(make_service: MakeService, path: str) -> Non
 
 @pytest.mark.parametrize("path", EMBEDS)
 def test_the_answer_names_its_vector_space(make_service: MakeService, path: str) -> None:
-    """In the header, in every API, so that nobody mixes two without knowing."""
+    """The header names it in every API, so that clients do not mix two spaces."""
     response = post(make_service(index=["a", "b"]), path, GOOD_BODIES[path])
     assert response.headers["x-vector-space"] == "small-model@abc123/fp32/0123456789ab/32"
 
@@ -104,7 +104,7 @@ def test_a_bad_body_never_reaches_the_model(
 
 @pytest.mark.parametrize("path", POSTS)
 def test_a_body_over_six_megabytes_is_refused(service: Service, path: str) -> None:
-    """Found and allowed are told in bytes."""
+    """The error gives the size found and the size allowed, in bytes."""
     response = post(service, path, b" " * (MAX_REQUEST_BYTES + 1))
     assert response.status == 413
     assert (

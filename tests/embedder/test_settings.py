@@ -83,7 +83,7 @@ def test_the_task_root_is_where_artifact_and_index_are_sought(tmp_path: Path) ->
     ],
 )
 def test_a_bad_value_is_refused_by_name(name: str, value: str, message: str) -> None:
-    """The error names the variable, what is allowed, and what was found."""
+    """The error names the variable, the allowed values and the value found."""
     with pytest.raises(SettingsError, match=message):
         Settings.from_env({name: value})
 

@@ -1,4 +1,4 @@
-"""What SnapStart copies, and what it must not."""
+"""The state that SnapStart copies, and the state that it must not copy."""
 
 import random
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def test_the_runtime_runs_both_hooks(service: Service, monkeypatch: pytest.Monke
 def test_the_snapshot_holds_a_model_that_has_run_and_no_vectors(
     service: Service, session: HashSession
 ) -> None:
-    """Every copy starts warm, and with nobody's texts in its cache."""
+    """Every copy starts warm, with an empty cache."""
     runs = len(session.shapes)
     settle(service)
     assert len(session.shapes) == runs + 1

@@ -20,7 +20,7 @@ SECRET = "Zanzibar-4711"
 
 @pytest.fixture
 def told(make_service: MakeService) -> Service:
-    """A service that tells of its requests."""
+    """A service that records its requests."""
     service = make_service(cache_entries=10, index=["a", "b"])
     service.telemetry = Telemetry(
         Settings(
@@ -149,7 +149,7 @@ def test_only_the_first_request_is_a_cold_start(
 def test_nobody_waits_for_a_provisioned_start(
     make_service: MakeService, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It was over before the first request came, so that is no cold start."""
+    """Initialization ended before the first request, so that request is not a cold start."""
     service = make_service()
     settings = Settings(artifact=Path(), initialization="provisioned-concurrency")
     service.telemetry = Telemetry(settings)

@@ -14,7 +14,7 @@ MakeService = Callable[..., Service]
 
 
 def test_tokens_are_told_with_their_places(service: Service) -> None:
-    """Id, text, whether it is special, and the bytes that it stands for; specials have none."""
+    """Id, text, whether it is special, and the bytes that it covers; special tokens have none."""
     (tokens,) = read(post(service, "/tokenize", {"inputs": "ä bc"}))
     first, second = WordTokenizer().encode("ä bc")
     assert tokens == [

@@ -31,7 +31,7 @@ def test_each_kind_is_loaded_by_its_own_tokenizer(minilm: Both, gemma: Both) -> 
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
-    """The message says what was found and what is known."""
+    """The message has the kind found and the known kinds."""
     with pytest.raises(ArtifactError, match=f"of kind 'unigram'.*{KINDS[0]}.*{KINDS[2]}"):
         load(Entry("unigram", "tokenizer.bin"), tmp_path)
 
@@ -75,7 +75,7 @@ def test_the_library_serves_behind_the_same_door(minilm: Both, minilm_folder: Pa
 
 
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
-    """The library's error is told as the artifact's."""
+    """The library's error becomes an artifact error."""
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ArtifactError, match=r"tokenizer\.json cannot be read as a tokenizer"):
         load(Entry("tokenizers", "tokenizer.json"), tmp_path)

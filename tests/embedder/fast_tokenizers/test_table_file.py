@@ -51,7 +51,7 @@ def test_a_file_of_another_version_is_refused(gemma: Both, tmp_path: Path) -> No
 
 
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
-    """A `tokenizer.json` under the name of tables is told from them."""
+    """A `tokenizer.json` under the name of a table file is rejected."""
     with pytest.raises(ArtifactError, match="magic is missing"):
         TableFile(written(tmp_path, b'{"version": "1.0", "truncation": null}'))
 
@@ -69,6 +69,6 @@ def test_tables_of_the_other_kind_are_refused(minilm: Both) -> None:
 
 
 def test_a_section_of_another_name_is_refused(tmp_path: Path) -> None:
-    """The message names what is missing."""
+    """The message names the missing section."""
     with pytest.raises(ArtifactError, match="has no section 'merges'"):
         TableFile(written(tmp_path, table_file({"a": b""}))).section("merges")

@@ -44,7 +44,7 @@ def test_every_option_of_the_normalizer_is_the_librarys(
 
 
 def test_every_character_is_the_librarys(minilm: Both) -> None:
-    """No code point is normalised, split or looked up in another way, between letters or alone."""
+    """No code point is normalized, split or looked up in another way, between letters or alone."""
     characters = list(ALL_CHARACTERS)
     texts = [
         "a" + " b".join(characters[start : start + 512]) + "c"
