@@ -4,6 +4,7 @@ Both are stored in .cache. They are built again when their input, or the code th
 changed.
 """
 
+import fcntl
 import hashlib
 import json
 import subprocess
@@ -93,6 +94,14 @@ def _build(folder: Path, title: str, command: Sequence[str], *, verbose: bool) -
     if (folder / "manifest.json").is_file():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        # Another process may build the same folder. Closing the file releases the lock.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "manifest.json").is_file():
+            _run(folder, title, command, verbose=verbose)
+
+
+def _run(folder: Path, title: str, command: Sequence[str], *, verbose: bool) -> None:
     # In another process, because this package and the compiler share only the folder.
     program = [sys.executable, "-m", *command, "--output", str(folder)]
     if verbose:

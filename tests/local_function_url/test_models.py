@@ -2,6 +2,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -45,9 +46,18 @@ def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
 
 def test_verbose_shows_the_compilers_output(tmp_path, capfd):
     """It writes no log file."""
-    first = artifact_of(str(write_model(tmp_path / "mine")), cache=tmp_path / "cache", verbose=True)
+    artifact_of(str(write_model(tmp_path / "mine")), cache=tmp_path / "cache", verbose=True)
     assert "documents" in capfd.readouterr().err
-    assert list((tmp_path / "cache").iterdir()) == [first]
+    assert list((tmp_path / "cache").glob("*.log")) == []
+
+
+def test_two_compiles_at_once_make_one_artifact(tmp_path, capfd):
+    """The second one waits, and uses the artifact of the first."""
+    folder = str(write_model(tmp_path / "mine"))
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: artifact_of(folder, cache=tmp_path), range(2))
+    assert first == second
+    assert capfd.readouterr().err.count("compiling") == 1
 
 
 def test_a_local_compile_compares_fewer_neighbors(tmp_path):
@@ -65,7 +75,7 @@ def test_a_folder_without_a_model_is_an_error(tmp_path):
         artifact_of(str(tmp_path / "empty"), cache=tmp_path / "cache")
     message = str(raised.value)
     assert "\nerror: " in message
-    (log,) = (tmp_path / "cache").iterdir()
+    (log,) = (path for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock")
     assert str(log) in message
     assert log.read_text().strip() in message
 
