@@ -13,7 +13,7 @@ PATH = "/api/v1/embed"
 
 
 def test_the_answer_is_an_object(service: Service) -> None:
-    """Vectors with their places, tokens, and times as text with a unit."""
+    """The response has vectors with indices, token counts, and durations as strings with a unit."""
     answer = read(post(service, PATH, {"inputs": ["a", "b c"]}))
     vectors = read(post(service, "/embed", {"inputs": ["a", "b c"]}))
     assert answer["data"] == [
@@ -27,7 +27,7 @@ def test_the_answer_is_an_object(service: Service) -> None:
 
 @pytest.mark.parametrize("direction", ["Left", "left", "LEFT"])
 def test_every_field_is_taken(service: Service, direction: str) -> None:
-    """As the server's README lists them, the direction in any case."""
+    """All fields in the server's README are accepted, with the direction in any letter case."""
     body = {
         "inputs": " ".join(f"w{number}" for number in range(40)),
         "truncate": True,
@@ -46,7 +46,7 @@ def test_every_field_is_taken(service: Service, direction: str) -> None:
     [({"inputs": ""}, 400), ({"inputs": "w " * 40}, 413), ({"input": "a"}, 400), (b"{", 400)],
 )
 def test_errors_hold_a_message(service: Service, body: Any, status: int) -> None:
-    """Under `error`, where the server's clients look; the status says whose fault it is."""
+    """The message is under `error`, where the server's clients expect it."""
     error = read(post(service, PATH, body), status)
     assert isinstance(error["error"], str)
     assert error["request_id"] == "request-1"
@@ -57,5 +57,5 @@ def test_errors_hold_a_message(service: Service, body: Any, status: int) -> None
     [(1.25, "1.25s"), (0.0025, "2.5ms"), (0.00012, "120µs"), (5e-7, "500ns"), (0, "0ns")],
 )
 def test_times_are_written_as_rust_writes_them(seconds: float, written: str) -> None:
-    """As in the README's example."""
+    """Durations have the format of the README's example."""
     assert duration(seconds) == written

@@ -16,7 +16,7 @@ SPACE = "small-model@abc123/fp32/0123456789ab"
 
 
 def test_a_text_gets_an_embedding(service: Service) -> None:
-    """`text` in, `embedding` and `size` out, and the space that it lies in."""
+    """A request with `text` returns `embedding`, `size`, `tokens` and `vector_space`."""
     answer = read(post(service, "/", {"text": "hello world"}))
     assert set(answer) == {"embedding", "size", "tokens", "vector_space"}
     assert len(answer["embedding"]) == answer["size"] == 32
@@ -26,7 +26,7 @@ def test_a_text_gets_an_embedding(service: Service) -> None:
 
 @pytest.mark.parametrize("size", [32, 16, 8])
 def test_the_size_is_the_one_asked_for(service: Service, size: int) -> None:
-    """Any of the model's, at length 1."""
+    """Each size that the model supports can be requested, and the vector has length 1."""
     answer = read(post(service, "/", {"text": "hello", "size": size}))
     assert len(answer["embedding"]) == answer["size"] == size
     assert np.linalg.norm(answer["embedding"]) == pytest.approx(1, abs=1e-6)
@@ -34,7 +34,7 @@ def test_the_size_is_the_one_asked_for(service: Service, size: int) -> None:
 
 
 def test_texts_get_embeddings_in_their_order(service: Service) -> None:
-    """Several at once are each what they are alone."""
+    """Each text of a batch gets the same vector as when it is sent alone, in the same order."""
     texts = ["a", "b c d e f", "b c", "a"]
     answer = read(post(service, "/", {"texts": texts}))
     alone = [read(post(service, "/", {"text": text}))["embedding"] for text in texts]
@@ -43,7 +43,7 @@ def test_texts_get_embeddings_in_their_order(service: Service) -> None:
 
 
 def test_base64_holds_the_same_floats(service: Service) -> None:
-    """Little-endian float32, to the last bit."""
+    """Base64 encodes the same values as little-endian float32, bit for bit."""
     listed = read(post(service, "/", {"text": "a"}))["embedding"]
     packed = read(post(service, "/", {"text": "a", "encoding_format": "base64"}))["embedding"]
     assert np.frombuffer(base64.b64decode(packed), "<f4").tolist() == np.float32(listed).tolist()
@@ -61,7 +61,7 @@ def test_base64_holds_the_same_floats(service: Service) -> None:
 def test_other_number_formats(
     service: Service, dtype: str, length: int, low: int, high: int
 ) -> None:
-    """Whole numbers in their range, eight signs to a byte where they are bits; size says 32."""
+    """Values are integers in the type's range; binary types pack eight dimensions per byte."""
     answer = read(post(service, "/", {"text": "a b", "output_dtype": dtype}))
     assert len(answer["embedding"]) == length
     assert all(type(number) is int and low <= number <= high for number in answer["embedding"])
@@ -90,7 +90,7 @@ def test_other_number_formats(
     ],
 )
 def test_a_bad_request_says_why(service: Service, body: dict[str, Any], message: str) -> None:
-    """What was wrong, what is allowed, what was found; and the id to ask with."""
+    """The error names the problem, the allowed values and the value found, and has a request id."""
     error = read(post(service, "/", body), 400)
     assert message in error["error"]
     assert error["code"] == "invalid_field"
@@ -98,7 +98,7 @@ def test_a_bad_request_says_why(service: Service, body: dict[str, Any], message:
 
 
 def test_errors_have_a_code_and_a_field(service: Service) -> None:
-    """For programs, beside the sentence for people."""
+    """The error has a machine-readable code and field in addition to the message."""
     assert read(post(service, "/", {"text": " "}), 400) == {
         "error": '"text" must be a string with at most 4000 characters, not all of them blank; '
         "found 1 blank characters.",
@@ -109,7 +109,7 @@ def test_errors_have_a_code_and_a_field(service: Service) -> None:
 
 
 def test_a_text_over_the_limit_is_refused_unless_truncation_is_asked_for(service: Service) -> None:
-    """The error says how to ask, and asking so works."""
+    """The error explains how to request truncation, and a request that follows it succeeds."""
     text = "w " * 40
     error = read(post(service, "/", {"text": text}), 413)
     assert error["code"] == "input_too_long"
@@ -123,7 +123,7 @@ def test_a_text_over_the_limit_is_refused_unless_truncation_is_asked_for(service
 
 
 def test_the_setting_decides_where_the_request_does_not(make_service: MakeService) -> None:
-    """A deployment may truncate by default, and a request may still refuse."""
+    """A deployment can truncate by default, and a request can still turn truncation off."""
     service = make_service(truncate="left")
     text = " ".join(f"w{number}" for number in range(40))
     cut = read(post(service, "/", {"text": text}))["embedding"]
@@ -146,14 +146,14 @@ def test_the_setting_decides_where_the_request_does_not(make_service: MakeServic
 def test_a_prompt_is_chosen_by_its_name_or_by_what_the_text_is(
     make_service: MakeService, asked: dict[str, str], prompt: str
 ) -> None:
-    """In the model's words, in Voyage's, or in Cohere's."""
+    """The prompt can be given by the model's name for it, or by Voyage's or Cohere's input type."""
     service = make_service(prompts=PROMPTS)
     by_hand = read(post(service, "/", {"text": PROMPTS[prompt] + "a b"}))
     assert read(post(service, "/", {"text": "a b", **asked})) == by_hand
 
 
 def test_a_query_of_a_model_without_prompts_is_the_text_itself(service: Service) -> None:
-    """That is how such a model was trained, and clients send the field always."""
+    """Clients always send the field, and a model without prompts was trained on bare texts."""
     plain = read(post(service, "/", {"text": "a"}))
     assert read(post(service, "/", {"text": "a", "input_type": "query"})) == plain
     error = read(post(service, "/", {"text": "a", "input_type": "clustering"}), 400)
@@ -161,21 +161,21 @@ def test_a_query_of_a_model_without_prompts_is_the_text_itself(service: Service)
 
 
 def test_the_prompt_may_be_chosen_once(make_service: MakeService) -> None:
-    """Two fields that disagree would leave one without effect."""
+    """Two fields that select different prompts are refused."""
     body = {"text": "a", "prompt_name": "query", "input_type": "document"}
     error = read(post(make_service(prompts=PROMPTS), "/", body), 400)
     assert 'it was chosen by "prompt_name" and "input_type"' in error["error"]
 
 
 def test_a_title_goes_into_the_documents_prompt(make_service: MakeService) -> None:
-    """As EmbeddingGemma's card has it."""
+    """The prompt has the format of EmbeddingGemma's model card."""
     service = make_service(prompts=PROMPTS)
     titled = read(post(service, "/", {"text": "a", "input_type": "document", "title": "Bees"}))
     assert titled == read(post(service, "/", {"text": "title: Bees | text: a"}))
 
 
 def test_similar_answers_the_nearest_entries(make_service: MakeService) -> None:
-    """Text, index and score, in the order of the score; the text itself is found first."""
+    """Results have text, index and score, sorted by score; an indexed text matches itself best."""
     texts = [f"entry {number}" for number in range(30)]
     service = make_service(index=texts)
     answer = read(post(service, "/similar", {"text": "entry 7", "num_results": 5}))
@@ -191,7 +191,7 @@ def test_similar_answers_the_nearest_entries(make_service: MakeService) -> None:
 
 
 def test_similar_asks_as_a_query(make_service: MakeService) -> None:
-    """What is looked for gets the query's prompt; another may be asked for."""
+    """The search text gets the query prompt by default."""
     prompts = {"query": "entry "}
     service = make_service(prompts=prompts, index=["entry 1", "entry 2", "1", "2"])
     assert read(post(service, "/similar", {"text": "2"}))["results"][0]["text"] == "entry 2"
@@ -199,28 +199,28 @@ def test_similar_asks_as_a_query(make_service: MakeService) -> None:
 
 @pytest.mark.parametrize("wanted", [0, 1001, True, 1.0, "5"])
 def test_similar_refuses_a_bad_number(make_service: MakeService, wanted: Any) -> None:
-    """One to a thousand."""
+    """Integers from 1 to 1000 are allowed."""
     body = {"text": "a", "num_results": wanted}
     error = read(post(make_service(index=["a"]), "/similar", body), 400)
     assert '"num_results" must be a whole number from 1 to 1000' in error["error"]
 
 
 def test_similar_names_its_one_field_in_errors(make_service: MakeService) -> None:
-    """`text` is no list."""
+    """The field is named `text` without an index, because it is not a list."""
     error = read(post(make_service(index=["a"]), "/similar", {"text": "w " * 40}), 413)
     assert error["error"].startswith('"text" has 42 tokens')
     assert error["field"] == "text"
 
 
 def test_similar_without_an_index_is_not_found(service: Service) -> None:
-    """404, with the reason."""
+    """The response is a 404 that states the reason."""
     error = read(post(service, "/similar", {"text": "a"}), 404)
     assert error["code"] == "no_index"
     assert "carries no search index" in error["error"]
 
 
 def test_health_tells_what_is_served(service: Service) -> None:
-    """The model and its vector space."""
+    """The response has the model's name and its vector space."""
     assert read(get(service, "/health")) == {
         "status": "ok",
         "model": "example/small-model",

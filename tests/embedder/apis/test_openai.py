@@ -27,13 +27,13 @@ from tests.embedder.small_model import (
 
 MakeService = Callable[..., Service]
 PATH = "/v1/embeddings"
-#: The ids of "a b" as /tokenize returns them, and without the special tokens.
+#: Token ids of "a b", without and with special tokens; `/tokenize` returns the second form.
 BARE = WordTokenizer().encode("a b")
 WHOLE = [CLS, *BARE, SEP]
 
 
 def test_the_answer_is_openais(service: Service) -> None:
-    """A list of embeddings with their places, the model, and the tokens used."""
+    """The response is a list of embeddings with their indices, the model, and the token usage."""
     answer = read(post(service, PATH, {"input": ["a", "b c"], "model": "text-embedding-3-small"}))
     assert answer["object"] == "list"
     assert [(item["object"], item["index"]) for item in answer["data"]] == [
@@ -51,14 +51,14 @@ def test_the_answer_is_openais(service: Service) -> None:
     ["a b", ["a b"], WHOLE, [WHOLE]],
 )
 def test_every_kind_of_input_gives_the_same_vector(service: Service, given: Any) -> None:
-    """A string, a list of strings, token ids, a list of lists of token ids."""
+    """A string, a list of strings, token ids and a list of token id lists are equivalent."""
     answer = read(post(service, PATH, {"input": given, "model": "m"}))
     expected = read(post(service, "/", {"text": "a b"}))["embedding"]
     assert [item["embedding"] for item in answer["data"]] == [expected]
 
 
 def test_base64_is_little_endian_float32(service: Service) -> None:
-    """What the official client asks for unless told otherwise."""
+    """The official client requests base64 by default."""
     body = {"input": ["a", "b"], "model": "m", "dimensions": 8}
     listed = read(post(service, PATH, {**body, "encoding_format": "float"}))
     packed = read(post(service, PATH, {**body, "encoding_format": "base64"}))
@@ -81,7 +81,7 @@ def test_base64_is_little_endian_float32(service: Service) -> None:
 def test_a_models_alias_carries_the_prompt(
     make_service: MakeService, model: str, prompt: str
 ) -> None:
-    """For SDKs that can send a model's name and nothing else."""
+    """SDKs that can only send a model name can select a prompt in it."""
     service = make_service(prompts=PROMPTS)
     answer = read(post(service, PATH, {"input": "a b", "model": model}))
     by_hand = read(post(service, PATH, {"input": PROMPTS[prompt] + "a b", "model": "m"}))
@@ -92,7 +92,7 @@ def test_a_models_alias_carries_the_prompt(
 def test_the_served_model_with_a_suffix_that_is_no_prompt_is_refused(
     make_service: MakeService, name: str
 ) -> None:
-    """Rather than embedded without the prompt that was meant."""
+    """A misspelled prompt name is refused instead of being ignored."""
     service = make_service(prompts=PROMPTS)
     error = read(post(service, PATH, {"input": "a", "model": f"{name}:qurey"}), 400)["error"]
     assert error["param"] == "model"
@@ -107,21 +107,21 @@ def test_the_served_model_with_a_suffix_that_is_no_prompt_is_refused(
 def test_others_names_with_a_colon_are_names(
     make_service: MakeService, model: str, prompts: dict[str, str]
 ) -> None:
-    """Ollama's tags and OpenAI's fine-tuned models are written so."""
+    """Ollama's tags and OpenAI's fine-tuned model names contain colons."""
     service = make_service(prompts=prompts)
     plain = read(post(service, PATH, {"input": "a", "model": "m"}))
     assert read(post(service, PATH, {"input": "a", "model": model})) == plain
 
 
 def test_a_model_without_prompts_takes_any_suffix(service: Service) -> None:
-    """There is no prompt that could be meant."""
+    """The suffix is ignored because the model has no prompts."""
     plain = read(post(service, PATH, {"input": "a"}))
     assert read(post(service, PATH, {"input": "a", "model": "small-model:query"})) == plain
 
 
 @pytest.mark.parametrize("length", [256, 257])
 def test_a_models_name_has_at_most_256_characters(service: Service, length: int) -> None:
-    """One more is refused."""
+    """A name of 256 characters is accepted, and one of 257 is refused."""
     response = post(service, PATH, {"input": "a", "model": "m" * length})
     assert response.status == (200 if length == 256 else 400)
 
@@ -138,7 +138,7 @@ def test_a_models_name_has_at_most_256_characters(service: Service, length: int)
 def test_token_ids_without_the_models_special_tokens_are_refused(
     service: Service, session: HashSession, given: Any, name: str, found: str
 ) -> None:
-    """They may be another tokenizer's; the error says what to do in either case."""
+    """The ids may come from another tokenizer; the error explains both ways to fix the request."""
     error = read(post(service, PATH, {"input": given}), 400)["error"]
     assert error["param"] == name
     assert f"{CLS} at the beginning and {SEP} at the end" in error["message"]
@@ -150,28 +150,28 @@ def test_token_ids_without_the_models_special_tokens_are_refused(
 
 
 def test_token_ids_that_lack_special_tokens_get_them_when_asked(service: Service) -> None:
-    """The same vector as the text's."""
+    """The vector equals that of the text."""
     answer = read(post(service, PATH, {"input": BARE, "add_special_tokens": True}))
     expected = read(post(service, PATH, {"input": "a b"}))
     assert answer == expected
 
 
 def test_what_tokenize_returns_is_taken_as_it_is(service: Service) -> None:
-    """Ids go out there and come in here."""
+    """Ids from `/tokenize` are accepted without changes."""
     (tokens,) = read(post(service, "/tokenize", {"inputs": "a b"}))
     answer = read(post(service, PATH, {"input": [[token["id"] for token in tokens]]}))
     assert answer == read(post(service, PATH, {"input": ["a b"]}))
 
 
 class WithoutSpecialTokens(WordTokenizer):
-    """A tokenizer that puts nothing around a text."""
+    """A tokenizer without special tokens."""
 
     prefix = ()
     suffix = ()
 
 
 def test_a_model_without_special_tokens_takes_ids_only_on_request(session: HashSession) -> None:
-    """Nothing about such ids tells whose they are."""
+    """Such ids do not show which tokenizer produced them."""
     service = Service(Model(Engine(manifest_of(), WithoutSpecialTokens(), session)))
     error = read(post(service, PATH, {"input": BARE}), 400)["error"]
     assert "none at the beginning and none at the end" in error["message"]
@@ -180,7 +180,7 @@ def test_a_model_without_special_tokens_takes_ids_only_on_request(session: HashS
 
 @pytest.mark.parametrize("path", [PATH, "/embeddings"])
 def test_an_id_over_the_vocabulary_names_the_fix(service: Service, path: str) -> None:
-    """It is another tokenizer's."""
+    """The id comes from another tokenizer."""
     response = post(service, path, {"input": [[CLS, 73418, SEP]]})
     message = response.body.decode()
     assert response.status in {400, 422}
@@ -189,7 +189,7 @@ def test_an_id_over_the_vocabulary_names_the_fix(service: Service, path: str) ->
 
 
 def test_extra_fields_serve_those_who_can_send_them(make_service: MakeService) -> None:
-    """`prompt_name`, `input_type`, `title`, `output_dtype`, `truncate`."""
+    """`prompt_name`, `input_type`, `title`, `output_dtype` and `truncate` are accepted."""
     service = make_service(prompts=PROMPTS)
     body = {"input": "a b", "input_type": "document", "title": "T", "output_dtype": "ubinary"}
     answer = read(post(service, PATH, body))
@@ -200,7 +200,7 @@ def test_extra_fields_serve_those_who_can_send_them(make_service: MakeService) -
 
 
 def test_alias_and_field_may_not_disagree(make_service: MakeService) -> None:
-    """The prompt may be chosen once."""
+    """A prompt in the model name and another in a field are refused."""
     body = {"input": "a", "model": "m:query", "prompt_name": "document"}
     error = read(post(make_service(prompts=PROMPTS), PATH, body), 400)["error"]
     assert 'chosen by "prompt_name" and "model"' in error["message"]
@@ -227,7 +227,7 @@ def test_alias_and_field_may_not_disagree(make_service: MakeService) -> None:
     ],
 )
 def test_errors_are_openais(service: Service, body: Any, param: str | None, code: str) -> None:
-    """400, and the four fields that its clients read."""
+    """Errors have status 400 and the four fields that OpenAI's clients read."""
     error = read(post(service, PATH, body), 400)
     assert set(error) == {"error"}
     assert set(error["error"]) == {"message", "type", "param", "code"}
@@ -237,7 +237,7 @@ def test_errors_are_openais(service: Service, body: Any, param: str | None, code
 
 
 def test_a_server_error_is_openais_too(service: Service, session: HashSession) -> None:
-    """500, of the type that its clients retry."""
+    """The error has status 500 and the type that OpenAI's clients retry."""
     session.failure = RuntimeError("boom")
     error = read(post(service, PATH, {"input": "a"}), 500)["error"]
     assert error["type"] == "server_error"
@@ -247,7 +247,7 @@ def test_a_server_error_is_openais_too(service: Service, session: HashSession) -
 def test_a_batch_of_base64_that_would_not_fit_is_refused_before_the_model(
     service: Service, session: HashSession
 ) -> None:
-    """With the number that would."""
+    """The error has the largest number of vectors that fits."""
     allowed = largest_batch(32, "float", "base64")
     texts = [f"w{number}" for number in range(allowed + 1)]
     error = read(post(service, PATH, {"input": texts, "encoding_format": "base64"}), 400)["error"]
@@ -257,7 +257,7 @@ def test_a_batch_of_base64_that_would_not_fit_is_refused_before_the_model(
 
 
 def ask(service: Service, body: Any, accepted: str | None) -> Response:
-    """Post a body with this Accept-Encoding."""
+    """Post a body with this Accept-Encoding header."""
     headers = {} if accepted is None else {"accept-encoding": accepted}
     raw = orjson.dumps(body)
     return service.handle(Request("POST", PATH, headers=headers, body=raw, id="request-1"))
@@ -265,7 +265,7 @@ def ask(service: Service, body: Any, accepted: str | None) -> Response:
 
 @pytest.fixture
 def wide(make_service: MakeService, session: HashSession) -> Service:
-    """A service of vectors of 384 dimensions, and of a model with 768."""
+    """Return a service for a model with 768 dimensions that can be reduced to 384."""
     session.dimension = 768
     return make_service(dimensions=(768, 384))
 
@@ -274,7 +274,7 @@ TEXTS = [f"w{number}" for number in range(2048)]
 
 
 def test_openais_largest_batch_is_answered_in_gzip(wide: Service) -> None:
-    """2,048 inputs as floats of 384 dimensions, for clients that accept it: all HTTP libraries."""
+    """A client that accepts gzip gets 2,048 vectors of 384 floats."""
     body = {"input": TEXTS, "dimensions": 384, "encoding_format": "float"}
     response = ask(wide, body, "gzip, deflate")
     assert response.status == 200
@@ -287,7 +287,7 @@ def test_openais_largest_batch_is_answered_in_gzip(wide: Service) -> None:
 
 
 def test_without_gzip_it_is_refused_with_the_numbers(wide: Service) -> None:
-    """What was found, what is allowed, how many fit, and the two ways to have more."""
+    """The error has the size found, the size allowed, the batch size that fits, and two fixes."""
     body = {"input": TEXTS, "dimensions": 384, "encoding_format": "float"}
     message = read(ask(wide, body, None), 400)["error"]["message"]
     told = re.search(
@@ -303,7 +303,7 @@ def test_without_gzip_it_is_refused_with_the_numbers(wide: Service) -> None:
 
 
 def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide: Service) -> None:
-    """2,048 vectors of 768 floats."""
+    """A batch of 2,045 vectors of 768 floats is refused even with gzip."""
     body = {"input": TEXTS[:2045], "dimensions": 768}
     message = read(ask(wide, body, "gzip"), 400)["error"]["message"]
     told = re.search(
@@ -317,7 +317,7 @@ def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide: Service) ->
 
 @pytest.mark.parametrize("accepted", [None, "", "br", "gzip;q=0", "identity"])
 def test_a_client_that_does_not_accept_gzip_gets_none(wide: Service, accepted: str | None) -> None:
-    """Nor does one that refuses it."""
+    """The response is not compressed if gzip is absent from the header or has weight zero."""
     response = ask(wide, {"input": TEXTS[:200]}, accepted)
     assert "content-encoding" not in response.headers
     assert len(read(response)["data"]) == 200
@@ -329,12 +329,12 @@ def test_a_client_that_does_not_accept_gzip_gets_none(wide: Service, accepted: s
 def test_what_gzip_would_not_make_smaller_is_left_as_it_is(
     wide: Service, options: dict[str, Any]
 ) -> None:
-    """Base64 of floats, and a single vector, which is to be fast."""
+    """Base64 vectors do not compress, and a single vector is sent uncompressed for speed."""
     assert "content-encoding" not in ask(wide, options, "gzip").headers
 
 
 def test_the_one_model_is_listed(service: Service) -> None:
-    """As OpenAI lists its own; clients look there for a name to send."""
+    """The list has OpenAI's format, and clients can read the model name from it."""
     assert read(get(service, "/v1/models")) == {
         "object": "list",
         "data": [

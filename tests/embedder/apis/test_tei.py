@@ -15,13 +15,13 @@ MakeService = Callable[..., Service]
 
 @pytest.mark.parametrize("inputs", ["a b", ["a b"], [CLS, *WordTokenizer().encode("a b"), SEP]])
 def test_embed_answers_a_bare_list_of_vectors(service: Service, inputs: Any) -> None:
-    """A list even for one text."""
+    """The response is a list even for one text."""
     answer = read(post(service, "/embed", {"inputs": inputs}))
     assert answer == [read(post(service, "/", {"text": "a b"}))["embedding"]]
 
 
 def test_the_headers_are_teis(service: Service) -> None:
-    """Whole milliseconds, characters and tokens of the request."""
+    """Times are in whole milliseconds; characters and tokens are those of the request."""
     headers = post(service, "/embed", {"inputs": ["a b", "é"]}).headers
     assert headers["x-compute-type"] == "cpu+optimized"
     assert headers["x-compute-characters"] == "4"
@@ -42,21 +42,21 @@ def test_the_headers_are_teis(service: Service) -> None:
 def test_truncation_has_a_direction(
     service: Service, options: dict[str, Any], same_as: str
 ) -> None:
-    """In any case of its letters; right unless asked otherwise."""
+    """The direction is accepted in any letter case and defaults to right."""
     text = " ".join(f"w{number}" for number in range(40))
     cut = read(post(service, "/embed", {"inputs": text, **options}))
     assert cut == [read(post(service, "/", {"text": text, "truncate": same_as}))["embedding"]]
 
 
 def test_a_text_over_the_limit_is_a_validation_error(service: Service) -> None:
-    """422, as TEI's code has it, and how to have it cut."""
+    """The error has status 422, as in TEI's code, and explains how to truncate."""
     error = read(post(service, "/embed", {"inputs": "w " * 40}), 422)
     assert error["error_type"] == "Validation"
     assert 'Send "truncate": true' in error["error"]
 
 
 def test_not_renormalising_is_told_in_the_space(service: Service) -> None:
-    """`normalize: false` gives the cut components as they are."""
+    """With `normalize: false` the truncated components are returned unscaled."""
     body = {"inputs": "a", "dimensions": 8, "normalize": False}
     response = post(service, "/embed", body)
     whole = read(post(service, "/embed", {"inputs": "a"}))
@@ -65,7 +65,7 @@ def test_not_renormalising_is_told_in_the_space(service: Service) -> None:
 
 
 def test_what_is_cut_is_renormalised_unless_asked_otherwise(service: Service) -> None:
-    """`normalize` is true by default, also with `dimensions`, and so is the vector space's name."""
+    """`normalize` defaults to true, also with `dimensions`, and the space has its usual name."""
     response = post(service, "/embed", {"inputs": "a", "dimensions": 8})
     (vector,) = read(response)
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
@@ -76,7 +76,7 @@ def test_what_is_cut_is_renormalised_unless_asked_otherwise(service: Service) ->
 
 @pytest.mark.parametrize("body", [{"inputs": "a b"}, {"inputs": ["a", "b"], "normalize": False}])
 def test_the_root_answers_teis_requests_as_embed_does(service: Service, body: Any) -> None:
-    """TEI serves its embed there, too: same answer, same headers, same errors."""
+    """TEI also serves embed at the root, with the same response, headers and errors."""
     response = post(service, "/", body)
     assert read(response) == read(post(service, "/embed", body))
     assert response.headers["x-compute-type"] == "cpu+optimized"
@@ -94,19 +94,19 @@ def test_the_root_answers_teis_requests_as_embed_does(service: Service, body: An
     ],
 )
 def test_the_root_is_the_kits_own_otherwise(service: Service, body: Any, message: str) -> None:
-    """The errors of everything else are in the kit's own API."""
+    """Errors of all other requests have the format of the kit's own API."""
     error = read(post(service, "/", body), 400)
     assert message in error["error"]
     assert error["request_id"] == "request-1"
 
 
 def test_a_text_that_says_inputs_is_a_text(service: Service) -> None:
-    """Only a field of that name makes the request TEI's."""
+    """Only a field named `inputs` selects TEI's API."""
     assert read(post(service, "/", {"text": 'say "inputs"'}))["size"] == 32
 
 
 def test_prompt_names_and_dtypes_are_taken(make_service: MakeService) -> None:
-    """The prompt's name as TEI has it, the number format as an extra field."""
+    """The prompt name is TEI's field, and the number format is an additional field."""
     service = make_service(prompts=PROMPTS)
     body = {"inputs": "a", "prompt_name": "query", "output_dtype": "int8"}
     by_hand = {"text": PROMPTS["query"] + "a", "output_dtype": "int8"}
@@ -130,14 +130,14 @@ def test_prompt_names_and_dtypes_are_taken(make_service: MakeService) -> None:
     ],
 )
 def test_errors_are_teis(service: Service, body: Any, status: int, kind: str) -> None:
-    """Statuses and kinds as its code has them."""
+    """Statuses and error types are those of TEI's code."""
     error = read(post(service, "/embed", body), status)
     assert set(error) == {"error", "error_type"}
     assert error["error_type"] == kind
 
 
 def test_the_compatible_route_has_openais_answer_and_teis_errors(service: Service) -> None:
-    """`{"message", "code", "type"}`, which is not what its schema says, but what its code does."""
+    """Errors are `{"message", "code", "type"}`, as in TEI's code and unlike its schema."""
     response = post(service, "/embeddings", {"input": ["a"], "model": "m"})
     assert response.headers["x-compute-tokens"] == "3"
     assert read(response) == read(post(service, "/v1/embeddings", {"input": ["a"], "model": "m"}))
@@ -147,7 +147,7 @@ def test_the_compatible_route_has_openais_answer_and_teis_errors(service: Servic
 
 
 def test_similarity_is_the_cosine_of_each(service: Service) -> None:
-    """In the order of the sentences; a sentence is as similar to itself as can be."""
+    """Scores are in the order of the sentences, and an identical sentence has score 1."""
     body = {"inputs": {"source_sentence": "a", "sentences": ["b", "a", "c d"]}}
     response = post(service, "/similarity", body)
     vectors = np.array(read(post(service, "/embed", {"inputs": ["a", "b", "a", "c d"]})))
@@ -157,7 +157,7 @@ def test_similarity_is_the_cosine_of_each(service: Service) -> None:
 
 
 def test_similarity_takes_parameters(make_service: MakeService) -> None:
-    """Prompt and truncation hold for all sentences."""
+    """Prompt and truncation apply to all sentences."""
     service = make_service(prompts=PROMPTS)
     inputs = {"source_sentence": "a", "sentences": ["b " * 40]}
     error = read(post(service, "/similarity", {"inputs": inputs}), 422)
@@ -196,7 +196,7 @@ def test_similarity_refuses_what_it_cannot_compare(
 
 
 def test_a_failing_model_is_a_backend_error(service: Service, session: HashSession) -> None:
-    """424, TEI's own."""
+    """The error has TEI's status 424."""
     session.failure = RuntimeError("boom")
     assert read(post(service, "/embed", {"inputs": "a"}), 424)["error_type"] == "Backend"
     assert read(post(service, "/embeddings", {"input": "a"}), 424)["type"] == "Backend"

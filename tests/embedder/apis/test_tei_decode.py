@@ -10,17 +10,17 @@ from tests.embedder.small_model import CLS, SEP, HashSession, WordTokenizer, man
 
 
 class DecodingTokenizer(WordTokenizer):
-    """A tokenizer that also knows the way back, as the library's does."""
+    """A tokenizer that can also decode ids, as the library's tokenizer can."""
 
     def decode(self, ids: list[int], *, skip_special_tokens: bool) -> str:
-        """Spell the tokens."""
+        """Return the text of the tokens."""
         special = {CLS, SEP} if skip_special_tokens else set()
         return " ".join(self.token(token_id) for token_id in ids if token_id not in special)
 
 
 @pytest.fixture
 def decoding(session: HashSession) -> Service:
-    """A service whose tokenizer can decode."""
+    """Return a service whose tokenizer can decode."""
     return Service(Model(Engine(manifest_of(), DecodingTokenizer(), session)))
 
 
@@ -33,7 +33,7 @@ def decoding(session: HashSession) -> Service:
     ],
 )
 def test_ids_become_texts(decoding: Service, body: object, texts: list[str]) -> None:
-    """A list of texts, even for one; special tokens are left out unless asked for."""
+    """The response is a list even for one text; special tokens are left out by default."""
     assert read(post(decoding, "/decode", body)) == texts
 
 
@@ -49,12 +49,12 @@ def test_ids_become_texts(decoding: Service, body: object, texts: list[str]) -> 
 def test_what_is_no_list_of_ids_is_refused(
     decoding: Service, body: object, status: int, message: str
 ) -> None:
-    """Texts are none."""
+    """Empty lists, texts and ids outside the vocabulary are refused."""
     assert message in read(post(decoding, "/decode", body), status)["error"]
 
 
 def test_a_tokenizer_that_only_encodes_says_so(service: Service) -> None:
-    """TEI's 424, with the reason."""
+    """The error has TEI's status 424 and states the reason."""
     error = read(post(service, "/decode", {"ids": [7]}), 424)
     assert error == {
         "error": "Backend error: `decode` is not available: the compiled tokenizer only encodes",

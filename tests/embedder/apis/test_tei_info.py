@@ -1,4 +1,4 @@
-"""TEI's `/info`, with our limits."""
+"""TEI's `/info`, with this service's limits."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from tests.embedder.small_model import PROMPTS, HashSession
 
 
 def test_info_has_teis_fields(service: Service) -> None:
-    """All of its `Info`, with what is true here."""
+    """All fields of TEI's `Info` are present, with the values of this service."""
     info = read(get(service, "/info"))
     assert info["model_id"] == info["served_model_name"] == "example/small-model"
     assert info["model_sha"] == "abc123"
@@ -24,7 +24,7 @@ def test_info_has_teis_fields(service: Service) -> None:
 
 
 def test_info_tells_our_limits(make_service: Callable[..., Service]) -> None:
-    """Space, sizes, prompts, and the largest batch of each kind, as it is enforced."""
+    """The response has the space, dimensions, prompts, and the enforced batch limits by format."""
     service = make_service(prompts=PROMPTS, default_prompt="query", index=["a", "b"])
     info = read(get(service, "/info"))
     assert info["vector_space"] == "small-model@abc123/fp32/0123456789ab/32"
@@ -41,7 +41,7 @@ def test_info_tells_our_limits(make_service: Callable[..., Service]) -> None:
 def test_the_batch_that_is_told_always_fits(
     make_service: Callable[..., Service], session: HashSession
 ) -> None:
-    """A client that reads it need not try."""
+    """A client can rely on the reported batch size."""
     session.dimension = 1024
     service = make_service(dimensions=(1024,))
     size = read(get(service, "/info"))["max_client_batch_size"]

@@ -14,7 +14,7 @@ MakeService = Callable[..., Service]
 
 
 def test_tokens_are_told_with_their_places(service: Service) -> None:
-    """Id, text, whether it is special, and the bytes that it covers; special tokens have none."""
+    """Tokens have id, text, special flag and byte offsets; special tokens have no offsets."""
     (tokens,) = read(post(service, "/tokenize", {"inputs": "ä bc"}))
     first, second = WordTokenizer().encode("ä bc")
     assert tokens == [
@@ -26,7 +26,7 @@ def test_tokens_are_told_with_their_places(service: Service) -> None:
 
 
 def test_a_list_gives_a_list_for_each(service: Service) -> None:
-    """In the order of the texts, and without special tokens where they are not wanted."""
+    """Lists are in the order of the texts, and special tokens can be left out."""
     body = {"inputs": ["a b", "c"], "add_special_tokens": False}
     answer = read(post(service, "/tokenize", body))
     assert [[token["text"] for token in tokens] for tokens in answer] == [["a", "b"], ["c"]]
@@ -35,21 +35,21 @@ def test_a_list_gives_a_list_for_each(service: Service) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(text=st.text(min_size=1, max_size=30).filter(str.strip))
 def test_places_are_bytes_of_the_text(service: Service, text: str) -> None:
-    """Each token's bytes, cut out of the text, are its text."""
+    """The bytes between a token's offsets are the token's text."""
     (tokens,) = read(post(service, "/tokenize", {"inputs": text, "add_special_tokens": False}))
     raw = text.encode()
     assert [raw[t["start"] : t["stop"]].decode() for t in tokens] == [t["text"] for t in tokens]
 
 
 def test_places_are_counted_from_the_prompts_beginning(make_service: MakeService) -> None:
-    """As TEI does: the prompt is part of what is tokenized."""
+    """The prompt is part of the tokenized text, as in TEI."""
     service = make_service(prompts={"query": "q: "})
     (tokens,) = read(post(service, "/tokenize", {"inputs": "a", "prompt_name": "query"}))
     assert [(token["text"], token["start"]) for token in tokens[1:3]] == [("q:", 0), ("a", 3)]
 
 
 def test_a_text_over_the_models_limit_is_tokenized_whole(service: Service) -> None:
-    """Who asks how many tokens a text has must be told, above all then."""
+    """The token count of a text over the limit is returned, so that clients can split the text."""
     assert len(read(post(service, "/tokenize", {"inputs": "w " * 40}))[0]) == 42
 
 
@@ -67,7 +67,7 @@ def test_a_text_over_the_models_limit_is_tokenized_whole(service: Service) -> No
 def test_errors_are_teis(
     service: Service, body: dict[str, object], status: int, message: str
 ) -> None:
-    """With the statuses and the shape of its other routes."""
+    """Errors have the statuses and the format of TEI's other routes."""
     error = read(post(service, "/tokenize", body), status)
     assert message in error["error"]
     assert set(error) == {"error", "error_type"}
