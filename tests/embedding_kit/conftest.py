@@ -1,4 +1,4 @@
-"""Constructs in a stack of their own, synthesized once for each set of properties."""
+"""Provide constructs in their own stacks, synthesized once for each set of properties."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-# jsii starts the first `node` of the PATH; the environment's own needs no page of warnings.
+# jsii runs the first `node` on the PATH; the environment's own prints no page of warnings.
 os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
 
 from aws_cdk import App, Stack
@@ -24,19 +24,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def model() -> Model:
-    """A small model under a free license."""
+    """Return a small model under a free license."""
     return Model(name="sentence-transformers/all-MiniLM-L6-v2")
 
 
 @pytest.fixture(scope="session")
 def synthesize() -> Callable[[Callable[[Stack], object]], Template]:
-    """Build in an empty stack of an app of its own, and return its template."""
+    """Build in an empty stack of a new app, and return its template."""
     return _synthesize
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """May `principal` do `action` on `resource`, which stands in `account`?"""
+    """May `principal` do `action` on `resource`, which belongs to `account`?"""
 
     principal: str
     action: str
@@ -49,13 +49,13 @@ class Question:
 
 @pytest.fixture(scope="session")
 def question() -> type[Question]:
-    """The form of a question to `may`."""
+    """The signature of a question to `may`."""
     return Question
 
 
 @pytest.fixture(scope="session")
 def may() -> Callable[..., list[bool]]:
-    """Answer questions by an evaluator of IAM policies that is not ours."""
+    """Answer questions with an independent evaluator of IAM policies."""
 
     def ask(*questions: Question) -> list[bool]:
         done = subprocess.run(
@@ -82,7 +82,7 @@ def _synthesize(build: Callable[[Stack], object]) -> Template:
 
 @pytest.fixture(scope="session")
 def endpoint_template(model: Model) -> Callable[..., Template]:
-    """Return the template of an endpoint with these properties; each is synthesized once."""
+    """Return the template of an endpoint with these properties; synthesize each set once."""
     made: dict[str, Template] = {}
 
     def make(**properties: Any) -> Template:

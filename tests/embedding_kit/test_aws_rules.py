@@ -1,4 +1,4 @@
-"""What is refused of a function that somebody changed after it was constructed."""
+"""Test the validation of a function that the app changed after it was constructed."""
 
 import pytest
 from aws_cdk import aws_lambda as lambda_
@@ -8,7 +8,7 @@ from embedding_kit import EmbeddingEndpoint, Provisioned, SnapStart
 
 @pytest.fixture
 def synthesize_changed(synthesize, model):
-    """Synthesize an endpoint that was changed behind the construct's back."""
+    """Synthesize an endpoint whose resources were changed after the construct created them."""
 
     def run(cold_start, change):
         def build(stack):
@@ -72,7 +72,7 @@ def _weigh(endpoint: EmbeddingEndpoint) -> None:
     ids=["EFS", "/tmp"],
 )
 def test_snapstart_refuses_what_it_cannot_snapshot(synthesize_changed, change, message):
-    """AWS would refuse it at deploy; synth does before, with the rule."""
+    """Synth rejects a setting that AWS would reject at deploy, and names the rule."""
     with pytest.raises(RuntimeError) as refused:
         synthesize_changed(SnapStart(), change)
     assert message in str(refused.value)
@@ -80,13 +80,13 @@ def test_snapstart_refuses_what_it_cannot_snapshot(synthesize_changed, change, m
 
 @pytest.mark.parametrize("change", [_mount_efs, _grow_storage], ids=["EFS", "/tmp"])
 def test_without_snapstart_both_are_allowed(synthesize_changed, change):
-    """The rules are SnapStart's, not ours."""
+    """The rules apply only to SnapStart."""
     synthesize_changed(None, change).resource_count_is("AWS::Lambda::Url", 1)
 
 
 @pytest.mark.parametrize("change", [_scale, _count], ids=["scaling", "static count"])
 def test_snapstart_refuses_provisioned_concurrency(synthesize_changed, change):
-    """The CDK does not catch it, and AWS does only at deploy."""
+    """The CDK does not detect this combination, and AWS rejects it only at deploy."""
     with pytest.raises(RuntimeError) as refused:
         synthesize_changed(SnapStart(), change)
     assert (
@@ -96,12 +96,12 @@ def test_snapstart_refuses_provisioned_concurrency(synthesize_changed, change):
 
 
 def test_a_static_count_beside_scaling_is_refused(synthesize_changed):
-    """Every deploy would set back what the scaling has set."""
+    """Every deploy would overwrite the value that autoscaling has set."""
     with pytest.raises(RuntimeError, match="a static count of provisioned concurrency and its"):
         synthesize_changed(Provisioned(), _count)
 
 
 def test_weights_beside_provisioned_concurrency_are_refused(synthesize_changed):
-    """AWS would answer the update of the alias with an error."""
+    """AWS would reject the update of the alias."""
     with pytest.raises(RuntimeError, match="AWS refuses to change the provisioned concurrency of"):
         synthesize_changed(Provisioned(), _weigh)

@@ -1,4 +1,4 @@
-"""Who may call: the synthesized statements, judged by a policy evaluator."""
+"""Test who may call: a policy evaluator judges the synthesized statements."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ ROLE = "arn:aws:iam::111122223333:role/search"
 OTHER_ROLE_THERE = "arn:aws:iam::111122223333:role/other"
 ROLE_AT_HOME = f"arn:aws:iam::{HOME}:role/search"
 ELSEWHERE = "arn:aws:iam::999988887777:role/search"
-#: What a caller's own account must let it do, where that is another one than the endpoint's.
+#: The permissions that a caller's own account must grant if it differs from the endpoint's.
 IDENTITY = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Action": "lambda:*", "Resource": "*"}],
@@ -22,7 +22,7 @@ IDENTITY = {
 
 @pytest.fixture
 def may_call(endpoint_template, question, may):
-    """Say whether a principal may call a URL: whether both of its permissions are given."""
+    """Return whether a principal may call a URL, which needs both of its permissions."""
 
     def ask(callers: Callers, principal: str, *, resource: str = LIVE, **context: str) -> bool:
         policy = _resource_policy(endpoint_template(callers=callers))
@@ -46,7 +46,7 @@ def may_call(endpoint_template, question, may):
 
 
 def _resource_policy(template: Any) -> dict[str, Any]:
-    """Write the permissions as Lambda does: one resource policy on the alias."""
+    """Write the permissions as Lambda does: as one resource policy on the alias."""
     return {
         "Version": "2012-10-17",
         "Statement": [
@@ -89,12 +89,12 @@ def _statement(permission: dict[str, Any]) -> dict[str, Any]:
     ids=["a role", "a role of this account", "a role of an account", "another of that account"],
 )
 def test_a_listed_caller_may(may_call, callers, principal):
-    """Whoever is named may call, and needs no more than that."""
+    """A listed caller may call and needs no further permission."""
     assert may_call(callers, principal)
 
 
 def test_a_role_of_the_organization_may(may_call):
-    """All accounts of the organization are callers."""
+    """All accounts of the organization may call."""
     callers = Callers(organization="o-a1b2c3d4e5")
     assert may_call(callers, ELSEWHERE, **{"aws:PrincipalOrgID": "o-a1b2c3d4e5"})
 
@@ -110,12 +110,12 @@ def test_a_role_of_the_organization_may(may_call):
     ids=["another role", "another account", "the same name at home", "an account not listed"],
 )
 def test_nobody_else_may(may_call, callers, principal):
-    """A caller that is not named may not, whatever its own account lets it do."""
+    """A caller that is not listed may not call, whatever its own account allows."""
     assert not may_call(callers, principal)
 
 
 def test_a_role_of_another_organization_may_not(may_call):
-    """The wildcard principal of an organization's permission opens to that organization only."""
+    """The wildcard principal of an organization's permission covers that organization only."""
     callers = Callers(organization="o-a1b2c3d4e5")
     assert not may_call(callers, ELSEWHERE, **{"aws:PrincipalOrgID": "o-zzzzzzzzzz"})
 
@@ -126,12 +126,12 @@ def test_a_role_of_another_organization_may_not(may_call):
     ids=["function", "alias", "version"],
 )
 def test_the_caller_may_reach_the_alias_only(may_call, resource):
-    """The function without a qualifier, another alias and a version stay closed."""
+    """The unqualified function, another alias and a version are not accessible."""
     assert not may_call(Callers(roles=(ROLE,)), ROLE, resource=resource)
 
 
 def test_the_caller_may_not_invoke_past_the_url(endpoint_template, question, may):
-    """A plain Invoke, which no signature of a URL request covers, stays closed."""
+    """A plain Invoke, which bypasses the signed URL request, is denied."""
     policy = _resource_policy(endpoint_template(callers=Callers(roles=(ROLE,))))
     plain = question(
         principal=ROLE,

@@ -1,4 +1,4 @@
-"""Provisioned concurrency: bounds that stay ordered whichever schedule acted last."""
+"""Test provisioned concurrency: its bounds stay ordered whichever schedule acted last."""
 
 from itertools import permutations
 
@@ -70,7 +70,7 @@ def test_a_minimum_above_another_entrys_maximum_is_refused(bounds, entries, mess
 
 
 def test_entries_that_set_both_bounds_may_be_far_apart():
-    """Each of them replaces what the one before it set."""
+    """Each entry replaces both bounds of the entry before it."""
     provisioned = Provisioned(
         minimum=1,
         maximum=4,
@@ -80,7 +80,7 @@ def test_entries_that_set_both_bounds_may_be_far_apart():
 
 
 def test_a_minimum_may_equal_the_maximum():
-    """Both bounds may be the same number, in one entry and across two."""
+    """Both bounds may be equal, in one entry and across two."""
     assert Provisioned(minimum=4, maximum=4, schedule=(_entry("day", 4, None),)).ceiling == 4
 
 
@@ -91,7 +91,7 @@ ENTRIES = some.lists(
 
 
 def _disordered(initial: tuple[int, int], entries: list[tuple[int | None, int | None]]) -> bool:
-    """Whether any order of the entries, each acting twice, leaves a minimum above a maximum."""
+    """Return whether an order of the entries, each acting twice, puts a minimum above a maximum."""
     for order in permutations([*entries, initial]):
         minimum, maximum = initial
         for low, high in (*order, *order):
@@ -103,7 +103,7 @@ def _disordered(initial: tuple[int, int], entries: list[tuple[int | None, int | 
 
 @given(initial=PAIRS, entries=ENTRIES)
 def test_exactly_the_schedules_that_can_get_out_of_order_are_refused(initial, entries):
-    """Neither a schedule that AWS would reject at run time passes, nor is a sound one refused."""
+    """A schedule is refused exactly if AWS could reject it at run time."""
     schedule = tuple(_entry(f"entry-{n}", *bounds) for n, bounds in enumerate(entries))
     try:
         Provisioned(minimum=initial[0], maximum=initial[1], schedule=schedule)
@@ -114,7 +114,7 @@ def test_exactly_the_schedules_that_can_get_out_of_order_are_refused(initial, en
 
 
 def test_a_schedule_is_read_from_a_file(tmp_path):
-    """TOML has arrays of tables, and the settings are a tuple of them."""
+    """An array of tables in TOML becomes a tuple of settings."""
     folder = tmp_path / "environments"
     folder.mkdir()
     (folder / "test.toml").write_text(
@@ -185,12 +185,12 @@ RULE = (
     ],
 )
 def test_a_target_that_the_limit_of_requests_keeps_out_of_reach_is_named(target, duration, warning):
-    """With the numbers, and with what to set."""
+    """The error has the numbers and names the setting to change."""
     settings = Provisioned(target_utilization=target, request_duration=duration)
     assert settings.warning == warning
 
 
 @pytest.mark.parametrize(("duration", "highest"), [(None, 1), ("50ms", 0.5), ("2s", 1)])
 def test_short_requests_cannot_use_a_whole_environment(duration, highest):
-    """10 requests a second of 50 ms are half a second of work."""
+    """Ten requests per second of 50 ms each are half a second of work."""
     assert Provisioned(request_duration=duration).highest_utilization == highest

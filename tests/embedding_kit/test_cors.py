@@ -1,4 +1,4 @@
-"""Calls from web pages: off by default, and what Lambda is told when they are on."""
+"""Test calls from web pages: off by default, and Lambda's CORS configuration if they are on."""
 
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from embedding_kit import AliasExperiment, Cors, EmbeddingEndpoint
 
 PAGE = "https://example.com"
-#: What the browser asks for in the preflight of a signed request.
+#: The headers that a browser lists in the preflight of a signed request.
 SIGNING = [
     "authorization",
     "content-type",
@@ -20,12 +20,12 @@ SIGNING = [
 
 
 def test_no_page_may_call_by_default(endpoint_template):
-    """Without the setting the URL answers no preflight."""
+    """Without the setting, the URL answers no preflight request."""
     endpoint_template().has_resource_properties("AWS::Lambda::Url", {"Cors": Match.absent()})
 
 
 def test_a_listed_page_may_call_with_a_signature(endpoint_template):
-    """All headers of a signature are listed, and what a page should read is exposed."""
+    """All signature headers are allowed, and the useful response headers are exposed."""
     endpoint_template(cors=Cors(origins=(PAGE,))).has_resource_properties(
         "AWS::Lambda::Url",
         {
@@ -42,7 +42,7 @@ def test_a_listed_page_may_call_with_a_signature(endpoint_template):
 
 
 def test_every_setting_reaches_lambda(endpoint_template):
-    """Further headers stand beside those of the signature, each once."""
+    """Further headers are added to those of the signature, each once."""
     cors = Cors(
         origins=("*",),
         methods=("POST", "HEAD"),
@@ -64,7 +64,7 @@ def test_every_setting_reaches_lambda(endpoint_template):
 
 
 def test_the_candidates_url_has_the_same(endpoint_template):
-    """A page that compares two versions calls both."""
+    """A page that compares two versions calls both URLs."""
     template = endpoint_template(
         cors=Cors(origins=(PAGE,)), experiment=AliasExperiment(alias="next", version=7)
     )
@@ -76,7 +76,7 @@ def test_the_candidates_url_has_the_same(endpoint_template):
     "origin", [PAGE, "http://localhost:3000", "*", "https://a.b-c.example", "http://127.0.0.1:8080"]
 )
 def test_an_origin_is_scheme_and_host(origin):
-    """With a port where it has one."""
+    """An origin has a scheme, a host and an optional port."""
     assert Cors(origins=(origin,)).origins == (origin,)
 
 
@@ -105,17 +105,17 @@ def test_an_origin_is_scheme_and_host(origin):
     ],
 )
 def test_what_lambda_would_refuse_is_refused(wrong, message):
-    """When the settings are read, not by the deploy."""
+    """A value that Lambda would refuse is refused when the settings are read."""
     with pytest.raises(ValidationError, match=message):
         Cors(**wrong)
 
 
 @pytest.mark.parametrize("age", ["1s", "1d", "10m"])
 def test_the_ages_at_the_bounds_are_taken(age):
-    """From a second to a day."""
+    """The maximum age may be from one second to one day."""
     assert Cors(origins=(PAGE,), max_age=age).max_age.total_seconds() in {1, 600, 86400}
 
 
 def test_the_setting_is_one_of_the_construct():
-    """Another app passes it as it passes the callers."""
+    """Another app passes CORS settings to the construct, as it passes callers."""
     assert "cors" in EmbeddingEndpoint.__init__.__annotations__

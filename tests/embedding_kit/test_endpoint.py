@@ -1,4 +1,4 @@
-"""The endpoint: what must never change silently."""
+"""Test the properties of the endpoint that must never change silently."""
 
 import re
 import subprocess
@@ -38,7 +38,7 @@ def template(endpoint_template) -> Template:
 
 
 def test_the_function_runs_the_image_on_arm64(template):
-    """Graviton is what the artifact is compiled for and what the prices are of."""
+    """The artifact is compiled for Graviton, and the prices are those of Graviton."""
     template.has_resource_properties(
         "AWS::Lambda::Function",
         {
@@ -54,7 +54,7 @@ def test_the_function_runs_the_image_on_arm64(template):
 
 
 def test_logs_are_json_and_the_platforms_at_info(template):
-    """At WARN the platform drops the records that cold starts are measured by."""
+    """At WARN the platform drops the records that cold starts are measured from."""
     template.has_resource_properties(
         "AWS::Lambda::Function",
         {
@@ -70,7 +70,7 @@ def test_logs_are_json_and_the_platforms_at_info(template):
 
 
 def test_the_url_wants_a_signature_and_stands_on_the_alias(template):
-    """An unsigned URL is open to all; one on the function bypasses alias and release."""
+    """An unsigned URL is open to all, and one on the function bypasses alias and release."""
     template.resource_count_is("AWS::Lambda::Url", 1)
     template.has_resource_properties(
         "AWS::Lambda::Url",
@@ -80,7 +80,7 @@ def test_the_url_wants_a_signature_and_stands_on_the_alias(template):
 
 
 def test_nobody_may_call_by_default(template):
-    """An endpoint that nobody was granted has no permission at all but the check's."""
+    """An endpoint without granted callers has no permission except the check's."""
     template.resource_count_is("AWS::Lambda::Permission", 0)
 
 
@@ -100,7 +100,7 @@ def test_nobody_may_call_by_default(template):
     ids=["role", "account", "organization"],
 )
 def test_a_caller_gets_both_permissions_on_the_alias(endpoint_template, callers, principal):
-    """A URL asks for two permissions; the second one only opens the way through the URL."""
+    """A URL needs two permissions; the second one allows calls through the URL only."""
     template = endpoint_template(callers=callers)
     template.resource_count_is("AWS::Lambda::Permission", 2)
     on_alias = {"FunctionName": {"Ref": Match.string_like_regexp("^EndpointLive")}} | principal
@@ -120,7 +120,7 @@ def test_a_caller_gets_both_permissions_on_the_alias(endpoint_template, callers,
 
 
 def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
-    """Infrastructure and embedder agree on every variable, its name and its form."""
+    """Infrastructure and embedder agree on the name and format of every variable."""
     settings = FunctionSettings(
         truncate="left",
         max_characters=9000,
@@ -141,7 +141,7 @@ def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
 
 
 def test_what_is_not_set_is_left_to_the_embedder(template):
-    """A default stands in one place, the embedder."""
+    """Each default is defined in one place, the embedder."""
     (function,) = template.find_resources(
         "AWS::Lambda::Function", {"Properties": {"Timeout": 30}}
     ).values()
@@ -153,7 +153,7 @@ def test_what_is_not_set_is_left_to_the_embedder(template):
 
 
 def test_old_snapshots_are_not_kept(endpoint_template):
-    """With SnapStart every version is billed as long as it is there."""
+    """With SnapStart, every version is billed as long as it exists."""
     template = endpoint_template(cold_start=SnapStart(), release=Canary())
     template.has_resource("AWS::Lambda::Version", {"DeletionPolicy": "Delete"})
     template.has_resource_properties(
@@ -162,7 +162,7 @@ def test_old_snapshots_are_not_kept(endpoint_template):
 
 
 def test_reserved_concurrency_is_the_backpressure(endpoint_template):
-    """What goes over it gets 429 from Lambda, not a queue of ours."""
+    """Lambda answers requests above the reservation with 429; there is no queue."""
     template = endpoint_template(function=FunctionSettings(reserved_concurrency=20))
     template.has_resource_properties(
         "AWS::Lambda::Function", {"ReservedConcurrentExecutions": 20, "MemorySize": 2048}
@@ -170,7 +170,7 @@ def test_reserved_concurrency_is_the_backpressure(endpoint_template):
 
 
 def test_weights_divide_the_traffic_of_one_url(endpoint_template):
-    """Two versions of one vector space may share an alias."""
+    """Two versions with the same vector space may share an alias."""
     template = endpoint_template(experiment=WeightedExperiment(version=12, percent=10.0))
     template.has_resource_properties(
         "AWS::Lambda::Alias",
@@ -185,7 +185,7 @@ def test_weights_divide_the_traffic_of_one_url(endpoint_template):
 
 
 def test_two_aliases_have_a_url_each_and_the_same_callers(endpoint_template):
-    """Where weights are impossible the callers divide the traffic themselves."""
+    """Where weights are impossible, the callers divide the traffic themselves."""
     template = endpoint_template(
         cold_start=Provisioned(),
         experiment=AliasExperiment(version=12),
@@ -202,7 +202,7 @@ def test_two_aliases_have_a_url_each_and_the_same_callers(endpoint_template):
 
 
 def test_a_role_of_the_same_app_can_be_granted(synthesize, model):
-    """`grant_invoke_url` takes any grantee, and gives it nothing but the URL."""
+    """`grant_invoke_url` accepts any grantee and grants it the URL only."""
 
     def build(stack):
         role = iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
@@ -225,7 +225,7 @@ def test_a_role_of_the_same_app_can_be_granted(synthesize, model):
 
 
 def test_settings_that_do_not_go_together_are_refused_by_the_construct(synthesize, model):
-    """Another app gets the same refusals as an environment's file."""
+    """Another app gets the same errors as an environment file."""
     with pytest.raises(ValueError, match="AWS refuses to change the provisioned concurrency"):
         synthesize(
             lambda stack: EmbeddingEndpoint(
@@ -239,7 +239,7 @@ def test_settings_that_do_not_go_together_are_refused_by_the_construct(synthesiz
 
 
 def test_the_execution_role_is_the_same_from_release_to_release(endpoint_template):
-    """AWS refuses weights between versions of two roles, so another role cannot be released."""
+    """AWS refuses weights between versions with different roles, so the role must not change."""
     endpoint_template().has_resource_properties(
         "AWS::Lambda::Function",
         {"Role": {"Fn::GetAtt": ["EndpointEmbedderRole656E44A7", "Arn"]}},
@@ -247,7 +247,7 @@ def test_the_execution_role_is_the_same_from_release_to_release(endpoint_templat
 
 
 def test_the_constructs_work_in_somebody_elses_app(tmp_path):
-    """Five lines and nothing but `embedding_kit` synthesize an endpoint, from any folder."""
+    """Five lines that import only `embedding_kit` synthesize an endpoint, from any folder."""
     app = """
         from aws_cdk import App, Stack
         from embedding_kit import EmbeddingEndpoint, Model
@@ -267,14 +267,14 @@ def test_the_constructs_work_in_somebody_elses_app(tmp_path):
     ids=["docstring", "operations.md"],
 )
 def test_what_is_shown_to_others_works(text, monkeypatch, tmp_path):
-    """The example that a reader copies synthesizes."""
+    """The examples in the package's docstring and in the operations guide synthesize."""
     monkeypatch.chdir(tmp_path)
     (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     exec(compile(example, "example", "exec"), {})
 
 
 def test_the_metrics_that_people_ask_for_have_methods(synthesize, model):
-    """Another app can alarm on speed, cold starts and failures without knowing their names."""
+    """Another app can add alarms on speed, cold starts and failures without metric names."""
     found, labels = {}, {}
 
     def build(stack):
@@ -306,7 +306,7 @@ def test_the_metrics_that_people_ask_for_have_methods(synthesize, model):
 
 
 def test_two_endpoints_of_one_name_are_refused(model):
-    """They would share a metrics namespace, and each alarm would see both."""
+    """Two endpoints of one name would share a metrics namespace and each other's alarms."""
     app = App()
     EmbeddingEndpoint(Stack(app, "One"), "Endpoint", model=model, name="search")
     two = Stack(app, "Two")
@@ -319,7 +319,7 @@ def test_two_endpoints_of_one_name_are_refused(model):
 
 
 def test_one_name_in_two_regions_is_accepted(model):
-    """Metrics and logs are a region's own; the dashboard's name, which is not, has the region."""
+    """Metrics and logs belong to a region; the dashboard's global name includes the region."""
     app = App()
     for region in ("eu-central-1", "us-east-1"):
         where = Environment(account="123456789012", region=region)
@@ -339,7 +339,7 @@ def test_one_name_in_two_regions_is_accepted(model):
 
 @pytest.mark.parametrize("name", ["a b", "a/b", "x" * 101])
 def test_a_name_that_no_dashboard_can_have_is_refused(model, name):
-    """It would fail in the deploy."""
+    """A name that CloudWatch would refuse for a dashboard is refused before the deploy."""
     with pytest.raises(ValueError, match="1 to 100 letters, digits, hyphens and underscores"):
         EmbeddingEndpoint(Stack(App(), "One"), "Endpoint", model=model, name=name)
 
@@ -349,7 +349,7 @@ def test_a_name_that_no_dashboard_can_have_is_refused(model, name):
     [({}, "Delete"), ({"logs_on_destroy": "retain"}, "RetainExceptOnCreate")],
 )
 def test_the_log_group_outlives_its_stack_where_that_is_set(endpoint_template, settings, policy):
-    """The check's own log groups do not."""
+    """The endpoint's log group can outlive its stack; the check's log groups do not."""
     template = endpoint_template(function=FunctionSettings(**settings))
     groups = template.find_resources("AWS::Logs::LogGroup")
     policies = {name: group.get("DeletionPolicy") for name, group in groups.items()}

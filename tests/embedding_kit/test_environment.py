@@ -1,4 +1,4 @@
-"""Reading `environments/NAME.toml`."""
+"""Test reading `environments/NAME.toml`."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ MINILM = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
 
 @pytest.fixture
 def load(tmp_path: Path):
-    """Load what an environment's file would say, with a model in front of it unless it has one."""
+    """Load an environment file with this content, and with a model unless it has one."""
     folder = tmp_path / "environments"
     folder.mkdir()
 
@@ -27,7 +27,7 @@ def load(tmp_path: Path):
 
 @pytest.fixture
 def refusal(load):
-    """Return the message that an environment's file is refused with."""
+    """Return the error message for an environment file with this content."""
 
     def message(text: str) -> str:
         with pytest.raises(EnvironmentFileError) as refused:
@@ -38,7 +38,7 @@ def refusal(load):
 
 
 def test_a_model_is_all_that_must_be_said(load):
-    """Everything but the model has a default."""
+    """Every setting except the model has a default."""
     environment = load(MINILM)
     assert environment.name == "test"
     assert environment.function.memory_mb == 2048
@@ -49,13 +49,13 @@ def test_a_model_is_all_that_must_be_said(load):
 
 
 def test_an_environment_is_frozen(load):
-    """Nobody changes a setting on its way to the construct that uses it."""
+    """A setting cannot change on its way to the construct that uses it."""
     with pytest.raises(ValidationError, match="frozen"):
         load(MINILM).function.memory_mb = 4096
 
 
 def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
-    """A relative path does not depend on where the command was typed."""
+    """A relative path does not depend on the current directory."""
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "faq.json").write_text("[]")
     environment = load(MINILM + 'index = "../texts/faq.json"\n')
@@ -395,13 +395,13 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
     ],
 )
 def test_what_is_wrong_is_named_with_what_is_allowed(refusal, text, message):
-    """File, key, what was found and what is allowed stand in one line."""
+    """One line has the file, the key, the value found and the values allowed."""
     assert refusal(text) == message
 
 
 @pytest.mark.parametrize("path", ["nowhere", "", "a\\u0000b", "x" * 300])
 def test_a_models_folder_that_is_not_there_is_named(refusal, tmp_path, path):
-    """The image's build would otherwise fetch the model of that name instead."""
+    """The image's build would otherwise fetch the model of that name from the hub."""
     message = refusal(f'{MINILM}folder = "{path}"')
     assert message.startswith(
         "environments/test.toml: model.folder: the path leads to no such thing; found: "
@@ -413,20 +413,20 @@ def test_a_models_folder_that_is_not_there_is_named(refusal, tmp_path, path):
 
 
 def test_the_image_takes_a_folder_by_the_file_that_is_asked_for_here():
-    """A folder that passes here is the one that the build compiles."""
+    """Synth and the compiler recognize a model folder by the same file."""
     dockerfile = (ROOT / "lambda_image" / "Dockerfile").read_text()
     assert "if [ -e /folder/modules.json ]" in dockerfile
 
 
 def test_a_models_folder_that_is_there_is_taken(load, tmp_path):
-    """A fine-tune beside the environments' folder."""
+    """A fine-tuned model in a folder beside the environments' folder is accepted."""
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned" / "modules.json").write_text("[]")
     assert load(MINILM + 'folder = "../tuned"').model.folder == tmp_path / "tuned"
 
 
 def test_a_file_of_texts_that_is_not_there_is_named(refusal, tmp_path):
-    """A folder is no file, either."""
+    """A missing file of texts is named in the error, and so is a folder in its place."""
     assert refusal(MINILM + 'index = ".."') == (
         "environments/test.toml: model.index: the path leads to no such thing; "
         f"found: {tmp_path}; allowed: the path of a file of texts, absolute or from the file's own folder"
@@ -434,7 +434,7 @@ def test_a_file_of_texts_that_is_not_there_is_named(refusal, tmp_path):
 
 
 def test_a_byte_order_mark_is_accepted(load):
-    """Some editors on Windows put one in front of UTF-8."""
+    """Some editors on Windows write a byte order mark before UTF-8."""
     assert load("\ufeff" + MINILM).model.name.endswith("MiniLM-L6-v2")
 
 
@@ -459,7 +459,7 @@ def test_a_byte_order_mark_is_accepted(load):
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path, content, message):
-    """Whatever an editor has saved, the answer is a line and no traceback."""
+    """An unreadable file gives a one-line error without a traceback."""
     folder = tmp_path / "environments"
     folder.mkdir()
     (folder / "test.toml").write_bytes(content)
@@ -471,7 +471,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, content, message):
 
 @pytest.mark.parametrize("name", ["a--b", "dash-", "Dev", "a_b", "a" * 32])
 def test_a_files_name_that_ecr_would_refuse_is_named(tmp_path, name):
-    """The environment's name is a part of the repository's."""
+    """The environment's name is part of the repository's name."""
     folder = tmp_path / "environments"
     folder.mkdir()
     (folder / f"{name}.toml").write_text(MINILM)
@@ -486,19 +486,19 @@ def test_a_files_name_that_ecr_would_refuse_is_named(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["a", "a1", "eu-1-dev", "a" * 31])
 def test_a_files_name_that_ecr_takes_is_the_environments(tmp_path, name):
-    """Hyphens stand between letters and digits."""
+    """Hyphens are allowed between letters and digits."""
     (tmp_path / f"{name}.toml").write_text(MINILM)
     assert load_environment(name, folder=tmp_path).name == name
 
 
 def test_a_region_needs_no_account(load):
-    """The account is then the deploying shell's."""
+    """Without an account, the account of the deploying shell is used."""
     environment = load('region = "eu-central-1"')
     assert (environment.account, environment.region) == (None, "eu-central-1")
 
 
 def test_everything_that_is_wrong_is_told_at_once(refusal):
-    """A file with two mistakes is mended in one go."""
+    """An error lists all mistakes of a file at once."""
     assert refusal("[function]\nmemory_mb = 1\nthreads = 9").splitlines() == [
         (
             "environments/test.toml: function.memory_mb: found: 1; "
@@ -509,7 +509,7 @@ def test_everything_that_is_wrong_is_told_at_once(refusal):
 
 
 def test_a_long_value_is_cut(refusal):
-    """What was found must not hide what is allowed."""
+    """A long value must not hide the values allowed."""
     assert f'found: "{"x" * 79}...' in refusal(f'[callers]\nroles = ["{"x" * 500}"]')
 
 
@@ -527,13 +527,13 @@ def test_a_long_value_is_cut(refusal):
     ],
 )
 def test_a_table_without_a_kind_has_the_defaults(load, text, release, cold_start):
-    """What the runbook says to set is accepted in a file that has no such table yet."""
+    """The runbook's settings are accepted in a file that does not have the table yet."""
     environment = load(text)
     assert (environment.release, environment.cold_start) == (release, cold_start)
 
 
 def test_a_setting_of_another_kind_asks_for_the_kind(refusal):
-    """Which of the other kinds is meant, only the file's author knows."""
+    """With settings of another kind, the file must name the kind."""
     assert refusal("[release]\npercent = 10") == (
         "environments/test.toml: release.kind: found: nothing; "
         'allowed: one of "all-at-once", "canary", "linear"'
@@ -542,13 +542,13 @@ def test_a_setting_of_another_kind_asks_for_the_kind(refusal):
 
 @pytest.mark.parametrize("name", ["nowhere", "../dev", "", "DEV", "a/b"])
 def test_an_unknown_environment_is_answered_with_those_that_are_there(tmp_path, name):
-    """A name that is no file, or no name at all, never leaves the folder."""
+    """A name without a file, or an invalid name, never leads out of the folder."""
     (tmp_path / "dev.toml").write_text(MINILM)
     with pytest.raises(EnvironmentFileError, match=r"allowed: dev$"):
         load_environment(name, folder=tmp_path)
 
 
 def test_a_license_that_is_accepted_by_name_is_accepted(load):
-    """The terms' own name says what was accepted."""
+    """A license can be accepted by the name of its terms."""
     text = '[model]\nname = "google/embeddinggemma-300m"\naccept_license = "gemma"\n'
     assert load(text).model.accept_license == "gemma"

@@ -1,4 +1,4 @@
-"""Whatever an environment's file says, it is an environment or an error that helps."""
+"""Test that any content of an environment file gives an environment or a helpful error."""
 
 import math
 from pathlib import Path
@@ -58,7 +58,7 @@ def folder(tmp_path_factory) -> Path:
 
 @given(content=some.dictionaries(KEYS, VALUES, max_size=5))
 def test_no_content_is_a_traceback(folder, content):
-    """Every mistake is named with file, key and what is allowed; nothing else comes out."""
+    """Every error names the file, the key and the values allowed; there is no other exception."""
     content.setdefault("model", {"name": "any/model"})
     folder.mkdir(exist_ok=True)
     (folder / "test.toml").write_text(tomlkit.dumps(content), encoding="utf-8")

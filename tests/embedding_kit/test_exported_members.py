@@ -1,10 +1,10 @@
-"""What another app may import."""
+"""Test the names that another app may import."""
 
 import embedding_kit
 
 
 def test_public_surface_is_this_and_no_more():
-    """A name that others may rest on comes and goes on purpose only."""
+    """A public name is added or removed only on purpose."""
     assert embedding_kit.__all__ == [
         "AlarmSettings",
         "AlarmTopic",
@@ -33,5 +33,5 @@ def test_public_surface_is_this_and_no_more():
 
 
 def test_every_public_name_is_there():
-    """What is declared can be imported."""
+    """Every declared name can be imported."""
     assert all(hasattr(embedding_kit, name) for name in embedding_kit.__all__)

@@ -1,4 +1,4 @@
-"""The image's recipe: what goes into its identity, and what does not."""
+"""Test the image's recipe: which inputs change its hash, and which do not."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from embedding_kit.image import image_code, image_folder
 
 @pytest.fixture
 def docker_image(tmp_path):
-    """Synthesize a function of a model's image; return hash and source, as the CLI gets them."""
+    """Synthesize a function with a model's image; return its hash and its source for the CLI."""
     count = 0
 
     def build(model: Model) -> tuple[str, dict]:
@@ -41,7 +41,7 @@ def model_folder(tmp_path) -> Path:
 
 
 def test_the_model_is_a_build_argument(docker_image):
-    """Another model is another image of the same Dockerfile."""
+    """Each model is built into its own image, from the same Dockerfile."""
     _, source = docker_image(
         Model(name="google/embeddinggemma-300m", precision="fp32", accept_license="gemma")
     )
@@ -54,13 +54,13 @@ def test_the_model_is_a_build_argument(docker_image):
 
 
 def test_a_precision_that_is_not_set_is_the_compilers_to_choose(docker_image):
-    """The build gets none then: the choice depends on what the model comes as."""
+    """Without the setting the build argument is absent, and the compiler chooses the precision."""
     _, source = docker_image(Model(name="mine/model"))
     assert source["dockerBuildArgs"] == {"MODEL": "mine/model"}
 
 
 def test_the_hubs_token_is_a_secret_by_its_variables_name(docker_image, monkeypatch):
-    """Synth does not read the token; the build gets it as a secret, and no layer holds it."""
+    """Synth does not read the token; the build gets it as a secret, and no layer contains it."""
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     _, source = docker_image(Model(name="mine/gated", hub_token_variable="HF_TOKEN"))
     assert source["dockerBuildSecrets"] == {"hub_token": "env=HF_TOKEN"}
@@ -68,14 +68,14 @@ def test_the_hubs_token_is_a_secret_by_its_variables_name(docker_image, monkeypa
 
 
 def test_a_model_of_your_own_is_a_build_context(docker_image, model_folder):
-    """A fine-tune is compiled from its folder, wherever that lies."""
+    """A fine-tuned model is compiled from its folder, wherever the folder is."""
     _, source = docker_image(Model(name="mine/tuned", folder=model_folder))
     assert source["dockerBuildContexts"] == {"folder": str(model_folder)}
     assert source["dockerBuildArgs"]["MODEL"] == "mine/tuned"
 
 
 def test_the_sizes_of_a_model_of_your_own_reach_the_compiler(docker_image, model_folder):
-    """A fine-tune of a Matryoshka model keeps its sizes: the catalogue does not know them."""
+    """A fine-tuned Matryoshka model keeps its sizes, which the catalog does not know."""
     _, source = docker_image(
         Model(name="mine/tuned", folder=model_folder, dimensions=(768, 512, 256, 128))
     )
@@ -83,7 +83,7 @@ def test_the_sizes_of_a_model_of_your_own_reach_the_compiler(docker_image, model
 
 
 def test_what_the_models_folder_holds_makes_the_image(docker_image, model_folder, tmp_path):
-    """Other weights are another image; the same ones in another place are not."""
+    """Other weights give another image; the same weights in another folder do not."""
     before, _ = docker_image(Model(name="mine/tuned", folder=model_folder))
     moved = tmp_path / "moved"
     shutil.copytree(model_folder, moved)
@@ -93,7 +93,7 @@ def test_what_the_models_folder_holds_makes_the_image(docker_image, model_folder
 
 
 def test_the_indexs_texts_make_the_image(docker_image, tmp_path):
-    """The index is made while the image is built, with the model that it belongs to."""
+    """The index is built together with the image, with the model that it belongs to."""
     texts = tmp_path / "faq.json"
     texts.write_text('["one"]')
     before, source = docker_image(Model(name="any/model", index=texts))
@@ -104,13 +104,13 @@ def test_the_indexs_texts_make_the_image(docker_image, tmp_path):
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path):
-    """A typing mistake is told at synth, not by Docker."""
+    """A misspelled path fails at synth, not in Docker."""
     with pytest.raises(FileNotFoundError, match=r"nowhere\.json, which the model's settings name"):
         image_code(Model(name="any/model", index=tmp_path / "nowhere.json"))
 
 
 def test_another_base_image_makes_another_image(docker_image):
-    """A patched base is deployed by its digest; unset, the Dockerfile's own tag is taken."""
+    """A patched base image is set by its digest; the default is the Dockerfile's own tag."""
     tag = "public.ecr.aws/lambda/python:3.13-arm64"
     digests = [f"{tag}@sha256:{character * 64}" for character in "ab"]
     made = [docker_image(Model(name="any/model", base_image=digest)) for digest in digests]
@@ -122,7 +122,7 @@ def test_another_base_image_makes_another_image(docker_image):
 
 @pytest.fixture
 def copied_folder(tmp_path, monkeypatch) -> Path:
-    """Let the image be built from a copy of its folder, which may be written to."""
+    """Build the image from a copy of its folder, which may be written to."""
     copy = tmp_path / "lambda_image"
     shutil.copytree(
         image_folder(), copy, ignore=shutil.ignore_patterns("__pycache__", "tokenizers", "dialects")
@@ -142,7 +142,7 @@ def copied_folder(tmp_path, monkeypatch) -> Path:
     ],
 )
 def test_what_lies_about_does_not_make_another_image(docker_image, copied_folder, stray):
-    """Byte code, notes and local artifacts are neither sent nor counted."""
+    """Byte code, notes and local artifacts are neither sent to Docker nor hashed."""
     before, _ = docker_image(Model(name="any/model"))
     path = copied_folder / stray
     path.parent.mkdir(exist_ok=True)
@@ -154,7 +154,7 @@ def test_what_lies_about_does_not_make_another_image(docker_image, copied_folder
     "file", ["embedder/handler.py", "requirements.txt", "Dockerfile", "model_compiler/compile.py"]
 )
 def test_what_is_copied_makes_another_image(docker_image, copied_folder, file):
-    """A change of code, pins or recipe is deployed."""
+    """A change of code, pins or recipe gives another image."""
     before, _ = docker_image(Model(name="any/model"))
     with (copied_folder / file).open("a") as changed:
         changed.write("# changed\n")
@@ -162,7 +162,7 @@ def test_what_is_copied_makes_another_image(docker_image, copied_folder, file):
 
 
 def test_a_missing_dockerfile_is_told_with_where_it_was_looked_for(tmp_path, monkeypatch):
-    """An installation without the image's folder says so."""
+    """The error for an installation without the image's folder names the folders searched."""
     monkeypatch.setattr(image, "__file__", str(tmp_path / "a" / "b" / "image.py"))
     with pytest.raises(FileNotFoundError, match=r"Dockerfile is missing; looked in .* and .*"):
         image_folder()

@@ -1,4 +1,4 @@
-"""What a new account may refuse, said at synth."""
+"""Test the notes at synth about the reduced quotas of a new account."""
 
 import pytest
 from aws_cdk import App, Stack
@@ -18,7 +18,7 @@ from embedding_kit.quotas import needed_concurrency, quota_notes
     ],
 )
 def test_what_is_taken_comes_on_top_of_what_lambda_keeps(settings, cold_start, needed):
-    """100 stay unreserved; provisioned concurrency is part of a reservation."""
+    """Lambda keeps 100 unreserved; provisioned concurrency is part of a reservation."""
     assert needed_concurrency(FunctionSettings(**settings), cold_start) == needed
 
 
@@ -33,7 +33,7 @@ def test_what_is_taken_comes_on_top_of_what_lambda_keeps(settings, cold_start, n
     ],
 )
 def test_a_note_says_what_the_file_does_not_know(settings, notes):
-    """Setting what AWS granted ends it."""
+    """The note disappears once the quota that AWS granted is set."""
     found = list(quota_notes(FunctionSettings(**settings), OnDemand()))
     assert [text.startswith(note) for text, note in zip(found, notes, strict=True)] == [
         True for _ in notes
@@ -41,7 +41,7 @@ def test_a_note_says_what_the_file_does_not_know(settings, notes):
 
 
 def test_synth_prints_the_notes(model):
-    """As information: synth and deploy go on."""
+    """The notes are informational: synth and deploy continue."""
     stack = Stack(App(), "Stack")
     EmbeddingEndpoint(stack, "Endpoint", model=model, function=FunctionSettings(memory_mb=4096))
     annotations = Annotations.from_stack(stack)

@@ -1,4 +1,4 @@
-"""How a new version takes over."""
+"""Test how the traffic shifts to a new version."""
 
 from datetime import timedelta
 
@@ -41,7 +41,7 @@ ALARM_RULE = Match.string_like_regexp("^EndpointRelease(Crashes|Failures|Slow)")
     ids=["canary", "linear"],
 )
 def test_traffic_moves_in_steps(endpoint_template, release, routing):
-    """The steps are those that were set."""
+    """The traffic shifts in the configured steps."""
     template = endpoint_template(release=release)
     template.has_resource_properties(
         "AWS::CodeDeploy::DeploymentConfig",
@@ -50,7 +50,7 @@ def test_traffic_moves_in_steps(endpoint_template, release, routing):
 
 
 def test_traffic_moves_at_once(endpoint_template):
-    """All at once is a configuration of CodeDeploy's own."""
+    """A shift all at once uses a predefined configuration of CodeDeploy."""
     template = endpoint_template(release=AllAtOnce())
     template.resource_count_is("AWS::CodeDeploy::DeploymentConfig", 0)
     template.has_resource_properties(
@@ -71,7 +71,7 @@ OTHER_ALIAS = AliasExperiment(version=12)
     ids=["plain", "canary", "weights", "alias"],
 )
 def test_the_alias_moves_after_the_check(endpoint_template, properties):
-    """Whatever moves the alias, CloudFormation asks the check first."""
+    """CloudFormation runs the check before any change of the alias."""
     template = endpoint_template(**properties)
     template.has_resource(
         "AWS::Lambda::Alias",
@@ -84,7 +84,7 @@ def test_the_alias_moves_after_the_check(endpoint_template, properties):
 
 
 def test_the_alias_moves_by_codedeploy(endpoint_template):
-    """CodeDeploy may do its work before the alias moves; it runs no hook of its own."""
+    """CodeDeploy may shift the alias's traffic; it runs no hooks."""
     endpoint_template().has_resource(
         "AWS::Lambda::Alias",
         {
@@ -101,7 +101,7 @@ def test_the_alias_moves_by_codedeploy(endpoint_template):
 
 
 def test_fixed_weights_exclude_codedeploy(endpoint_template, synthesize, model):
-    """CloudFormation itself sets them; the construct says so by having no deployment group."""
+    """CloudFormation sets fixed weights, so the construct has no deployment group."""
     endpoint_template(experiment=OTHER_WEIGHT).resource_count_is(
         "AWS::CodeDeploy::DeploymentGroup", 0
     )
@@ -121,7 +121,7 @@ def test_fixed_weights_exclude_codedeploy(endpoint_template, synthesize, model):
     ("experiment", "other"), [(None, ""), (OTHER_WEIGHT, "12"), (OTHER_ALIAS, "")]
 )
 def test_only_weights_bind_two_versions_to_one_space(endpoint_template, experiment, other):
-    """An alias of its own has a URL of its own, and may serve another space."""
+    """A second alias has a separate URL and may serve another vector space."""
     endpoint_template(experiment=experiment).has_resource_properties(
         "Custom::ReleaseCheck", {"OtherVersion": other}
     )
@@ -133,7 +133,7 @@ def test_only_weights_bind_two_versions_to_one_space(endpoint_template, experime
     ids=["all at once", "canary", "provisioned"],
 )
 def test_the_check_knows_whether_two_versions_share_the_alias(endpoint_template, settings, shifts):
-    """They must have one execution role, which the check may read."""
+    """Two versions on one alias must share an execution role, which the check may read."""
     template = endpoint_template(**settings)
     template.has_resource_properties("Custom::ReleaseCheck", {"ShiftsTraffic": shifts})
     template.has_resource_properties(
@@ -153,7 +153,7 @@ def test_the_check_knows_whether_two_versions_share_the_alias(endpoint_template,
 
 
 def test_a_version_is_kept_unless_its_deploy_is_rolled_back(endpoint_template):
-    """Rollbacks need old versions. One that a rollback left could not be published again."""
+    """Old versions are kept for rollbacks; one whose own deploy is rolled back is deleted."""
     endpoint_template().has_resource(
         "AWS::Lambda::Version",
         {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"},
@@ -172,7 +172,7 @@ def test_a_version_is_kept_unless_its_deploy_is_rolled_back(endpoint_template):
     ],
 )
 def test_an_interval_is_written_in_minutes(endpoint_template, kind, routing, key, minutes):
-    """CodeDeploy counts the pause between two steps in minutes."""
+    """CodeDeploy counts the interval between two steps in minutes."""
     release = kind(percent=50, interval=timedelta(minutes=minutes))
     endpoint_template(release=release).has_resource_properties(
         "AWS::CodeDeploy::DeploymentConfig", {"TrafficRoutingConfig": {routing: {key: minutes}}}
@@ -180,7 +180,7 @@ def test_an_interval_is_written_in_minutes(endpoint_template, kind, routing, key
 
 
 def test_a_release_is_rolled_back_on_each_of_its_alarms(endpoint_template):
-    """A release that fails, is stopped or sets off an alarm leaves the old version serving."""
+    """A release that fails, is stopped or triggers an alarm leaves the old version serving."""
     endpoint_template().has_resource_properties(
         "AWS::CodeDeploy::DeploymentGroup",
         {
@@ -201,7 +201,7 @@ def test_a_release_is_rolled_back_on_each_of_its_alarms(endpoint_template):
 
 
 def test_a_new_version_is_judged_by_its_own_crashes(endpoint_template):
-    """At ten percent of the traffic the alias's own average would hide them."""
+    """At 10% of the traffic, the alias's average would hide the new version's crashes."""
     endpoint_template().has_resource_properties(
         "AWS::CloudWatch::Alarm",
         {
@@ -217,7 +217,7 @@ def test_a_new_version_is_judged_by_its_own_crashes(endpoint_template):
 
 
 def test_a_new_version_is_judged_by_its_own_server_errors(endpoint_template):
-    """A version that fails now cannot stop the release of its fix."""
+    """A failing current version cannot stop the release of its fix."""
     dimensions = [
         {"Name": "FunctionName", "Value": Match.any_value()},
         {"Name": "Version", "Value": VERSION},
@@ -245,7 +245,7 @@ def test_a_new_version_is_judged_by_its_own_server_errors(endpoint_template):
 
 
 def test_every_alarm_of_a_release_is_of_the_new_version_and_new(endpoint_template):
-    """An alarm that is updated keeps its state, so each version has alarms of its own name."""
+    """An updated alarm keeps its state, so each version has alarms with new names."""
     template = endpoint_template()
     alarms = [
         alarm["Properties"]
@@ -270,7 +270,7 @@ def test_every_alarm_of_a_release_is_of_the_new_version_and_new(endpoint_templat
     ("release", "enabled"), [(Canary(), True), (Canary(break_glass=True), False)]
 )
 def test_break_glass_ignores_the_alarms(endpoint_template, release, enabled):
-    """They are kept, and CodeDeploy does not look at them; the check knows as well."""
+    """The alarms remain, but CodeDeploy ignores them, and the check gets the setting too."""
     template = endpoint_template(release=release)
     template.has_resource_properties(
         "AWS::CodeDeploy::DeploymentGroup",
@@ -282,7 +282,7 @@ def test_break_glass_ignores_the_alarms(endpoint_template, release, enabled):
 
 
 def test_break_glass_is_printed_at_synth(synthesize, model):
-    """Nobody leaves it in the file without reading so at every deploy."""
+    """Every synth prints a warning as long as the setting is in the file."""
     found = []
 
     def build(stack):
@@ -294,7 +294,7 @@ def test_break_glass_is_printed_at_synth(synthesize, model):
 
 
 def test_slow_is_what_the_alarms_call_slow(endpoint_template):
-    """A release is measured by the same threshold as the endpoint, derived from its timeout."""
+    """A release uses the same latency threshold as the endpoint, derived from its timeout."""
     template = endpoint_template(function=FunctionSettings(memory_mb=1024))
     template.has_resource_properties(
         "AWS::CloudWatch::Alarm",
@@ -303,7 +303,7 @@ def test_slow_is_what_the_alarms_call_slow(endpoint_template):
 
 
 def test_the_check_runs_from_the_image_it_checks(endpoint_template):
-    """It has the manifest of what should be served."""
+    """The check runs from the image it checks, which contains the expected manifest."""
     template = endpoint_template()
     template.has_resource_properties(
         "AWS::Lambda::Function",
@@ -319,7 +319,7 @@ def test_the_check_runs_from_the_image_it_checks(endpoint_template):
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_change_of_the_vectors_is_the_settings_choice(endpoint_template, allowed):
-    """It is refused by default; the check gets the setting as CloudFormation writes it."""
+    """A changed vector space is refused by default; CloudFormation passes the setting as text."""
     release = Canary(allow_vector_space_change=True) if allowed else Canary()
     endpoint_template(release=release).has_resource_properties(
         "Custom::ReleaseCheck", {"AllowVectorSpaceChange": str(allowed).lower()}
@@ -327,7 +327,7 @@ def test_a_change_of_the_vectors_is_the_settings_choice(endpoint_template, allow
 
 
 def test_the_deployed_space_is_an_output_that_the_check_reads(endpoint_template):
-    """A later deploy compares with it where the serving version does not answer."""
+    """A later deploy compares with this output if the serving version does not answer."""
     template = endpoint_template()
     (resource,) = template.find_resources("Custom::ReleaseCheck").items()
     name, check = resource
@@ -337,12 +337,12 @@ def test_the_deployed_space_is_an_output_that_the_check_reads(endpoint_template)
 
 
 def test_cloudformation_does_not_wait_an_hour_for_the_check(endpoint_template):
-    """It waits for longer than the check's own timeout, and not much."""
+    """CloudFormation waits slightly longer than the check's own timeout."""
     endpoint_template().has_resource_properties("Custom::ReleaseCheck", {"ServiceTimeout": "600"})
 
 
 def test_codedeploy_may_move_this_alias_only(endpoint_template):
-    """AWS's managed policy would let it move every alias of the account."""
+    """AWS's managed policy would allow changes of every alias in the account."""
     template = endpoint_template()
     (role,) = (
         role

@@ -1,4 +1,4 @@
-"""Notices of releases that did not succeed."""
+"""Test the notices of failed and stopped releases."""
 
 import pytest
 from aws_cdk.assertions import Match
@@ -20,7 +20,7 @@ def template(synthesize, model):
 
 
 def test_a_release_that_fails_or_is_stopped_is_a_notice(template):
-    """Of this endpoint's group only, whoever else deploys in the account."""
+    """Only deployments of this endpoint's group send a notice."""
     template.has_resource_properties(
         "AWS::Events::Rule",
         {
@@ -54,7 +54,7 @@ def test_a_release_that_fails_or_is_stopped_is_a_notice(template):
 
 
 def test_the_rule_may_publish_and_encrypt(template):
-    """The topic is encrypted: without both permissions a notice is dropped silently."""
+    """The topic is encrypted; without both permissions a notice is dropped silently."""
     for action, resource in (
         ("sns:Publish", {"Ref": Match.string_like_regexp("^NoticesTopic")}),
         (

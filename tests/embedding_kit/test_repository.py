@@ -1,4 +1,4 @@
-"""The image repository, its lifecycle and its policy."""
+"""Test the image repository, its lifecycle rules and its policy."""
 
 import json
 
@@ -21,7 +21,7 @@ PUSH = (
     "ecr:PutImage",
     "ecr:UploadLayerPart",
 )
-#: What bootstrap gives its image-publishing role: a login, and the rest on bootstrap's repository.
+#: Permissions of bootstrap's image-publishing role: login, and push to bootstrap's repository.
 #: https://github.com/aws/aws-cdk-cli, packages/aws-cdk/lib/api/bootstrap/bootstrap-template.yaml
 BOOTSTRAP = {
     "Version": "2012-10-17",
@@ -57,7 +57,7 @@ def repository(synthesize):
 
 @pytest.fixture(scope="session")
 def policy(repository) -> dict:
-    """The repository's policy as it stands in an account."""
+    """Return the repository's policy with the references of a deployed account."""
     (found,) = repository().find_resources("AWS::ECR::Repository").values()
     text = json.dumps(found["Properties"]["RepositoryPolicyText"])
     replaced = {
@@ -83,7 +83,7 @@ def _joined(value: dict) -> object:
 
 
 def test_tags_are_immutable_and_images_scanned(repository):
-    """What was deployed under a tag stays what it was, and is looked through for holes."""
+    """A tag always names the same image, and images are scanned for vulnerabilities."""
     repository().has_resource_properties(
         "AWS::ECR::Repository",
         {
@@ -95,7 +95,7 @@ def test_tags_are_immutable_and_images_scanned(repository):
 
 
 def test_the_lifecycle_drops_only_what_has_no_tag(repository):
-    """Every image in use has a tag, which cannot move: no rule may ever select a tagged one."""
+    """Every image in use has a tag that cannot move, so no rule may ever select a tagged image."""
     (found,) = repository().find_resources("AWS::ECR::Repository").values()
     rules = json.loads(found["Properties"]["LifecyclePolicy"]["LifecyclePolicyText"])["rules"]
     assert [rule["selection"]["tagStatus"] for rule in rules] == ["untagged"]
@@ -105,7 +105,7 @@ def test_the_lifecycle_drops_only_what_has_no_tag(repository):
     ("on_destroy", "policy", "emptied"), [("retain", "Retain", False), ("delete", "Delete", True)]
 )
 def test_images_outlive_the_stack_or_not(repository, on_destroy, policy, emptied):
-    """What happens to the images in the end is said, not guessed."""
+    """The setting decides whether the images are deleted together with the stack."""
     template = repository(on_destroy)
     template.has_resource("AWS::ECR::Repository", {"DeletionPolicy": policy})
     (found,) = template.find_resources("AWS::ECR::Repository").values()
@@ -113,7 +113,7 @@ def test_images_outlive_the_stack_or_not(repository, on_destroy, policy, emptied
 
 
 def test_bootstraps_role_may_publish_with_both_policies_together(question, may, policy):
-    """Bootstrap's own policy does not cover our repository; ours invites its role to push."""
+    """Bootstrap's policy does not cover this repository; the repository's policy adds it."""
     asked = [
         question(
             principal=PUBLISHER,
@@ -128,7 +128,7 @@ def test_bootstraps_role_may_publish_with_both_policies_together(question, may, 
 
 
 def test_without_our_policy_it_could_not(question, may):
-    """The invitation is needed: bootstrap's policy alone does not let its role in."""
+    """Bootstrap's policy alone does not let its role push, so the repository's policy is needed."""
     push = question(
         principal=PUBLISHER, action="ecr:PutImage", resource=REPOSITORY, identity=[BOOTSTRAP]
     )
@@ -147,7 +147,7 @@ def test_without_our_policy_it_could_not(question, may):
     ],
 )
 def test_exactly_that_role_does_exactly_that(question, may, policy, principal, action):
-    """No other role may push, and the role may not do more than push."""
+    """No other role may push, and bootstrap's role may only push."""
     asked = question(
         principal=principal,
         action=action,
@@ -170,7 +170,7 @@ def test_exactly_that_role_does_exactly_that(question, may, policy, principal, a
 def test_lambda_pulls_for_functions_of_this_account_only(
     question, may, policy, *, account, function, allowed
 ):
-    """Lambda serves all accounts; it may fetch our image for ours."""
+    """Lambda serves all accounts, but it may pull the image for this account only."""
     asked = [
         question(
             principal="lambda.amazonaws.com",

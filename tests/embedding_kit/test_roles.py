@@ -1,4 +1,4 @@
-"""What each role of an endpoint may do, and what not: its policies, judged by an evaluator."""
+"""Test what each role of an endpoint may and may not do, with a policy evaluator."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ LOGS = f"arn:aws:logs:{REGION}:{HOME}:log-group"
 
 @pytest.fixture(scope="session")
 def role_may(endpoint_template, question, may):
-    """Say whether a role of the endpoint may do something on a resource."""
+    """Return whether a role of the endpoint may do an action on a resource."""
     template = endpoint_template(release=Canary())
     policies = template.find_resources("AWS::IAM::Policy").values()
 
@@ -47,7 +47,7 @@ def role_may(endpoint_template, question, may):
 
 
 def _resolved(value: Any) -> Any:
-    """Put made-up ARNs in the place of a template's references."""
+    """Replace a template's references with made-up ARNs."""
     if isinstance(value, list):
         return [_resolved(item) for item in value]
     if not isinstance(value, dict):
@@ -83,7 +83,7 @@ def _arn(name: str) -> str:
     ],
 )
 def test_a_role_may_do_its_work(role_may, role, action, resource):
-    """Function, check and CodeDeploy have what they need."""
+    """Function, check and CodeDeploy have the permissions they need."""
     assert role_may(role, action, resource)
 
 
@@ -107,5 +107,5 @@ def test_a_role_may_do_its_work(role_may, role, action, resource):
     ],
 )
 def test_a_role_may_do_nothing_else(role_may, role, action, resource):
-    """A function that is taken over reaches neither data nor other functions."""
+    """A compromised function can access neither data nor other functions."""
     assert not role_may(role, action, resource)

@@ -1,4 +1,4 @@
-"""Environments kept ready."""
+"""Test the autoscaling of provisioned concurrency."""
 
 import pytest
 from aws_cdk import App, Stack
@@ -25,7 +25,7 @@ def template(endpoint_template) -> Template:
 
 
 def test_use_is_tracked_between_floor_and_ceiling(template):
-    """As many environments are ready as their use asks for."""
+    """Autoscaling tracks the utilization between the minimum and the maximum."""
     template.has_resource_properties(
         "AWS::ApplicationAutoScaling::ScalableTarget",
         {
@@ -49,7 +49,7 @@ def test_use_is_tracked_between_floor_and_ceiling(template):
 
 
 def test_bounds_follow_the_clock_of_a_time_zone(template):
-    """Any number of times of day, each with a floor, a ceiling or both."""
+    """A schedule has any number of entries, each with a minimum, a maximum or both."""
     template.has_resource_properties(
         "AWS::ApplicationAutoScaling::ScalableTarget",
         {
@@ -72,7 +72,7 @@ def test_bounds_follow_the_clock_of_a_time_zone(template):
 
 
 def test_no_static_count_stands_beside_autoscaling(template):
-    """Two hands on one number would undo each other's work at every deploy."""
+    """A static count and autoscaling would overwrite each other at every deploy."""
     template.has_resource_properties(
         "AWS::Lambda::Alias",
         {"Name": "live", "ProvisionedConcurrencyConfig": Match.absent()},
@@ -80,14 +80,14 @@ def test_no_static_count_stands_beside_autoscaling(template):
 
 
 def test_nothing_is_kept_ready_by_default(endpoint_template):
-    """Nobody pays for environments that they did not ask for."""
+    """Provisioned concurrency is off by default, because it is billed."""
     template = endpoint_template()
     template.resource_count_is("AWS::ApplicationAutoScaling::ScalableTarget", 0)
 
 
 @pytest.mark.parametrize(("duration", "warnings"), [("20ms", 1), ("100ms", 0)])
 def test_a_target_out_of_reach_is_a_warning_of_synth(model, duration, warnings):
-    """It deploys, but it never scales out."""
+    """A target out of reach deploys but never scales out, so synth prints a warning."""
     stack = Stack(App(), "Stack")
     EmbeddingEndpoint(stack, "E", model=model, cold_start=Provisioned(request_duration=duration))
     found = Annotations.from_stack(stack).find_warning(
@@ -98,7 +98,7 @@ def test_a_target_out_of_reach_is_a_warning_of_synth(model, duration, warnings):
 
 @pytest.mark.parametrize("release", [Canary(), Linear()])
 def test_a_gradual_release_goes_with_provisioned_concurrency(endpoint_template, release):
-    """AWS supports both on one alias, as long as the weights are CodeDeploy's."""
+    """AWS supports both on one alias as long as CodeDeploy sets the weights."""
     template = endpoint_template(cold_start=Provisioned(request_duration="100ms"), release=release)
     template.resource_count_is("AWS::ApplicationAutoScaling::ScalableTarget", 1)
     template.resource_count_is("AWS::CodeDeploy::DeploymentConfig", 1)

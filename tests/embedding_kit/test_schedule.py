@@ -1,4 +1,4 @@
-"""Schedule expressions, by the rules that AWS documents."""
+"""Test the schedule expressions against the rules that AWS documents."""
 
 import pytest
 
@@ -35,7 +35,7 @@ from embedding_kit.settings.schedule import check_schedule
     ],
 )
 def test_what_aws_documents_is_accepted(expression):
-    """Names, ranges, lists, steps, `?`, `L`, `W` and `#`, each to the ends of its range."""
+    """Names, ranges, lists, steps, `?`, `L`, `W` and `#` are accepted up to their bounds."""
     check_schedule(expression)
 
 
@@ -197,7 +197,7 @@ def test_what_aws_documents_is_accepted(expression):
     ],
 )
 def test_what_aws_refuses_is_refused_with_the_field(expression, message):
-    """The deploy would fail on it, or no date would ever match."""
+    """An expression is refused if the deploy would fail or no date would ever match."""
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
         check_schedule(expression)
     assert str(refused.value) == message

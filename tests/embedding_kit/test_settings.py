@@ -1,4 +1,4 @@
-"""The rules of single settings and of settings together."""
+"""Test the rules of single settings and of combinations of settings."""
 
 from datetime import timedelta
 
@@ -101,7 +101,7 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
     ],
 )
 def test_what_does_not_go_together_is_refused(function, cold_start, release, experiment, message):
-    """What a deploy would fail on, or bill for nothing, says its rule at synth."""
+    """A combination that would fail a deploy, or be billed without use, is refused with a rule."""
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
         check_compatible(
             function=function, cold_start=cold_start, release=release, experiment=experiment
@@ -177,7 +177,7 @@ def test_what_does_not_go_together_is_refused(function, cold_start, release, exp
     ],
 )
 def test_a_setting_that_aws_would_refuse_says_its_rule(make, message):
-    """Each refusal names the rule, what was found, and what is allowed."""
+    """Each error has the rule, the value found and the values allowed."""
     with pytest.raises(ValidationError) as refused:
         make()
     assert [error["msg"] for error in refused.value.errors()] == [message]
@@ -205,7 +205,7 @@ def test_a_setting_that_aws_would_refuse_says_its_rule(make, message):
                 "allowed: an interval up to 29m, or a larger percent"
             ),
         ),
-        (30, "16h", None),  # 30, 60, 90 and 100 percent: three intervals
+        (30, "16h", None),  # 30, 60, 90 and 100 percent: three intervals.
         (
             30,
             "961m",
@@ -219,7 +219,7 @@ def test_a_setting_that_aws_would_refuse_says_its_rule(make, message):
     ],
 )
 def test_a_linear_release_ends_within_codedeploys_limit(percent, interval, message):
-    """The whole shift counts, not one interval; the error computes both."""
+    """The limit applies to the whole shift; the error shows both durations."""
     if message is None:
         assert Linear(percent=percent, interval=interval).percent == percent
         return
@@ -229,12 +229,12 @@ def test_a_linear_release_ends_within_codedeploys_limit(percent, interval, messa
 
 
 def test_a_canary_release_has_one_interval_of_up_to_48_hours():
-    """The rest moves after the one interval, however small the first part was."""
+    """The rest shifts after one interval, however small the first part was."""
     assert Canary(percent=1, interval="2d").interval == timedelta(days=2)
 
 
 def test_every_scheduled_maximum_counts_for_the_ceiling():
-    """The account needs room for the highest of them."""
+    """The account's quota must cover the highest scheduled maximum."""
     provisioned = Provisioned(
         maximum=3,
         schedule=(
@@ -246,7 +246,7 @@ def test_every_scheduled_maximum_counts_for_the_ceiling():
 
 
 def test_provisioned_concurrency_may_take_the_whole_reservation():
-    """AWS allows up to the reservation, or up to the quota less what stays unreserved."""
+    """AWS allows up to the reservation, or up to the quota minus the unreserved minimum."""
     for function in (
         FunctionSettings(reserved_concurrency=6),
         FunctionSettings(account_concurrency=106),
@@ -270,12 +270,12 @@ def test_provisioned_concurrency_may_take_the_whole_reservation():
     ],
 )
 def test_durations_are_written_in_the_largest_exact_unit(span, text):
-    """An error shows a duration as the file would write it."""
+    """An error shows a duration in the same format as the file."""
     assert format_duration(span) == text
 
 
 def test_synth_and_compiler_know_the_same_terms():
-    """A model that the compiler asks acceptance for is refused by synth as well, by that name."""
+    """Synth refuses the same models without accepted terms as the compiler, by the same names."""
     asked = {entry.name: entry.license for entry in CATALOGUE if entry.license.must_be_accepted}
     assert asked
     for name, terms in asked.items():
@@ -293,7 +293,7 @@ def test_synth_and_compiler_know_the_same_terms():
     [("1m", True), ("2d", True), ("2881m", False), ("3d", False), ("59s", False), ("61s", False)],
 )
 def test_an_interval_is_whole_minutes_from_one_minute_to_two_days(kind, interval, accepted):
-    """CodeDeploy counts in minutes and ends a shift after 48 hours."""
+    """CodeDeploy counts in minutes and limits a shift to 48 hours."""
     if accepted:
         assert format_duration(kind(percent=50, interval=interval).interval) == interval
         return
@@ -312,7 +312,7 @@ def test_an_interval_is_whole_minutes_from_one_minute_to_two_days(kind, interval
     ids=["canary", "linear", "alias", "weights"],
 )
 def test_the_numbers_of_releases_and_experiments_have_bounds(make, first, last):
-    """The first published version is 1, and a step moves a part of the traffic."""
+    """Published versions start at 1, and a step shifts a part of the traffic."""
     assert make(first)
     with pytest.raises(ValidationError, match="greater than or equal to 1"):
         make(first - 1)

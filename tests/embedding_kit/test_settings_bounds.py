@@ -1,7 +1,7 @@
-"""The bounds of each setting: the last value that is accepted, the first that is not, the words.
+"""Test the bounds of each setting: the last value accepted, the first refused, the message.
 
-The numbers are AWS's, or the embedder's own limits; they are written down here a second time, so
-that a bound that moves by one fails here.
+The bounds are those of AWS or of the embedder. The tables repeat them, so that a test fails if one
+changes by one.
 """
 
 from collections.abc import Iterator
@@ -36,8 +36,8 @@ STEPS = "5m to 1d, in steps of 5m"
 ACCOUNT = "an account number of 12 digits, as text"
 ORGANISATION = "an organization's id such as o-a1b2c3d4e5"
 
-#: Setting, a value at the bound, the next one past it, the rule if it has one, what is allowed.
-#: A value is written as the file writes it; other settings that it needs follow it.
+#: Setting, a value at the bound, the next value past it, the rule if any, the values allowed.
+#: Values are written as in the file; other settings that they need follow.
 BOUNDS = [
     ("model.dimensions", "[1]", "[0]", "", "a whole number from 1 to 16384"),
     ("model.dimensions", "[16384]", "[16385]", "", "a whole number from 1 to 16384"),
@@ -80,7 +80,7 @@ BOUNDS = [
     ("callers.organization", f'"o-{"a" * 32}"', f'"o-{"a" * 33}"', "", ORGANISATION),
     ("callers.roles", f'["{ROLE}"]', f'["{ROLE[:-7]}/"]', "", f"a role's ARN such as {ROLE}"),
 ]
-#: The settings' groups of this file; those of releases and cold starts have files of their own.
+#: The groups of settings in this file; releases and cold starts have separate files.
 GROUPS = {
     "model": Model,
     "function": FunctionSettings,
@@ -106,7 +106,7 @@ def _load(folder: Path, setting: str, value: str) -> Any:
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: f"{bound[0]}={bound[2]}"[:60])
 def test_a_bound_is_where_it_is_said_to_be(tmp_path, bound):
-    """The value at the bound is accepted; the next one is not, and the error says what is."""
+    """The value at the bound is accepted; the next one is refused with the values allowed."""
     setting, at, past, rule, allowed = bound
     folder = tmp_path / "environments"
     assert _load(folder, setting, at) is not None
@@ -122,7 +122,7 @@ def test_a_bound_is_where_it_is_said_to_be(tmp_path, bound):
 
 
 def test_logs_are_kept_for_the_spans_that_cloudwatch_takes(tmp_path):
-    """Each of PutRetentionPolicy's values is accepted, and none beside them."""
+    """Exactly the values of PutRetentionPolicy are accepted."""
     # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
     spans = {1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827}
     spans |= {2192, 2557, 2922, 3288, 3653}
@@ -141,7 +141,7 @@ def test_logs_are_kept_for_the_spans_that_cloudwatch_takes(tmp_path):
     ("concurrency", "accepted"), [(900, True), (901, False), (0, False), (1, True)]
 )
 def test_a_reservation_leaves_100_to_the_rest_of_the_account(concurrency, accepted):
-    """1,000 less the 100 that Lambda keeps unreserved."""
+    """A reservation may be up to 900: 1,000 minus the 100 that Lambda keeps unreserved."""
     if accepted:
         assert FunctionSettings(reserved_concurrency=concurrency).reserved_concurrency
     else:
@@ -150,7 +150,7 @@ def test_a_reservation_leaves_100_to_the_rest_of_the_account(concurrency, accept
 
 
 def test_every_bound_of_a_number_is_tried():
-    """A bound that somebody adds gets a row in the table."""
+    """Every numeric bound has a row in the table."""
     bounded = {
         f"{name}.{key}"
         for name, group in GROUPS.items()

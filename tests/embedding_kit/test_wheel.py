@@ -1,4 +1,4 @@
-"""The package as another app installs it."""
+"""Test the package as another app installs it."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> set[str]:
-    """The names of the files in the wheel."""
+    """Return the names of the files in the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
     subprocess.run([*command, "--directory", folder], cwd=ROOT, check=True, capture_output=True)
@@ -23,7 +23,7 @@ def wheel(tmp_path_factory) -> set[str]:
 
 
 def test_the_images_recipe_goes_with_the_constructs(wheel):
-    """An endpoint in somebody else's app builds the same image, of all that the context sends."""
+    """The wheel contains every file of the image's Docker context."""
     sent = {
         line.removeprefix("!")
         for line in (ROOT / "lambda_image" / ".dockerignore").read_text().splitlines()
@@ -46,7 +46,7 @@ def test_the_images_recipe_goes_with_the_constructs(wheel):
 
 
 def test_no_byte_code_and_no_tests_are_in_it(wheel):
-    """What is installed is sources."""
+    """The wheel contains sources only."""
     assert not [name for name in wheel if name.endswith(".pyc") or name.startswith("tests/")]
 
 
@@ -55,7 +55,7 @@ def test_no_byte_code_and_no_tests_are_in_it(wheel):
     [("aws-cdk-lib", ["2.275.0", "2.999.0"], "3.0.0"), ("constructs", ["10.8.1", "10.99.0"], "11")],
 )
 def test_an_app_may_have_another_cdk(package, taken, refused):
-    """The package takes the major version that it is written for; this app pins what is tested."""
+    """The package accepts the CDK's current major version; this app pins the tested version."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = map(Requirement, extras["optional-dependencies"]["infrastructure"])
     (requirement,) = (item for item in listed if item.name == package)

@@ -1,4 +1,4 @@
-"""The alarms: thresholds, missing data, actions, descriptions, and their runbook sections."""
+"""Test the alarms: thresholds, missing data, actions, descriptions, and runbook sections."""
 
 import re
 from pathlib import Path
@@ -103,7 +103,7 @@ OF_A_RELEASE = {"EndpointReleaseCrashes", "EndpointReleaseFailures", "EndpointRe
     ids=["on demand", "provisioned", "snapstart", "traffic expected"],
 )
 def test_the_alarms_follow_the_settings(alarmed, settings, more):
-    """There is an alarm on provisioned concurrency, SnapStart or silence only where it applies."""
+    """Alarms on provisioned concurrency, SnapStart and silence exist only where they apply."""
     assert set(_alarms(alarmed(**settings))) == ALWAYS | OF_A_RELEASE | more
 
 
@@ -132,7 +132,7 @@ def test_provisioned_use_alarms_below_what_short_requests_can_reach(alarmed, dur
     ],
 )
 def test_thresholds_come_from_the_functions_own_limits(alarmed, name, threshold):
-    """A tenth and half of the timeout, half of Lambda's 10 s, 80% and 90% of the limits."""
+    """Thresholds are shares of the timeout, of Lambda's 10 s and of the function's limits."""
     function = FunctionSettings.model_validate(
         {
             "timeout": "20s",
@@ -158,7 +158,7 @@ def test_thresholds_come_from_the_functions_own_limits(alarmed, name, threshold)
     ],
 )
 def test_a_threshold_that_is_set_is_used(alarmed, setting, value, name, threshold):
-    """Every threshold can be set in the environment's file."""
+    """Every threshold can be set in the environment file."""
     alarms = AlarmSettings.model_validate({setting: value})
     assert _alarms(alarmed(alarms=alarms))[name]["Threshold"] == threshold
 
@@ -171,14 +171,14 @@ def test_missing_data_is_no_breach(alarmed, name):
 
 @pytest.mark.parametrize("name", ["Errors", "Url5xx", "Throttles"])
 def test_a_rate_without_traffic_is_zero(alarmed, name):
-    """Metric math does not divide by zero requests."""
+    """Metric math does not divide by zero when there are no requests."""
     alarm = _alarms(alarmed())[name]
     (rate,) = (metric for metric in alarm["Metrics"] if "Expression" in metric)
     assert rate["Expression"] == "IF(whole > 0, 100 * part / whole, 0)"
 
 
 def test_missing_traffic_goes_into_alarm_where_it_is_expected(alarmed):
-    """Twelve periods of five minutes without a request are the hour that is set."""
+    """Twelve periods of five minutes without a request make up the configured hour."""
     alarm = _alarms(alarmed(alarms=EXPECTING))["NoTraffic"]
     assert alarm["TreatMissingData"] == "breaching"
     assert (alarm["Period"], alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (
@@ -314,13 +314,13 @@ def test_the_default_init_p99_is_never_above_init_max(alarmed, alarms, p99, long
     ],
 )
 def test_a_description_states_condition_and_cause(alarmed, name, text):
-    """The mail of an alarm says what was exceeded, for how long, and what is likely."""
+    """An alarm's email says which limit was exceeded, for how long, and the likely cause."""
     description = _alarms(alarmed(alarms=EXPECTING))[name]["AlarmDescription"]
     assert description == f"{text}. Runbook: docs/runbook.md#{name.lower()}"
 
 
 def test_the_runbooks_url_can_be_set(alarmed):
-    """Mail clients make a link of a URL; the alarm's section is its fragment."""
+    """Mail clients turn a URL into a link; the alarm's section is its fragment."""
     url = "https://git.example.com/kit/docs/runbook.md"
     template = alarmed(alarms=AlarmSettings(runbook_url=url))
     for name, alarm in _alarms(template).items():
@@ -347,7 +347,7 @@ def endpoint_with_alarms(synthesize, model):
 
 
 def test_an_alarm_can_be_left_out(endpoint_with_alarms):
-    """Neither the alarm nor a reference to it in the composite alarm remains."""
+    """Neither a disabled alarm nor a reference to it in the composite alarm remains."""
     template, alarms = endpoint_with_alarms(disabled=["Memory", "Throttles"])
     assert set(alarms.alarms) == ALWAYS - {"Memory", "Throttles"}
     assert "Throttles" not in str(template.find_resources("AWS::CloudWatch::CompositeAlarm"))
@@ -378,7 +378,7 @@ def test_disabling_an_unknown_alarm_or_all_that_page_is_an_error(
 
 
 def test_actions_can_differ_between_paging_and_other_alarms(synthesize, model):
-    """A page may open an incident while the other alarms write to a chat."""
+    """A page may open an incident while the other alarms post to a chat."""
     page, other = ("arn:aws:sns:us-east-1:123456789012:" + name for name in ("page", "other"))
 
     def build(stack):
@@ -415,7 +415,7 @@ def test_actions_can_differ_between_paging_and_other_alarms(synthesize, model):
     ids=["all at once", "canary", "linear", "the longest"],
 )
 def test_stuck_weights_are_noticed_after_the_longest_release(alarmed, release, period, periods):
-    """During a release two versions answer; CloudWatch evaluates at most a day of short periods."""
+    """The alarm covers more time than the longest release, within CloudWatch's limits."""
     alarm = _alarms(alarmed(cold_start=Provisioned(), release=release))["OtherVersionTraffic"]
     assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == periods
     assert alarm["Threshold"] == 5
@@ -434,7 +434,7 @@ def test_stuck_weights_are_noticed_after_the_longest_release(alarmed, release, p
 
 
 def test_emails_without_a_topic_are_an_error(synthesize, model):
-    """The endpoint makes no topic, so the addresses would silently get no mail."""
+    """The endpoint creates no topic, so the addresses would silently get no email."""
     alarms = AlarmSettings(emails=("ops@example.com", "dev@example.com"))
 
     def build(stack):

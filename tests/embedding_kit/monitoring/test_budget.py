@@ -1,4 +1,4 @@
-"""The monthly budget."""
+"""Test the monthly budget."""
 
 import pytest
 from aws_cdk.assertions import Template
@@ -24,7 +24,7 @@ def budget(synthesize) -> dict:
 
 
 def test_the_months_money_is_that_of_the_tag(budget):
-    """Only what carries the environment's cost-allocation tag counts."""
+    """Only resources with the environment's cost-allocation tag count."""
     assert budget["Budget"] == {
         "BudgetType": "COST",
         "TimeUnit": "MONTHLY",
@@ -34,7 +34,7 @@ def test_the_months_money_is_that_of_the_tag(budget):
 
 
 def test_it_tells_at_50_80_and_100_percent_and_when_all_is_forecast(budget):
-    """Four notices: three of what was spent, one of what will be."""
+    """The budget sends three notices of actual cost and one of forecast cost."""
     told = [
         (notice["Notification"]["NotificationType"], notice["Notification"]["Threshold"])
         for notice in budget["NotificationsWithSubscribers"]
@@ -43,7 +43,7 @@ def test_it_tells_at_50_80_and_100_percent_and_when_all_is_forecast(budget):
 
 
 def test_every_notice_goes_to_the_topic(budget):
-    """The topic is the one place to subscribe to."""
+    """Every notice goes to the topic, which is the one place to subscribe to."""
     kinds = {
         subscriber["SubscriptionType"]
         for notice in budget["NotificationsWithSubscribers"]

@@ -1,4 +1,4 @@
-"""What an endpoint costs, by the expression that the dashboard shows."""
+"""Test an endpoint's cost, computed with the expression that the dashboard shows."""
 
 import re
 
@@ -17,7 +17,7 @@ def metrics(model):
 
 
 def _value(expression: cloudwatch.MathExpression, **values: float) -> float:
-    """Compute an expression of metric math over one minute, as CloudWatch would."""
+    """Compute a metric math expression over one minute, as CloudWatch would."""
     python = re.sub(r"IF\((\w+) > 0, (.*)\)$", r"(\2) if \1 > 0 else None", expression.expression)
     python = re.sub(r"FILL\((\w+), 0\)", r"\1", python)
     python = re.sub(r"PERIOD\(\w+\)", "60", python)
@@ -26,14 +26,14 @@ def _value(expression: cloudwatch.MathExpression, **values: float) -> float:
 
 
 def test_a_million_requests_of_280_ms_at_2_gb_cost_7_dollars_47(metrics):
-    """The compute of a million requests: 2 GB x 0.28 s x 1M x $0.0000133334, and $0.20 for them."""
+    """A million requests cost 2 GB x 0.28 s x 1M x $0.0000133334, and $0.20 per million."""
     thousand = cost_per_thousand(metrics, memory_mb=2048, cold_start=OnDemand())
     cost = _value(thousand, billed=280.0 * 1_000_000, requests=1_000_000, texts=1_000_000)
     assert cost * 1000 == pytest.approx(7.467 + 0.20, abs=0.001)
 
 
 def test_batches_make_an_embedding_cheaper(metrics):
-    """What is counted is embeddings, not requests."""
+    """The cost is divided by the number of embeddings, not of requests."""
     thousand = cost_per_thousand(metrics, memory_mb=2048, cold_start=OnDemand())
     single = _value(thousand, billed=6000.0, requests=100, texts=100)
     batched = _value(thousand, billed=6000.0, requests=100, texts=1600)
@@ -41,7 +41,7 @@ def test_batches_make_an_embedding_cheaper(metrics):
 
 
 def test_what_is_kept_ready_is_paid_while_nothing_runs(metrics):
-    """Two environments of 1 GB for an hour, without a request."""
+    """Two environments of 1 GB are billed for an hour without a request."""
     rate = cost_rate(metrics, memory_mb=1024, cold_start=Provisioned())
     assert _value(rate, billed=0.0, requests=0, ready=2) == pytest.approx(
         2 * 3600 * LAMBDA_ARM64.provisioned_gb_second, rel=1e-4
@@ -49,7 +49,7 @@ def test_what_is_kept_ready_is_paid_while_nothing_runs(metrics):
 
 
 def test_a_ready_environments_second_has_its_own_price(metrics):
-    """Compute on provisioned concurrency is billed lower than on demand."""
+    """Duration on provisioned concurrency is billed at a lower price than on demand."""
     rate = cost_rate(metrics, memory_mb=1024, cold_start=Provisioned())
     assert _value(rate, billed=60_000.0, requests=0, ready=0) == pytest.approx(
         3600 * LAMBDA_ARM64.provisioned_duration_gb_second, rel=1e-4
@@ -57,14 +57,14 @@ def test_a_ready_environments_second_has_its_own_price(metrics):
 
 
 def test_a_snapshot_is_paid_while_nothing_runs(metrics):
-    """One version of 2 GB for a month of 730 hours: its snapshot alone costs $7.91."""
+    """The snapshot of one 2 GB version alone costs $7.91 for a month of 730 hours."""
     rate = cost_rate(metrics, memory_mb=2048, cold_start=SnapStart())
     idle = _value(rate, billed=0.0, requests=0, restores=0)
     assert idle * 730 == pytest.approx(7.91, abs=0.01)
 
 
 def test_each_restore_is_paid(metrics):
-    """A restore of 2 GB costs $0.00028; in a minute with ten of them, ten times that more."""
+    """A restore of 2 GB costs $0.00028, and ten restores in a minute cost ten times that."""
     rate = cost_rate(metrics, memory_mb=2048, cold_start=SnapStart())
     without = _value(rate, billed=0.0, requests=0, restores=0)
     ten = _value(rate, billed=0.0, requests=0, restores=10)
@@ -72,7 +72,7 @@ def test_each_restore_is_paid(metrics):
 
 
 def test_prices_say_where_and_when_they_were_read():
-    """A price without a date is a rumour."""
+    """Every price has a source and a date."""
     assert LAMBDA_ARM64.source.startswith("https://aws.amazon.com/")
     assert re.fullmatch(r"20\d\d-\d\d", LAMBDA_ARM64.read)
     assert LAMBDA_ARM64.region == "us-east-1"

@@ -1,4 +1,4 @@
-"""The dashboard, and that every metric of a widget or an alarm is written."""
+"""Test the dashboard, and that every metric of a widget or an alarm is written."""
 
 import contextlib
 import io
@@ -26,7 +26,7 @@ from embedding_kit import (
     SnapStart,
 )
 
-#: Metrics that AWS Lambda writes and the CDK has no method for, with the dimensions they come in.
+#: Metrics that AWS Lambda writes and the CDK has no method for, with their dimensions.
 #: https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
 #: https://docs.aws.amazon.com/lambda/latest/dg/urls-monitoring.html
 FUNCTION = frozenset({"FunctionName"})
@@ -115,7 +115,7 @@ def _in_alarms(template: Template) -> Iterator[Seen]:
 
 @pytest.fixture(scope="session")
 def canned() -> set[str]:
-    """The metric names of the CDK's own methods on a function."""
+    """Return the metric names of the CDK's own methods on a function."""
     function = lambda_.Function.from_function_name(Stack(App(), "Stack"), "Function", "f")
     methods = ("duration", "errors", "invocations", "throttles")
     metrics: list[cloudwatch.Metric] = [getattr(function, f"metric_{name}")() for name in methods]
@@ -124,7 +124,7 @@ def canned() -> set[str]:
 
 @pytest.fixture(scope="session")
 def emitted(minilm_artifact) -> set[Seen]:
-    """The metrics that the embedder writes for a request."""
+    """Return the metrics that the embedder writes for a request."""
     service = build_service(
         Settings(artifact=minilm_artifact.folder, metrics_namespace="EmbeddingKit/test")
     )
@@ -191,7 +191,7 @@ def test_provisioned_concurrency_has_a_widget(template):
 
 
 def test_widgets_lie_side_by_side_and_do_not_overlap(watching):
-    """All widgets are within the 24 columns of CloudWatch's grid, and none covers another."""
+    """All widgets fit the 24 columns of CloudWatch's grid, and none overlaps another."""
     taken: set[tuple[int, int]] = set()
     for widget in _widgets(watching):
         cells = {

@@ -1,4 +1,4 @@
-"""The metric filters on real records, and that every metric is one that somebody writes."""
+"""Test the metric filters on real records, and that every metric has a writer."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ RECORDS = Path(__file__).with_name("records")
 
 @pytest.fixture(scope="session")
 def found(endpoint_template):
-    """Return what each filter of the template makes of a log event: metric name → value."""
+    """Return the values that the template's filters extract from a log event, by metric name."""
     filters = [
         resource["Properties"]
         for resource in endpoint_template().find_resources("AWS::Logs::MetricFilter").values()
@@ -24,7 +24,7 @@ def found(endpoint_template):
         try:
             event = json.loads(line)
         except json.JSONDecodeError:
-            return {}  # a JSON pattern finds nothing in a line that is not JSON
+            return {}  # A JSON pattern matches nothing in a line that is not JSON.
         return {
             transformation["MetricName"]: jmespath.search(
                 transformation["MetricValue"].removeprefix("$."), event
@@ -41,7 +41,7 @@ def _matches(pattern: str, event: Any) -> bool:
     try:
         return bool(match(event, pattern))
     except MatchingError as error:
-        # CloudWatch finds no match where a compared field is missing; the matcher says so this way.
+        # CloudWatch finds no match if a compared field is missing; the matcher reports it this way.
         if "'NoneType'" in str(error):
             return False
         raise
@@ -69,13 +69,13 @@ DOCUMENTED = (RECORDS / "documented.jsonl").read_text().splitlines()
     ids=["cold", "warm", "restored", "init on demand", "init provisioned", "init snapshot"],
 )
 def test_each_record_gives_the_metrics_it_should(found, line, metrics):
-    """Every kind of start is counted once, under its own name, with its own value."""
+    """Every kind of start is counted once, under its own name and with its own value."""
     assert found(line) == metrics
 
 
 @pytest.mark.parametrize("line", (RECORDS / "emulator.txt").read_text().splitlines())
 def test_text_records_give_no_metric(found, line):
-    """A log that is not JSON is no source of metrics: JSON logging must stay on."""
+    """The filters need JSON logs: a text record gives no metric."""
     assert found(line) == {}
 
 
