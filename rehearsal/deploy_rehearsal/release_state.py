@@ -78,13 +78,21 @@ class ReleaseState:
 
     def subscribe(self) -> None:
         """Subscribe a queue to the alarm topic."""
-        sqs = self.aws.client("sqs")
-        sqs.create_queue(QueueName=_QUEUE)
-        self.aws.client("sns").subscribe(
-            TopicArn=self.deployed.outputs["AlarmTopicArn"],
-            Protocol="sqs",
-            Endpoint=f"arn:aws:sqs:{self.aws.region}:{self.aws.account}:{_QUEUE}",
+        topic = self.deployed.outputs["AlarmTopicArn"]
+        queue = f"arn:aws:sqs:{self.aws.region}:{self.aws.account}:{_QUEUE}"
+        # https://docs.aws.amazon.com/sns/latest/dg/subscribe-sqs-queue-to-sns-topic.html
+        statement = {
+            "Effect": "Allow",
+            "Principal": {"Service": "sns.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": queue,
+            "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
+        }
+        policy = {"Version": "2012-10-17", "Statement": [statement]}
+        self.aws.client("sqs").create_queue(
+            QueueName=_QUEUE, Attributes={"Policy": json.dumps(policy)}
         )
+        self.aws.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
 
     def notifications(self) -> list[str]:
         """Return the messages that the topic has sent since the last call."""
