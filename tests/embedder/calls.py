@@ -1,4 +1,4 @@
-"""Short ways to call a service."""
+"""Short functions that call a service."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ __all__ = ["get", "post", "read"]
 
 
 def post(service: Service, path: str, body: Any) -> Response:
-    """Send a body: bytes as they are, everything else as JSON."""
+    """Send a body: bytes unchanged, everything else as JSON."""
     raw = body if isinstance(body, bytes) else orjson.dumps(body)
     return service.handle(Request("POST", path, body=raw, id="request-1"))
 
 
 def get(service: Service, path: str) -> Response:
-    """Ask for a path."""
+    """Send a GET request."""
     return service.handle(Request("GET", path, id="request-1"))
 
 
 def read(response: Response, status: int = 200) -> Any:
-    """Return the JSON of a response that must have this status."""
+    """Return the JSON of a response after checking its status and headers."""
     assert response.status == status, response.body[:500]
     value = orjson.loads(response.body)
     assert response.headers["content-type"] == "application/json"

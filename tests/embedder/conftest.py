@@ -1,4 +1,4 @@
-"""Engines and services around the small model."""
+"""Fixtures for engines and services with the small model."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ def session() -> HashSession:
 
 @pytest.fixture
 def make_engine(session: HashSession) -> Callable[..., Engine]:
-    """Make an engine around the session; keywords of the manifest and of the engine."""
+    """Return a function that makes an engine from options of the manifest and of the engine."""
 
     def make(**options: object) -> Engine:
         own = {
@@ -33,7 +33,7 @@ def make_engine(session: HashSession) -> Callable[..., Engine]:
 
 @pytest.fixture
 def make_service(make_engine: Callable[..., Engine]) -> Callable[..., Service]:
-    """Make a service around such an engine; `index` gives it an index of these texts."""
+    """Return a function that makes a service; `index` is the list of texts to index."""
 
     def make(*, index: Sequence[str] | None = None, **options: object) -> Service:
         engine = make_engine(**options)

@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document: such as it allows, and such as it nearly allows."""
+"""Hypothesis strategies for requests that an OpenAPI schema allows or nearly allows."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 __all__ = ["any_body", "matching", "nearly_matching"]
 
 Schema = dict[str, Any]
-#: Values of every kind, for where a schema says nothing or is to be broken.
+#: Values of every kind, for schemas without a type and for invalid requests.
 SCALARS = (
     st.none()
     | st.booleans()
@@ -28,7 +28,7 @@ JSON = st.recursive(
 
 
 def matching(schema: Schema) -> st.SearchStrategy[Any]:
-    """Make values that a schema allows."""
+    """Return a strategy for values that a schema allows."""
     if "anyOf" in schema:
         return st.one_of([matching(option) for option in schema["anyOf"]])
     if "enum" in schema:
@@ -37,7 +37,7 @@ def matching(schema: Schema) -> st.SearchStrategy[Any]:
 
 
 def _objects(schema: Schema) -> st.SearchStrategy[Any]:
-    # The document's rule that exactly one of some fields is there, and is not null.
+    # The document requires exactly one of some fields, with a value other than null.
     choices = [set(option["required"]) for option in schema.get("oneOf", [{"required": []}])]
     either = set().union(*choices)
     always = set(schema["required"])
@@ -79,7 +79,7 @@ _KINDS: dict[str, Callable[[Schema], st.SearchStrategy[Any]]] = {
 
 @st.composite
 def nearly_matching(draw: st.DrawFn, schema: Schema) -> Any:
-    """Take a value that the schema allows, and change one thing somewhere in it."""
+    """Draw a value that the schema allows, and change one part of it."""
     value = copy.deepcopy(draw(matching(schema)))
     place = draw(st.sampled_from(list(_containers(value))))
     keys = list(place) if isinstance(place, dict) else list(range(len(place)))
@@ -103,7 +103,7 @@ def _containers(value: Any) -> Iterator[Any]:
 
 
 def any_body(schema: Schema) -> st.SearchStrategy[Any]:
-    """Make bodies: allowed, nearly allowed, any JSON, and any bytes."""
+    """Return a strategy for bodies: allowed, nearly allowed, any JSON, and any bytes."""
     return st.one_of(
         matching(schema), matching(schema), nearly_matching(schema), JSON, st.binary(max_size=40)
     )

@@ -1,9 +1,9 @@
-"""Looks for requests that the service does not withstand, guided by coverage.
+"""Search for requests that break the service, guided by coverage.
 
-`scripts/fuzz` runs it until it is stopped (it needs atheris, which lives in an environment of its
-own); what it takes is libFuzzer's: `scripts/fuzz -max_total_time=600`. The first byte of an input
-chooses what the rest is: a whole event, or the body of one of the operations, plain or in base64. A
-finding is an exception, an answer with the status 500, or one that is no JSON.
+`scripts/fuzz` runs the search until it is stopped. It needs atheris, which is installed in its own
+environment, and accepts libFuzzer's options: `scripts/fuzz -max_total_time=600`. The first byte of
+an input selects the meaning of the rest: a whole event, or the body of one of the operations, plain
+or in base64. A finding is an exception, a response with status 500, or a body that is not JSON.
 """
 
 import base64
@@ -28,7 +28,7 @@ with atheris.instrument_imports(include=["embedder"]):
 
 from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, manifest_of
 
-#: Where found inputs are kept between runs.
+#: The folder where generated inputs are kept between runs.
 CORPUS = Path(__file__).resolve().parents[2] / ".cache" / "fuzz" / "corpus"
 PLACES = [(method, path) for path, methods in ROUTES.items() for method in methods]
 SEEDS = {
@@ -59,7 +59,7 @@ SEEDS = {
 
 
 def make_service() -> "Service":
-    """Make a service of a small model with prompts and an index."""
+    """Return a service with a small model, prompts and an index."""
     engine = Engine(manifest_of(prompts=PROMPTS), WordTokenizer(), HashSession(), cache_entries=20)
     embeddings = engine.embed(["a", "b"])
     index = SearchIndex(["a", "b"], embeddings.vectors, embeddings.vector_space)
@@ -70,7 +70,7 @@ SERVICE = make_service()
 
 
 def one_input(data: bytes) -> None:
-    """Turn bytes into an event, and answer it."""
+    """Convert bytes to an event, and answer it."""
     if not data:
         return
     choice, rest = data[0], data[1:]
@@ -93,7 +93,7 @@ def one_input(data: bytes) -> None:
 
 
 def answer(event: Any) -> dict[str, Any]:
-    """Do what the handler does, without its start."""
+    """Answer an event as the handler does, without its initialization."""
     try:
         request = request_from_event(event)
     except ClientError as error:
@@ -102,7 +102,7 @@ def answer(event: Any) -> dict[str, Any]:
 
 
 def check(told: dict[str, Any]) -> None:
-    """Raise if an answer is not one."""
+    """Raise an AssertionError unless the response is valid."""
     if told["statusCode"] not in {200, 400, 404, 405, 413, 422, 424}:
         raise AssertionError(f"status {told['statusCode']}: {told['body'][:500]}")
     if told["isBase64Encoded"]:
@@ -113,7 +113,7 @@ def check(told: dict[str, Any]) -> None:
 
 
 def write_seeds() -> None:
-    """Start from requests that are good, so that the search need not find JSON first."""
+    """Write valid requests to the corpus, so that the search starts from valid JSON."""
     CORPUS.mkdir(parents=True, exist_ok=True)
     for number, (_, path) in enumerate(PLACES):
         for index, body in enumerate(SEEDS.get(path, [{}])):

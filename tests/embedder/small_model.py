@@ -1,4 +1,4 @@
-"""A small model without ONNX: what the tests of everything around the model are served by."""
+"""A small model without ONNX, for the tests that do not need a real model."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,18 +15,18 @@ VOCABULARY_SIZE = 1000
 
 
 class WordTokenizer:
-    """One token a word, by the word's hash; words are what stands between spaces."""
+    """A tokenizer that splits at white space and makes one token per word, from the word's hash."""
 
     prefix = (CLS,)
     suffix = (SEP,)
     vocabulary_size = VOCABULARY_SIZE
 
     def encode(self, text: str) -> list[int]:
-        """One id a word."""
+        """Return one id per word."""
         return [span.id for span in self.spans(text)]
 
     def spans(self, text: str) -> Sequence[Span]:
-        """Tell where each word stands."""
+        """Return the id and the position of each word."""
         spans = []
         stop = 0
         for word in text.split():
@@ -38,25 +38,25 @@ class WordTokenizer:
         return spans
 
     def token(self, token_id: int) -> str:
-        """Spell a token."""
+        """Return the text of a token."""
         return {0: "[PAD]", CLS: "[CLS]", SEP: "[SEP]"}.get(token_id, f"word{token_id}")
 
 
 @dataclass
 class HashSession:
-    """A vector by the ids that the mask lets through; remembers the shapes that it ran."""
+    """A session that computes vectors from the unmasked ids and records the shapes of its runs."""
 
     dimension: int = 32
     shapes: list[tuple[int, ...]] = field(default_factory=list)
-    #: Raised instead of an answer, if set.
+    #: Raised instead of returning vectors, if set.
     failure: Exception | None = None
-    #: Told instead of an answer, if set.
+    #: The value of every component instead of the computed vectors, if set.
     value: float | None = None
 
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
-        """Answer as a session does."""
+        """Return one vector per row, as a real session does."""
         self.shapes.append(input_ids.shape)
         if self.failure is not None:
             raise self.failure

@@ -1,4 +1,4 @@
-"""Tokenizers twice: the library's, and the fast one over tables made from the same file."""
+"""Fixtures that pair the library's tokenizer with the fast one compiled from the same file."""
 
 import json
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from benchmarks.gemma_tokenizer import gemma_tokenizer
 from embedder.fast_tokenizers import Tokenizer, load
 from model_compiler.tokenizer.tables import build
 
-#: All of the planes that have characters, and the ends of those that have none.
+#: All planes that have characters, and the first and last code points of the others.
 ALL_CHARACTERS = tuple(
     chr(code)
     for code in range(0x110000)
@@ -24,23 +24,23 @@ ALL_CHARACTERS = tuple(
 
 @dataclass(frozen=True)
 class Both:
-    """One tokenizer, run by the library and by us."""
+    """The same tokenizer in the library's and in the fast implementation."""
 
     library: tokenizers.Tokenizer
     fast: Tokenizer
-    #: Where the fast one's file lies.
+    #: The path of the fast tokenizer's file.
     path: Path
 
     def ids(self, text: str) -> list[int]:
-        """Return the library's ids: what is right."""
+        """Return the library's ids, which are the reference."""
         return list(self.library.encode(text, add_special_tokens=False).ids)
 
     def differing(self, texts: Iterable[str]) -> list[str]:
-        """Return the texts of which ids or spans are not the library's."""
+        """Return the texts whose ids or spans differ from the library's."""
         return [text for text in texts if not self.agree(text)]
 
     def agree(self, text: str) -> bool:
-        """Say whether ids and spans are the library's."""
+        """Return whether ids and spans are the library's."""
         expected = self.library.encode(text, add_special_tokens=False)
         spans = [(span.id, (span.start, span.stop)) for span in self.fast.spans(text)]
         return self.fast.encode(text) == expected.ids and spans == list(
@@ -49,7 +49,7 @@ class Both:
 
 
 def both(document: dict[str, Any], folder: Path) -> Both:
-    """Compile a `tokenizer.json`; it must be one that the fast tokenizers cover."""
+    """Compile a `tokenizer.json` that the fast tokenizers support."""
     data = json.dumps(document).encode()
     tables = build(data)
     assert tables.reason is None, tables.reason
@@ -62,33 +62,33 @@ def both(document: dict[str, Any], folder: Path) -> Both:
 
 @pytest.fixture(scope="session")
 def minilm_document(minilm_folder: Path) -> dict[str, Any]:
-    """MiniLM's own `tokenizer.json`, as all of BERT's uncased family have it."""
+    """Return MiniLM's `tokenizer.json`, which is typical of uncased BERT models."""
     document: dict[str, Any] = json.loads((minilm_folder / "tokenizer.json").read_bytes())
     return document
 
 
 @pytest.fixture(scope="session")
 def minilm(minilm_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Both:
-    """WordPiece with MiniLM's vocabulary."""
+    """Return WordPiece with MiniLM's vocabulary."""
     return both(minilm_document, tmp_path_factory.mktemp("minilm"))
 
 
 @pytest.fixture(scope="session")
 def gemma_document() -> dict[str, Any]:
-    """Gemma's parts over a small vocabulary."""
+    """Return Gemma's tokenizer configuration with a small vocabulary."""
     document: dict[str, Any] = json.loads(gemma_tokenizer(tokens=4000, files=20))
     return document
 
 
 @pytest.fixture(scope="session")
 def gemma(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Both:
-    """BPE with byte fallback."""
+    """Return BPE with byte fallback."""
     return both(gemma_document, tmp_path_factory.mktemp("gemma"))
 
 
 @pytest.fixture(scope="session")
 def trained(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Both:
-    """BPE as the library's own trainer makes it: merges in the order in which they were learned."""
+    """Return BPE from the library's trainer, with merges in the order they were learned."""
     library = tokenizers.Tokenizer(
         tokenizers.models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True)
     )

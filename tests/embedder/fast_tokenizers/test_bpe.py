@@ -1,4 +1,4 @@
-"""Byte pair encoding gives the library's ids and spans, for Gemma's kind of tokenizer."""
+"""Byte pair encoding gives the library's ids and spans for tokenizers like Gemma's."""
 
 import copy
 from pathlib import Path
@@ -32,31 +32,31 @@ BITS_OF_TEXT = (
 
 
 def test_ids_and_spans_are_the_librarys_on_a_seeded_sample(gemma: Both) -> None:
-    """Thousands of texts of every kind: all planes, runs, controls, added tokens inside."""
+    """Thousands of texts cover all planes, runs, control characters and added tokens."""
     assert gemma.differing(sample_texts(gemma.library, count=4000, seed=21)) == []
 
 
 def test_merges_in_the_order_they_were_learned_are_the_librarys(trained: Both) -> None:
-    """Ranks that do not follow the ids, as the library's own trainer leaves them, are kept."""
+    """Merge ranks that do not follow the ids, as the library's trainer writes them, are kept."""
     assert trained.differing(sample_texts(trained.library, count=2500, seed=22)) == []
 
 
 @given(st.text())
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_ids_and_spans_are_the_librarys_on_any_text(gemma: Both, text: str) -> None:
-    """What hypothesis finds to be a text is tokenized as the library does."""
+    """Any text that Hypothesis generates is tokenized as by the library."""
     assert gemma.agree(text)
 
 
 @given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_spaces_and_added_tokens_meet_as_in_the_library(gemma: Both, text: str) -> None:
-    """Runs of spaces and newlines, tags cut short, bytes: wherever they touch."""
+    """Runs of spaces and newlines, incomplete tags and bytes match in any combination."""
     assert gemma.agree(text)
 
 
 def test_every_character_is_the_librarys(gemma: Both) -> None:
-    """No code point gets another id or other bytes, between letters or alone."""
+    """Every code point has the library's ids, both between letters and alone."""
     characters = list(ALL_CHARACTERS)
     texts = ["a".join(characters[start : start + 512]) for start in range(0, len(characters), 512)]
     expected = gemma.library.encode_batch_fast(texts, add_special_tokens=False)
@@ -64,7 +64,7 @@ def test_every_character_is_the_librarys(gemma: Both) -> None:
 
 
 def test_long_runs_take_the_librarys_merges(gemma: Both) -> None:
-    """Short words and long ones, which are merged in different ways, agree with the library."""
+    """Short and long words use different merge algorithms, and both match the library."""
     texts = [
         piece * times
         for piece in ("a", "in", "the", " ", "ab ", "\n", "<", "<b", "▁", "東", "é", "e\u0301")
@@ -74,13 +74,13 @@ def test_long_runs_take_the_librarys_merges(gemma: Both) -> None:
 
 
 def test_a_space_and_its_sign_are_the_same(gemma: Both) -> None:
-    """`▁` in a text is what a space becomes; a run of them is an added token, one of spaces not."""
+    """`▁` is equivalent to a space, except that a run of `▁` is an added token."""
     assert gemma.fast.encode("in the") == gemma.fast.encode("in▁the")
     assert gemma.fast.encode("▁▁") == gemma.ids("▁▁")
 
 
 def test_a_character_that_is_no_token_becomes_its_bytes(gemma: Both) -> None:
-    """Four bytes, four tokens, each with the span of the character."""
+    """A character of four bytes becomes four tokens, each with the span of the character."""
     assert [gemma.fast.token(token_id) for token_id in gemma.fast.encode("\U0001fbf0")] == [
         "<0xF0>",
         "<0x9F>",
@@ -93,7 +93,7 @@ def test_a_character_that_is_no_token_becomes_its_bytes(gemma: Both) -> None:
 def test_a_vocabulary_of_bytes_alone_is_enough(
     gemma_document: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Without a merge or a character every character becomes bytes, the sign for a space too."""
+    """Without merges, every character becomes its bytes, including the symbol for a space."""
     document = gemma_document | {"added_tokens": [], "post_processor": None}
     document["model"] = document["model"] | {
         "vocab": {"<unk>": 256, **{f"<0x{byte:02X}>": byte for byte in range(256)}},
@@ -105,26 +105,26 @@ def test_a_vocabulary_of_bytes_alone_is_enough(
 
 
 def test_the_spelling_of_a_byte_in_a_text_is_no_byte(gemma: Both) -> None:
-    """`<0x41>` is six characters that a user wrote."""
+    """`<0x41>` in a text is six characters, not the byte 0x41."""
     assert gemma.fast.encode("<0x41>") == gemma.ids("<0x41>")
     assert len(gemma.fast.encode("<0x41>")) > 1
 
 
 def test_special_tokens_around_a_text_are_told_and_not_added(gemma: Both) -> None:
-    """The engine puts `<bos>` and `<eos>` around a text."""
+    """The tokenizer reports `<bos>` and `<eos>`, and the engine adds them."""
     assert (gemma.fast.prefix, gemma.fast.suffix) == ((2,), (1,))
     assert gemma.fast.encode("") == []
 
 
 def test_no_string_is_an_error(gemma: Both) -> None:
-    """A lone surrogate, which no valid text has, becomes a question mark's byte."""
+    """A lone surrogate, which is not valid text, is encoded as the byte of a question mark."""
     assert gemma.fast.encode("\ud800") == [gemma.fast.encode("\x00")[0] + ord("?")]
 
 
 def test_added_tokens_that_are_normalised_are_found_after_it(
     gemma_document: dict[str, Any], tmp_path: Path
 ) -> None:
-    """What a fine-tune adds is matched where spaces were replaced, after the other added tokens."""
+    """Normalized added tokens match after space replacement, and after other added tokens."""
     document = copy.deepcopy(gemma_document)
     size = 1 + max(token["id"] for token in document["added_tokens"])
     for number, content in enumerate(("two words", "▁qx", " qy", "qz", "<b>c")):
@@ -149,9 +149,9 @@ def test_added_tokens_that_are_normalised_are_found_after_it(
 def test_merges_across_a_space_are_the_librarys(
     gemma_document: dict[str, Any], tmp_path: Path, glue: str
 ) -> None:
-    """Where a token reaches over a space, words are not cut there."""
+    """Words are not split at a space that a token spans."""
     document = copy.deepcopy(gemma_document)
-    document["added_tokens"].pop()  # the one past the vocabulary, whose id is needed here
+    document["added_tokens"].pop()  # its id, after the vocabulary, is needed below
     model = document["model"]
     size = len(model["vocab"])
     model["vocab"] |= {f"{glue}▁": size, f"{glue}▁b": size + 1}

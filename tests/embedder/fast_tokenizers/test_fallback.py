@@ -1,4 +1,4 @@
-"""The `tokenizers` library, where it serves: its failures are errors of this package."""
+"""The fallback to the `tokenizers` library, whose failures become errors of this package."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def write(path: Path, **changes: object) -> str:
 
 
 def test_a_panic_is_an_error_of_the_server(tmp_path: Path) -> None:
-    """A regular expression over its retry limit fails one request; the next text is read."""
+    """A regular expression over its retry limit fails one request but not the next one."""
     tokenizer = LibraryTokenizer(write(tmp_path / "tokenizer.json"))
     for _ in range(2):
         with pytest.raises(InferenceError, match=r"^The model could not embed this request\.$"):
@@ -47,7 +47,7 @@ def test_a_panic_is_an_error_of_the_server(tmp_path: Path) -> None:
 
 
 def test_a_file_that_makes_the_library_panic(tmp_path: Path) -> None:
-    """A map of characters that cannot be parsed is an error of the artifact, not a crash."""
+    """A character map that cannot be parsed is reported as an artifact error instead of a crash."""
     broken = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
     path = write(tmp_path / "tokenizer.json", normalizer=broken)
     with pytest.raises(ArtifactError, match="cannot be read as a tokenizer"):

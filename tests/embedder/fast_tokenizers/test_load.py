@@ -1,4 +1,4 @@
-"""The door: the kind in the manifest decides which tokenizer opens the file."""
+"""`load` selects the tokenizer class by the kind in the manifest."""
 
 import subprocess
 import sys
@@ -18,14 +18,14 @@ from .conftest import Both
 
 
 class Entry(NamedTuple):
-    """The manifest's entry."""
+    """The manifest's entry for the tokenizer."""
 
     kind: str
     file: str
 
 
 def test_each_kind_is_loaded_by_its_own_tokenizer(minilm: Both, gemma: Both) -> None:
-    """`wordpiece` and `bpe` are ours."""
+    """`wordpiece` and `bpe` are loaded by the fast tokenizers."""
     assert isinstance(load(Entry("wordpiece", minilm.path.name), minilm.path.parent), WordPiece)
     assert isinstance(load(Entry("bpe", gemma.path.name), gemma.path.parent), BytePairEncoding)
 
@@ -37,7 +37,7 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_fast_tokenizer_does_not_import_the_library(gemma: Both, minilm: Both) -> None:
-    """A cold start pays for the tokenizer that serves, and for nothing else."""
+    """A cold start imports only the modules that the selected tokenizer needs."""
     program = (
         "import sys; from pathlib import Path; from types import SimpleNamespace as Entry;"
         "from embedder.fast_tokenizers import load;"
@@ -52,7 +52,7 @@ def test_a_fast_tokenizer_does_not_import_the_library(gemma: Both, minilm: Both)
 
 
 def test_the_library_turns_ids_into_text_again(minilm_folder: Path) -> None:
-    """By the file's own decoder, with or without special tokens."""
+    """Ids are decoded by the file's own decoder, with or without special tokens."""
     served = load(Entry("tokenizers", "tokenizer.json"), minilm_folder)
     assert isinstance(served, LibraryTokenizer)
     ids = [*served.prefix, *served.encode("Tokenizing, is it?"), *served.suffix]
@@ -61,7 +61,7 @@ def test_the_library_turns_ids_into_text_again(minilm_folder: Path) -> None:
 
 
 def test_the_library_serves_behind_the_same_door(minilm: Both, minilm_folder: Path) -> None:
-    """Its own truncation and padding are off, and special tokens are told, not added."""
+    """Its own truncation and padding are off, and special tokens are reported instead of added."""
     served = load(Entry("tokenizers", "tokenizer.json"), minilm_folder)
     assert isinstance(served, LibraryTokenizer)
     assert (served.prefix, served.suffix) == (minilm.fast.prefix, minilm.fast.suffix)
@@ -84,7 +84,7 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
 def test_the_library_tells_its_special_tokens(
     tmp_path: Path, minilm_document: dict[str, Any]
 ) -> None:
-    """Also where there are none before, or none at all."""
+    """The special tokens may differ from the usual ones, and the prefix may be empty."""
     library = tokenizers.Tokenizer.from_str(__import__("json").dumps(minilm_document))
     library.post_processor = tokenizers.processors.TemplateProcessing(
         single="$A [SEP] [SEP]", special_tokens=[("[SEP]", 102)]

@@ -1,4 +1,4 @@
-"""The file of a fast tokenizer: sections, versions, and files that are not table files."""
+"""The file format of a fast tokenizer: sections, versions, and files that are not table files."""
 
 import struct
 from pathlib import Path
@@ -21,7 +21,7 @@ def written(folder: Path, data: bytes) -> Path:
 
 
 def test_sections_come_back_as_they_were_written(tmp_path: Path) -> None:
-    """Bytes and numbers of any length, also none, are read as written."""
+    """Bytes and numbers of any length, including none, are read as written."""
     content = {"empty": b"", "bytes": b"abc", "numbers": struct.pack("<3I", 1, 2, 1 << 31)}
     content["long"] = bytes(range(256)) * 128 + b"end"
     file = TableFile(written(tmp_path, table_file(content)))
@@ -30,20 +30,20 @@ def test_sections_come_back_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_the_same_sections_give_the_same_bytes() -> None:
-    """Nothing of the machine or the moment gets into a file."""
+    """The file depends only on its sections, not on the machine or the time."""
     assert table_file({"a": b"1", "b": b"2"}) == table_file({"a": b"1", "b": b"2"})
 
 
 @pytest.mark.parametrize("kept", [0, 7, 23, 100, 4000, -1])
 def test_a_file_that_was_cut_short_is_refused(gemma: Both, tmp_path: Path, kept: int) -> None:
-    """At any length, at load."""
+    """A truncated file of any length is refused when it is loaded."""
     data = gemma.path.read_bytes()[:kept]
     with pytest.raises(ArtifactError, match=r"incomplete|magic is missing|cannot be read"):
         BytePairEncoding(written(tmp_path, data))
 
 
 def test_a_file_of_another_version_is_refused(gemma: Both, tmp_path: Path) -> None:
-    """The message says which version was found and which is read."""
+    """The message has the version found and the version supported."""
     data = bytearray(gemma.path.read_bytes())
     data[8] = 9
     with pytest.raises(ArtifactError, match="has version 9; this embedder reads 2"):
@@ -51,7 +51,7 @@ def test_a_file_of_another_version_is_refused(gemma: Both, tmp_path: Path) -> No
 
 
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
-    """A `tokenizer.json` under the name of a table file is rejected."""
+    """A `tokenizer.json` with the name of a table file is rejected."""
     with pytest.raises(ArtifactError, match="magic is missing"):
         TableFile(written(tmp_path, b'{"version": "1.0", "truncation": null}'))
 
@@ -63,7 +63,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_tables_of_the_other_kind_are_refused(minilm: Both) -> None:
-    """WordPiece's tables have not the sections that BPE needs."""
+    """WordPiece's tables lack the sections that BPE needs."""
     with pytest.raises(ArtifactError, match="has no section"):
         BytePairEncoding(minilm.path)
 

@@ -1,4 +1,4 @@
-"""WordPiece gives the library's ids and spans, whatever the text and the normalizer's options."""
+"""WordPiece gives the library's ids and spans for any text and any normalizer options."""
 
 import copy
 from pathlib import Path
@@ -21,14 +21,14 @@ OPTIONS = [
 
 
 def test_ids_and_spans_are_the_librarys_on_a_seeded_sample(minilm: Both) -> None:
-    """Thousands of texts of every kind: all planes, runs, controls, special tokens inside."""
+    """Thousands of texts cover all planes, runs, control characters and special tokens."""
     assert minilm.differing(sample_texts(minilm.library, count=3000, seed=11)) == []
 
 
 @given(st.text())
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_ids_and_spans_are_the_librarys_on_any_text(minilm: Both, text: str) -> None:
-    """What hypothesis finds to be a text is tokenized as the library does."""
+    """Any text that Hypothesis generates is tokenized as by the library."""
     assert minilm.agree(text)
 
 
@@ -36,7 +36,7 @@ def test_ids_and_spans_are_the_librarys_on_any_text(minilm: Both, text: str) -> 
 def test_every_option_of_the_normalizer_is_the_librarys(
     minilm_document: dict[str, Any], tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    """Cased models, models that keep accents and models that do not clean are covered."""
+    """Cased models, models that keep accents, and models that do not clean texts are covered."""
     document = copy.deepcopy(minilm_document)
     document["normalizer"] |= options
     variant = both(document, tmp_path)
@@ -44,7 +44,7 @@ def test_every_option_of_the_normalizer_is_the_librarys(
 
 
 def test_every_character_is_the_librarys(minilm: Both) -> None:
-    """No code point is normalized, split or looked up in another way, between letters or alone."""
+    """Every code point is normalized, split and looked up as in the library."""
     characters = list(ALL_CHARACTERS)
     texts = [
         "a" + " b".join(characters[start : start + 512]) + "c"
@@ -55,7 +55,7 @@ def test_every_character_is_the_librarys(minilm: Both) -> None:
 
 
 def test_equal_ids_of_two_words_take_room_once(minilm: Both) -> None:
-    """Words of many tokens are remembered without an object for each id of each of them."""
+    """Words of many tokens are cached with shared integer objects for equal ids."""
     first, second = map(minilm.fast.encode, ("2f9c61e0a7", "2f9c61e0b3"))
     pairs = [(one, other) for one, other in zip(first, second, strict=False) if one == other]
     assert len(pairs) > 2
@@ -63,7 +63,7 @@ def test_equal_ids_of_two_words_take_room_once(minilm: Both) -> None:
 
 
 def test_marks_that_stay_are_sorted_as_unicode_says(minilm: Both) -> None:
-    """Spacing marks and stripped ones, in all orders, become what the library's sorting makes."""
+    """Spacing and stripped marks in every order give the same result as the library's sorting."""
     marks = "\u0301\u0316\u302e\u302f\u1b44\u093c\u0345\u0334\u0903\U0001d165\U0001d16d"
     marks += "\u0344\u0f73é\U0001d15e"
     texts = [f"{base}{a}{b}{c}x" for base in ("q", "") for a in marks for b in marks for c in marks]
@@ -71,27 +71,27 @@ def test_marks_that_stay_are_sorted_as_unicode_says(minilm: Both) -> None:
 
 
 def test_special_tokens_in_a_text_are_themselves(minilm: Both) -> None:
-    """`[SEP]` in a text is the separator, as the library has it; `[sep]` is three words."""
+    """`[SEP]` in a text is the separator, as in the library; `[sep]` is ordinary text."""
     assert minilm.fast.encode("a [SEP]b[MASK]") == [1037, 102, 1038, 103]
     assert minilm.fast.encode("[sep]") == minilm.ids("[sep]")
     assert len(minilm.fast.encode("[sep]")) > 1
 
 
 def test_special_tokens_around_a_text_are_told_and_not_added(minilm: Both) -> None:
-    """The engine puts `[CLS]` and `[SEP]` around a text: the tokenizer only says which."""
+    """The tokenizer reports `[CLS]` and `[SEP]`, and the engine adds them."""
     assert (minilm.fast.prefix, minilm.fast.suffix) == ((101,), (102,))
     assert minilm.fast.vocabulary_size == 30522
     assert minilm.fast.encode("") == []
 
 
 def test_a_word_over_the_limit_is_unknown(minilm: Both) -> None:
-    """A word of 100 characters is taken apart, one of 101 is `[UNK]`."""
+    """A word of 100 characters is split into tokens, and one of 101 is `[UNK]`."""
     assert len(minilm.fast.encode("a" * 100)) > 1
     assert minilm.fast.encode("a" * 101) == [100]
 
 
 def test_a_token_is_spelled_as_in_the_vocabulary(minilm: Both) -> None:
-    """Ids become their tokens' texts, and an id that no token has is an error."""
+    """Ids become the texts of their tokens, and an unknown id is an error."""
     assert [minilm.fast.token(token_id) for token_id in (0, 101, 1996, 2015)] == [
         "[PAD]",
         "[CLS]",
@@ -105,14 +105,14 @@ def test_a_token_is_spelled_as_in_the_vocabulary(minilm: Both) -> None:
 
 
 def test_no_string_is_an_error(minilm: Both) -> None:
-    """A lone surrogate, which no valid text has, is treated like U+FFFD."""
+    """A lone surrogate, which is not valid text, is treated like U+FFFD."""
     assert minilm.fast.encode("a\ud800b \udfff") == minilm.fast.encode("a\ufffdb \ufffd")
 
 
 def test_the_token_with_the_id_0_is_a_token(
     minilm_document: dict[str, Any], tmp_path: Path
 ) -> None:
-    """In a vocabulary that begins with a part of a word, and not with `[PAD]`."""
+    """The vocabulary may start with part of a word instead of `[PAD]`."""
     document = copy.deepcopy(minilm_document)
     vocabulary = document["model"]["vocab"]
     vocabulary["[PAD]"], vocabulary["##izing"] = vocabulary["##izing"], 0
@@ -127,7 +127,7 @@ def test_the_token_with_the_id_0_is_a_token(
 def test_a_token_that_strips_takes_white_space_along(
     minilm_document: dict[str, Any], tmp_path: Path
 ) -> None:
-    """`lstrip` and `rstrip` reach as far as the library's, and not into another token."""
+    """`lstrip` and `rstrip` strip the same characters as the library, and never another token."""
     document = copy.deepcopy(minilm_document)
     for token in document["added_tokens"]:
         token["lstrip"] = token["content"] in {"[MASK]", "[SEP]"}
