@@ -1,4 +1,4 @@
-"""`docs/api.md` is correct: its examples are run, its tables compared with the code."""
+"""`docs/api.md` is correct: its examples are run and its tables are compared with the code."""
 
 import re
 import shlex
@@ -27,14 +27,14 @@ ENTRIES = ["Parse a string into a datetime.", "Return the sum of a list.", "Open
 
 @pytest.fixture(scope="module")
 def service(minilm_artifact: Artifact) -> Service:
-    """The model of the examples, with a small index."""
+    """Return a service with the model of the examples and a small index."""
     engine = Engine.load(minilm_artifact)
     embeddings = engine.embed(ENTRIES)
     return Service(Model(engine, SearchIndex(ENTRIES, embeddings.vectors, embeddings.vector_space)))
 
 
 def same(shown: Any, answer: Any) -> bool:
-    """Compare what is shown, cut short at `…`, with what was answered; numbers to 0.02."""
+    """Compare an example's JSON, abbreviated with `…`, with the response; floats to within 0.02."""
     match shown:
         case dict():
             more = shown.pop("…", None) is not None
@@ -63,7 +63,7 @@ def same(shown: Any, answer: Any) -> bool:
 
 
 def test_there_is_an_example_of_each_operation() -> None:
-    """But for the document itself, which would fill pages, and one for all that answer 424."""
+    """The exceptions are the long OpenAPI document and four paths that have one example for all."""
     paths = {path_of(shlex.split(command)) for command, _ in EXAMPLES}
     others = {"/decode", "/embed_all", "/embed_sparse", "/predict"}
     assert paths == set(ROUTES) - {"/openapi.json"} - others
@@ -71,30 +71,30 @@ def test_there_is_an_example_of_each_operation() -> None:
 
 
 def path_of(words: list[str]) -> str:
-    """Return the path that a command asks for."""
+    """Return the path in a curl command."""
     (url,) = [word for word in words if word.startswith("http://127.0.0.1:9000/")]
     return url.removeprefix("http://127.0.0.1:9000")
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES)
 def test_an_example_answers_what_it_shows(service: Service, command: str, shown: str) -> None:
-    """The command's request, sent to the service."""
+    """The service's response to the command's request matches the example."""
     words = shlex.split(command)
     body = words[words.index("-d") + 1].encode() if "-d" in words else b""
     answer = service.handle(Request("POST" if body else "GET", path_of(words), body=body))
-    # A `…` that stands for items, not in a string, is none of JSON's.
+    # An unquoted `…` represents omitted items and is not valid JSON, so it is quoted first.
     expected = orjson.loads(re.sub(r"(?<=[\[\s,])…(?=\s*\])", '"…"', shown))
     assert same(expected, orjson.loads(answer.body)), answer.body[:1000]
 
 
 def test_the_table_of_paths_is_the_codes() -> None:
-    """Every path with its method, and no other."""
+    """The table lists every path with its method."""
     table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", TEXT, re.MULTILINE)
     assert table == [(method, path) for path, methods in ROUTES.items() for method in methods]
 
 
 def test_the_table_of_errors_is_the_codes() -> None:
-    """Every kind of error with its statuses, and no other."""
+    """The table lists every kind of error with its statuses."""
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \| (\d+) \|$", TEXT, re.MULTILINE)
     kinds = [
         kind
@@ -109,7 +109,7 @@ def test_the_table_of_errors_is_the_codes() -> None:
 
 
 def test_the_metrics_are_the_codes() -> None:
-    """Every metric is named."""
+    """The page names every metric."""
     from embedder.telemetry import _UNITS
 
     assert all(f"`{name}`" in TEXT for name in _UNITS)

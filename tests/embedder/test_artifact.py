@@ -1,4 +1,4 @@
-"""Loading an artifact: reading the manifest, and every reason to reject it."""
+"""Loading an artifact: reading the manifest, and each reason to reject it."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from embedder.errors import ArtifactError
 
 
 def manifest() -> dict[str, Any]:
-    """Return a manifest that is right in every field."""
+    """Return a manifest with valid values in all fields."""
     return {
         "format_version": 2,
         "model": {
@@ -49,7 +49,7 @@ def manifest() -> dict[str, Any]:
 
 
 def sealed(content: dict[str, Any]) -> bytes:
-    """Return the manifest's bytes with the checksum that its content has."""
+    """Return the manifest's bytes with the checksum of its content."""
     canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     checksum = hashlib.blake2b(canonical, digest_size=32).hexdigest()
     return json.dumps({**content, "checksum": checksum}).encode()
@@ -78,14 +78,14 @@ def test_every_field_is_read(tmp_path: Path) -> None:
 
 
 def test_what_the_compiler_wrote_is_read(minilm_artifact: Artifact) -> None:
-    """The contract between the two programs, on a real artifact."""
+    """A manifest written by the compiler can be read by the embedder."""
     assert minilm_artifact.manifest.dimensions == (384,)
     assert minilm_artifact.manifest.max_tokens == 256
     assert minilm_artifact.manifest.vector_space.startswith("all-MiniLM-L6-v2@")
 
 
 def test_a_folder_that_is_no_artifact(tmp_path: Path) -> None:
-    """The error says which file is not there, and how to make an artifact."""
+    """The error names the missing file and explains how to compile an artifact."""
     with pytest.raises(
         ArtifactError, match=r"manifest.json cannot be read \(No such file.*--output"
     ):
@@ -94,13 +94,13 @@ def test_a_folder_that_is_no_artifact(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"3", b'"\xff"'])
 def test_a_manifest_that_is_no_object(raw: bytes) -> None:
-    """Anything but a JSON object is refused with the file's name."""
+    """Anything but a JSON object is refused, and the error names the file."""
     with pytest.raises(ArtifactError, match=r"^M (is not JSON|must be a JSON object)"):
         parse_manifest(raw, where="M")
 
 
 def test_a_newer_format_is_refused_first(tmp_path: Path) -> None:
-    """Of a newer format nothing else is believed: not even the checksum."""
+    """The format version is checked before all other fields, including the checksum."""
     raw = json.dumps({"format_version": 3, "surprise": True}).encode()
     with pytest.raises(ArtifactError, match=r"format_version 3; this embedder reads 2\. Compile"):
         load_artifact(write(tmp_path, raw))
@@ -108,7 +108,7 @@ def test_a_newer_format_is_refused_first(tmp_path: Path) -> None:
 
 @given(st.sampled_from(sorted(manifest())), st.none() | st.booleans() | st.integers() | st.text())
 def test_a_manifest_edited_by_hand(key: str, value: object) -> None:
-    """Whichever field is changed without the checksum, and to whatever: refused."""
+    """A change of any field to any value without a new checksum is refused."""
     content = manifest()
     raw = json.loads(sealed(content))
     if raw[key] != value or type(raw[key]) is not type(value):
@@ -119,7 +119,7 @@ def test_a_manifest_edited_by_hand(key: str, value: object) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "..", ""])
 def test_a_file_outside_of_the_folder_is_refused(name: str) -> None:
-    """A checksum is no signature: a manifest from elsewhere must not name other files."""
+    """The manifest may only name files in its own folder, because a checksum is not a signature."""
     content = manifest()
     content["files"][name] = {"bytes": 1, "sha256": ""}
     with pytest.raises(ArtifactError, match=re.escape(f"own folder; found {name!r}")):
@@ -127,7 +127,7 @@ def test_a_file_outside_of_the_folder_is_refused(name: str) -> None:
 
 
 def test_files_that_are_not_as_the_manifest_says(tmp_path: Path) -> None:
-    """A file that is gone and one that was cut short are named, with both sizes."""
+    """The error names a missing file, and gives both sizes of a truncated file."""
     write(tmp_path, sealed(manifest()))
     (tmp_path / "model.onnx").write_bytes(b"grap")
     with pytest.raises(ArtifactError, match=r"model.onnx has 4 bytes and the manifest says 5"):
@@ -144,6 +144,6 @@ def test_values_cannot_be_changed(minilm_artifact: Artifact) -> None:
 
 
 def test_an_artifact_can_be_moved(minilm_artifact: Artifact, tmp_path: Path) -> None:
-    """Nothing in it says where it lies."""
+    """The artifact does not contain its own path."""
     shutil.copytree(minilm_artifact.folder, tmp_path / "moved")
     assert load_artifact(tmp_path / "moved").manifest == minilm_artifact.manifest

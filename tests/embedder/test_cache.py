@@ -6,12 +6,12 @@ from embedder.cache import VectorCache
 
 
 def vector(value: float) -> np.ndarray:
-    """Make a vector that can be told from others."""
+    """Return a vector with this value in every component."""
     return np.full(3, value, dtype=np.float32)
 
 
 def test_what_was_put_is_got() -> None:
-    """A vector comes back as it was, and only for its own key."""
+    """A vector is returned unchanged, and only for its own key."""
     cache = VectorCache(2)
     cache.put(b"a", vector(1))
     found = cache.get(b"a")
@@ -21,7 +21,7 @@ def test_what_was_put_is_got() -> None:
 
 
 def test_the_least_recently_used_goes_first() -> None:
-    """The cache never holds more than it may, and a look keeps a vector."""
+    """The cache never exceeds its size, and reading a vector marks it as recently used."""
     cache = VectorCache(2)
     cache.put(b"a", vector(1))
     cache.put(b"b", vector(2))
@@ -33,14 +33,14 @@ def test_the_least_recently_used_goes_first() -> None:
 
 
 def test_a_cache_of_nothing_keeps_nothing() -> None:
-    """Zero entries switch it off."""
+    """A size of zero disables the cache."""
     cache = VectorCache(0)
     cache.put(b"a", vector(1))
     assert len(cache) == 0
 
 
 def test_a_vector_does_not_keep_its_batch_alive() -> None:
-    """What is kept is a copy, not a view into an array of the whole run."""
+    """The cache stores a copy of the vector, not a view into the batch's array."""
     cache = VectorCache(1)
     batch = np.ones((100, 3), dtype=np.float32)
     cache.put(b"a", batch[0])
@@ -50,7 +50,7 @@ def test_a_vector_does_not_keep_its_batch_alive() -> None:
 
 
 def test_clear_forgets_everything() -> None:
-    """Nothing is left for a snapshot to copy."""
+    """A cleared cache has no vectors that a snapshot would copy."""
     cache = VectorCache(1)
     cache.put(b"a", vector(1))
     cache.clear()

@@ -1,4 +1,4 @@
-"""The digest is BLAKE2b, whoever computes it."""
+"""The digest is BLAKE2b in every implementation."""
 
 import hashlib
 

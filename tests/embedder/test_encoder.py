@@ -1,4 +1,4 @@
-"""Texts to token ids: prompts, limits, truncation, special tokens."""
+"""Encoding texts as token ids: prompts, limits, truncation and special tokens."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ MakeEngine = Callable[..., Engine]
 
 
 def words(text: str) -> list[int]:
-    """Return the ids of a text's own words."""
+    """Return the ids of a text's words, without special tokens."""
     return WordTokenizer().encode(text)
 
 
@@ -28,7 +28,7 @@ def encode(encoder: Encoder, text: str, **options: object) -> list[int]:
 
 
 def test_special_tokens_stand_around_a_text(make_engine: MakeEngine) -> None:
-    """The model sees [CLS] text [SEP]."""
+    """The model's input is [CLS], the text and [SEP]."""
     assert encode(make_engine().encoder, "a b") == [CLS, *words("a b"), SEP]
 
 
@@ -40,7 +40,7 @@ def test_the_prompt_stands_in_front(make_engine: MakeEngine) -> None:
 
 
 def test_the_default_prompt_serves_who_asks_for_none(make_engine: MakeEngine) -> None:
-    """A model may have a default prompt; another one can still be asked for."""
+    """The default prompt applies unless the request selects another one."""
     encoder = make_engine(prompts=PROMPTS, default_prompt="Clustering").encoder
     assert encode(encoder, "a") == encode(encoder, "a", prompt="Clustering")
     assert encode(encoder, "a") != encode(encoder, "a", prompt="query")
@@ -53,14 +53,14 @@ def test_an_unknown_prompt_is_refused(make_engine: MakeEngine) -> None:
 
 
 def test_a_title_takes_its_place_in_the_prompt(make_engine: MakeEngine) -> None:
-    """EmbeddingGemma's document prompt has a place for a title."""
+    """A title replaces the placeholder in EmbeddingGemma's document prompt."""
     encoder = make_engine(prompts=PROMPTS).encoder
     titled = encode(encoder, "a", prompt="document", title="On Bees")
     assert titled == [CLS, *words("title: On Bees | text: a"), SEP]
 
 
 def test_a_title_without_a_place_is_refused(make_engine: MakeEngine) -> None:
-    """The error names the prompts that have a place, and the one that was found."""
+    """The error names the prompts that accept a title, and the prompt found."""
     encoder = make_engine(prompts=PROMPTS).encoder
     with pytest.raises(InvalidFieldError, match=r"\(document of .*found the prompt query"):
         encode(encoder, "a", prompt="query", title="On Bees")
@@ -69,7 +69,7 @@ def test_a_title_without_a_place_is_refused(make_engine: MakeEngine) -> None:
 
 
 def test_a_text_at_the_limit_is_whole(make_engine: MakeEngine) -> None:
-    """Special tokens count; the limit itself is allowed."""
+    """Special tokens count toward the limit, and a text exactly at the limit is accepted."""
     encoder = make_engine(max_tokens=5).encoder
     assert encode(encoder, "a b c") == [CLS, *words("a b c"), SEP]
 
@@ -85,24 +85,24 @@ def test_a_text_over_the_limit_is_refused(make_engine: MakeEngine) -> None:
 
 
 def test_truncation_keeps_the_end_that_is_asked_for(make_engine: MakeEngine) -> None:
-    """Right cuts the end off, left cuts the start; the special tokens stay."""
+    """Right truncation removes the end, left truncation the start; special tokens are kept."""
     encoder = make_engine(max_tokens=5).encoder
     assert encode(encoder, "a b c d", truncate="right") == [CLS, *words("a b c"), SEP]
     assert encode(encoder, "a b c d", truncate="left") == [CLS, *words("b c d"), SEP]
 
 
 def test_cutting_the_start_leaves_the_prompt(make_engine: MakeEngine) -> None:
-    """Without its prompt a text would be embedded as something else."""
+    """Left truncation keeps the prompt, because the vector depends on it."""
     encoder = make_engine(prompts={"query": "query: "}, max_tokens=5).encoder
     cut = encode(encoder, "a b c d", prompt="query", truncate="left")
     assert cut == [CLS, *words("query: c d"), SEP]
 
 
 class GluingTokenizer(WordTokenizer):
-    """One token a word and the space before it, as SentencePiece has them; a last space is one."""
+    """A tokenizer that joins a word with the space before it, as SentencePiece does."""
 
     def spans(self, text: str) -> list[Span]:
-        """Tell where each word stands."""
+        """Return the id and the position of each word with its space."""
         return [
             Span(3 + sum(map(ord, found[0])) % 900, *found.span())
             for found in re.finditer(r" ?[^ ]+| +", text)
@@ -110,7 +110,7 @@ class GluingTokenizer(WordTokenizer):
 
 
 def test_cutting_the_start_leaves_no_more_than_the_prompt() -> None:
-    """A space at the prompt's end is the beginning of the text's first word, and goes with it."""
+    """A space at the prompt's end belongs to the first word's token and is removed with it."""
     manifest = manifest_of(prompts={"query": "query: "}, max_tokens=5)
     tokenizer = GluingTokenizer()
     encoder = Engine(manifest, tokenizer, HashSession()).encoder
@@ -122,7 +122,7 @@ def test_cutting_the_start_leaves_no_more_than_the_prompt() -> None:
 def test_a_prompt_as_long_as_the_limit_leaves_room_for_text(
     make_engine: MakeEngine, prompt_words: int
 ) -> None:
-    """However long the prompt is, the text's last token is embedded and the limit is kept."""
+    """A long prompt is cut so that the text's last token fits within the limit."""
     prompt = " ".join(f"p{number}" for number in range(prompt_words)) + " "
     encoder = make_engine(prompts={"query": prompt}, max_tokens=5).encoder
     cut = encode(encoder, "a b", prompt="query", truncate="left")
@@ -131,7 +131,7 @@ def test_a_prompt_as_long_as_the_limit_leaves_room_for_text(
 
 
 def test_characters_are_counted_as_characters(make_engine: MakeEngine) -> None:
-    """Not as bytes, and not as UTF-16: an emoji is one."""
+    """The length is in Unicode characters, not in bytes or UTF-16 units: an emoji counts as one."""
     encoder = make_engine(max_characters=3).encoder
     assert len(encode(encoder, "😀😀😀")) == 3
     with pytest.raises(InputTooLongError, match="Input 0 has 4 characters; at most 3 are allowed"):
@@ -139,12 +139,12 @@ def test_characters_are_counted_as_characters(make_engine: MakeEngine) -> None:
 
 
 def test_the_limit_of_characters_follows_that_of_tokens(make_engine: MakeEngine) -> None:
-    """Where no setting says otherwise."""
+    """The default limit is 250 characters per token of the model's limit."""
     assert make_engine(max_tokens=16).limits.max_characters == 16 * 250
 
 
 def test_truncation_also_cuts_characters(make_engine: MakeEngine) -> None:
-    """Who asks for truncation is not refused for a text that the tokenizer should not see whole."""
+    """With truncation, a text over the character limit is cut instead of refused."""
     encoder = make_engine(max_characters=3).encoder
     assert encode(encoder, "a b c", truncate="right") == [CLS, *words("a b"), SEP]
     assert encode(encoder, "a b c", truncate="left") == [CLS, *words("b c"), SEP]
@@ -154,14 +154,14 @@ def test_truncation_also_cuts_characters(make_engine: MakeEngine) -> None:
 def test_token_ids_get_the_special_tokens_that_they_lack(
     make_engine: MakeEngine, ids: list[int]
 ) -> None:
-    """Whether the caller's tokenizer has put them on or not, the model sees them once."""
+    """Special tokens are added only if the ids do not already include them."""
     (sequence,), count = make_engine().encoder.encode(EmbedRequest(Inputs(token_ids=[ids])))
     assert sequence == [CLS, 7, 8, SEP]
     assert count == len(ids)
 
 
 def test_token_ids_are_cut_between_their_special_tokens(make_engine: MakeEngine) -> None:
-    """The limit and the truncation hold for ids as for texts."""
+    """The limit and the truncation apply to token ids as they do to texts."""
     encoder = make_engine(max_tokens=4).encoder
     ids = Inputs(token_ids=[[CLS, 5, 6, 7, SEP]])
     with pytest.raises(InputTooLongError, match="has 5 tokens"):
@@ -170,7 +170,7 @@ def test_token_ids_are_cut_between_their_special_tokens(make_engine: MakeEngine)
 
 
 def test_a_prompt_is_not_put_before_token_ids(make_engine: MakeEngine) -> None:
-    """Whoever sends tokens has chosen them all; a prompt asked for besides is refused."""
+    """A default prompt is ignored for token ids, and a requested prompt is refused."""
     encoder = make_engine(prompts=PROMPTS, default_prompt="query").encoder
     assert encoder.encode(EmbedRequest(Inputs(token_ids=[[7]])))[0] == [[CLS, 7, SEP]]
     with pytest.raises(InvalidFieldError, match="prompt cannot be put in front of token ids"):
@@ -178,12 +178,12 @@ def test_a_prompt_is_not_put_before_token_ids(make_engine: MakeEngine) -> None:
 
 
 def test_only_special_tokens_are_nothing_to_embed(make_engine: MakeEngine) -> None:
-    """Such ids would give a vector that means nothing."""
+    """Token ids that are all special tokens are refused as empty input."""
     with pytest.raises(EmptyInputError, match="found no token in it"):
         make_engine().encoder.encode(EmbedRequest(Inputs(token_ids=[[CLS, SEP]])))
 
 
 def test_no_input_is_refused(make_engine: MakeEngine) -> None:
-    """Callers in Python may send none; the APIs have refused it before."""
+    """The engine refuses an empty list from Python callers, as the APIs do."""
     with pytest.raises(EmptyInputError, match="at least one input"):
         make_engine().embed([])

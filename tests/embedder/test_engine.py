@@ -1,4 +1,4 @@
-"""Texts to vectors, with a model that is small and one that is real."""
+"""The engine computes vectors of texts, with a small model and with a real one."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ FIXTURE_IS_FRESH_ENOUGH = settings(
 @FIXTURE_IS_FRESH_ENOUGH
 @given(texts=TEXTS)
 def test_a_batch_is_its_texts_one_by_one(make_engine: MakeEngine, texts: list[str]) -> None:
-    """Each vector is at its text's position, and equals the vector of the text alone."""
+    """Each vector is at its text's position and equals the vector of the text alone."""
     engine = make_engine(max_tokens=32)
     batch = engine.embed(texts)
     for text, vector, tokens in zip(texts, batch.vectors, batch.tokens, strict=True):
@@ -45,7 +45,7 @@ def test_a_batch_is_its_texts_one_by_one(make_engine: MakeEngine, texts: list[st
 def test_a_split_request_is_one_request(
     make_engine: MakeEngine, texts: list[str], data: st.DataObject
 ) -> None:
-    """Where a client splits a list does not change a vector."""
+    """The vectors do not depend on how a client divides a list into requests."""
     engine = make_engine(max_tokens=32, cache_entries=4)
     cut = data.draw(st.integers(0, len(texts)))
     parts = [engine.embed(part).vectors for part in (texts[:cut], texts[cut:]) if part]
@@ -53,7 +53,7 @@ def test_a_split_request_is_one_request(
 
 
 def test_repeated_texts_are_embedded_once(make_engine: MakeEngine, session: HashSession) -> None:
-    """Three equal texts cost one, and are counted as repeats."""
+    """Equal texts in one request are computed once and counted as repeats."""
     embeddings = make_engine().embed(["a", "b", "a", "a"])
     assert session.shapes == [(2, 4)]
     assert embeddings.repeats == 2
@@ -64,7 +64,7 @@ def test_repeated_texts_are_embedded_once(make_engine: MakeEngine, session: Hash
 def test_the_cache_answers_repeats_across_requests(
     make_engine: MakeEngine, session: HashSession
 ) -> None:
-    """What was embedded before is not run again, at whatever dimension it is asked for."""
+    """A cached vector is reused in later requests, at any dimension."""
     engine = make_engine(cache_entries=10)
     first = engine.embed(["a", "b"])
     again = engine.embed(["b", "c", "b"], dimension=8)
@@ -75,7 +75,7 @@ def test_the_cache_answers_repeats_across_requests(
 
 
 def test_a_prompt_makes_another_key(make_engine: MakeEngine, session: HashSession) -> None:
-    """The same text with another prompt is another input."""
+    """The same text with another prompt has another cache key."""
     engine = make_engine(cache_entries=10, prompts={"query": "query: "})
     plain, asked = engine.embed(["a"]), engine.embed(["a"], prompt="query")
     assert len(session.shapes) == 2
@@ -83,7 +83,7 @@ def test_a_prompt_makes_another_key(make_engine: MakeEngine, session: HashSessio
 
 
 def test_a_truncated_text_does_not_answer_for_the_whole(make_engine: MakeEngine) -> None:
-    """A text that was cut once is still refused when it must not be cut."""
+    """A text that was truncated once is still refused when truncation is off."""
     engine = make_engine(cache_entries=10, max_tokens=4)
     engine.embed(["a b c d"], truncate="right")
     with pytest.raises(Exception, match="has 6 tokens"):
@@ -93,7 +93,7 @@ def test_a_truncated_text_does_not_answer_for_the_whole(make_engine: MakeEngine)
 def test_inputs_are_run_longest_first_and_answered_in_order(
     make_engine: MakeEngine, session: HashSession
 ) -> None:
-    """The plan sorts; the answer does not."""
+    """Runs are sorted by length, and the vectors are returned in the order of the request."""
     engine = make_engine(max_tokens=400)
     texts = ["a", "b " * 300, "c"]
     embeddings = engine.embed(texts)
@@ -113,7 +113,7 @@ def test_padding_is_counted(make_engine: MakeEngine) -> None:
 def test_a_smaller_vector_is_the_cut_one_brought_to_length_one(
     make_engine: MakeEngine, dimension: int
 ) -> None:
-    """Matryoshka: cut, then renormalise."""
+    """Matryoshka vectors are truncated and then scaled to length 1."""
     engine = make_engine()
     whole = engine.embed(["a b"]).vectors
     cut = engine.embed(["a b"], dimension=dimension)
@@ -124,7 +124,7 @@ def test_a_smaller_vector_is_the_cut_one_brought_to_length_one(
 
 
 def test_without_renormalising_it_is_another_space(make_engine: MakeEngine) -> None:
-    """Vectors of another length must not be mixed with the usual ones; whole ones are the same."""
+    """Without normalization truncated vectors have another vector space, and full ones do not."""
     engine = make_engine()
     request = EmbedRequest(Inputs(texts=["a"]), dimension=8, normalize=False)
     cut = engine.embed_request(request)
@@ -135,12 +135,12 @@ def test_without_renormalising_it_is_another_space(make_engine: MakeEngine) -> N
 
 
 def test_a_vector_of_zeros_stays_one() -> None:
-    """No division by zero, no NaN."""
+    """A zero vector is not divided by its length, so it has no NaN."""
     assert truncate_vectors(np.zeros((1, 4), dtype=np.float32), 2).tolist() == [[0, 0]]
 
 
 def test_as_many_vectors_as_dimensions_are_cut_all_the_same() -> None:
-    """Eight vectors of 32 dimensions, cut to eight."""
+    """The number of vectors may equal the dimension: eight vectors are cut from 32 to 8."""
     vectors = np.random.default_rng(2).standard_normal((8, 32)).astype(np.float32)
     cut = truncate_vectors(vectors, 8)
     assert cut.shape == (8, 8)
@@ -148,7 +148,7 @@ def test_as_many_vectors_as_dimensions_are_cut_all_the_same() -> None:
 
 
 def test_a_dimension_that_is_not_the_models_is_refused(make_engine: MakeEngine) -> None:
-    """The error lists the model's."""
+    """The error lists the model's dimensions."""
     with pytest.raises(InvalidFieldError, match="one of 32, 16, 8; found 20"):
         make_engine().embed(["a"], dimension=20)
 
@@ -157,7 +157,7 @@ def test_a_dimension_that_is_not_the_models_is_refused(make_engine: MakeEngine) 
 def test_a_vector_that_is_not_finite_is_never_answered(
     make_engine: MakeEngine, session: HashSession, value: float
 ) -> None:
-    """It would not even be JSON; and it is not kept for the next one either."""
+    """A vector with NaN or infinity raises an error and is not cached."""
     engine = make_engine(cache_entries=10)
     session.value = value
     with pytest.raises(InferenceError):
@@ -167,7 +167,7 @@ def test_a_vector_that_is_not_finite_is_never_answered(
 
 
 def test_a_failing_model_is_told_as_such(make_engine: MakeEngine, session: HashSession) -> None:
-    """Whatever class the runtime raises, the caller sees one, and the log the other."""
+    """Every exception of the runtime becomes an InferenceError with the original as its cause."""
     session.failure = RuntimeError("allocation failed")
     with pytest.raises(InferenceError) as caught:
         make_engine().embed(["a"])
@@ -177,7 +177,7 @@ def test_a_failing_model_is_told_as_such(make_engine: MakeEngine, session: HashS
 def test_a_request_that_cannot_be_finished_is_refused_in_time(
     make_engine: MakeEngine, session: HashSession
 ) -> None:
-    """Lambda would cut it off with a bare 502; the answer says what to do instead."""
+    """The error explains the problem, whereas a Lambda timeout would be a bare 502."""
     engine = make_engine()
     request = EmbedRequest(Inputs(texts=["a"]), deadline=time.monotonic() - 1)
     with pytest.raises(OutOfTimeError, match=r"needs more time than the 0\.0 s left"):
@@ -186,20 +186,20 @@ def test_a_request_that_cannot_be_finished_is_refused_in_time(
 
 
 class Clock:
-    """A clock that only runs of the model move."""
+    """A clock that only advances when the model runs."""
 
     def __init__(self) -> None:
         self.now = 1000.0
 
     def monotonic(self) -> float:
-        """Tell the time."""
+        """Return the simulated time."""
         return self.now
 
     perf_counter = monotonic
 
 
 class TimedSession(HashSession):
-    """A session whose runs take this many seconds a token."""
+    """A session whose runs take a fixed number of seconds per token."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -209,14 +209,14 @@ class TimedSession(HashSession):
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
-        """Move the clock and answer."""
+        """Advance the clock and return the vectors."""
         self.clock.now += input_ids.size * self.rate
         return super().run(input_ids, attention_mask)
 
 
 @pytest.fixture
 def timed(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, TimedSession]:
-    """An engine in simulated time, without a cache, for texts of up to 512 tokens."""
+    """Return an engine and its session in simulated time, without a cache, for up to 512 tokens."""
     clock = Clock()
     monkeypatch.setattr("embedder.engine.time", clock)
     session = TimedSession(clock)
@@ -224,7 +224,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, TimedSession]:
 
 
 def ask(engine: Engine, session: TimedSession, texts: list[str], *, seconds: float) -> Embeddings:
-    """Embed texts that have so many seconds."""
+    """Embed texts with a deadline in this many seconds."""
     deadline = session.clock.now + seconds
     return engine.embed_request(EmbedRequest(Inputs(texts=texts), deadline=deadline))
 
@@ -234,7 +234,7 @@ LONGS = [f"{LONG} {number}" for number in range(20)]
 
 
 def test_a_slow_first_run_does_not_refuse_a_long_text(timed: tuple[Engine, TimedSession]) -> None:
-    """A cold environment's first run of 4 tokens takes 0.9 s; 200 words with 30 s are answered."""
+    """After a cold first run of 0.9 s for 4 tokens, 200 words with 30 s left are still embedded."""
     engine, session = timed
     session.rate = 0.9 / 4
     ask(engine, session, ["hi"], seconds=30)
@@ -245,7 +245,7 @@ def test_a_slow_first_run_does_not_refuse_a_long_text(timed: tuple[Engine, Timed
 def test_many_slow_runs_do_not_refuse_the_first_run_of_a_request(
     timed: tuple[Engine, TimedSession],
 ) -> None:
-    """Whatever was measured, a request that has most of its time left is tried."""
+    """A request with most of its time left is tried, whatever the earlier measurements."""
     engine, session = timed
     session.rate = 1.0
     for text in LONGS[:5]:
@@ -255,7 +255,7 @@ def test_many_slow_runs_do_not_refuse_the_first_run_of_a_request(
 
 
 def test_a_batch_is_refused_once_its_own_runs_say_so(timed: tuple[Engine, TimedSession]) -> None:
-    """Each run takes 0.4 s, so 20 of them do not fit into 3 s; the last that fits is still run."""
+    """At 0.4 s per run, 20 runs do not fit into 3 s, and the seventh is the last one computed."""
     engine, session = timed
     with pytest.raises(OutOfTimeError, match=r"more time than the 0\.2 s left"):
         ask(engine, session, LONGS, seconds=3)
@@ -263,7 +263,7 @@ def test_a_batch_is_refused_once_its_own_runs_say_so(timed: tuple[Engine, TimedS
 
 
 def test_a_prediction_needs_several_comparable_runs(timed: tuple[Engine, TimedSession]) -> None:
-    """Slow runs of short texts say nothing about long ones."""
+    """Slow runs of short texts do not count for the prediction of long texts."""
     engine, session = timed
     session.rate = 1.0
     for number in range(10):
@@ -273,7 +273,7 @@ def test_a_prediction_needs_several_comparable_runs(timed: tuple[Engine, TimedSe
 
 
 def test_a_refusal_does_not_freeze_the_estimate(timed: tuple[Engine, TimedSession]) -> None:
-    """Short texts were slow; the second run of a request is refused once, and tried again."""
+    """A request refused because of slow earlier runs succeeds when it is sent again."""
     engine, session = timed
     session.rate = 10.0
     for number in range(9):
@@ -285,7 +285,7 @@ def test_a_refusal_does_not_freeze_the_estimate(timed: tuple[Engine, TimedSessio
 
 
 def test_warming_leaves_nothing_behind(make_engine: MakeEngine, session: HashSession) -> None:
-    """The model has been run, and the cache is empty."""
+    """Warming runs the model and leaves the cache empty."""
     engine = make_engine(cache_entries=10)
     engine.warm()
     assert len(session.shapes) == 1
@@ -294,7 +294,7 @@ def test_warming_leaves_nothing_behind(make_engine: MakeEngine, session: HashSes
 
 @pytest.fixture(scope="module")
 def minilm(minilm_artifact: Artifact) -> Engine:
-    """The real model, without a cache."""
+    """Return an engine with the real model and without a cache."""
     return Engine.load(minilm_artifact)
 
 
@@ -313,9 +313,10 @@ SENTENCES = [
 def test_a_real_batch_is_its_texts_one_by_one(
     minilm: Engine, minilm_artifact: Artifact, threads: int
 ) -> None:
-    """To the last bit: a text's padded length is its own, and each row has its own scale.
+    """Each vector is bit for bit equal to the vector of the text alone.
 
-    Threads share the rows out and not the terms of a sum, so that their number changes nothing.
+    The padded length depends only on the text, and each row has its own scale. Threads divide the
+    rows and not the terms of a sum, so their number does not change the vectors.
     """
     alone = np.concatenate([minilm.embed([text]).vectors for text in SENTENCES])
     batch = Engine.load(minilm_artifact, threads=threads).embed(SENTENCES).vectors
@@ -323,7 +324,7 @@ def test_a_real_batch_is_its_texts_one_by_one(
 
 
 def test_a_real_split_is_one_request(minilm: Engine) -> None:
-    """Whatever shares a run."""
+    """Vectors do not depend on the other texts in the request, up to rounding."""
     whole = minilm.embed(SENTENCES).vectors
     parts = np.concatenate(
         [minilm.embed(SENTENCES[:3]).vectors, minilm.embed(SENTENCES[3:]).vectors]
@@ -332,21 +333,21 @@ def test_a_real_split_is_one_request(minilm: Engine) -> None:
 
 
 def test_real_token_ids_give_the_texts_vector(minilm: Engine) -> None:
-    """Sending the tokenizer's ids is sending the text."""
+    """Token ids from the tokenizer give the same vector as the text."""
     ids = [minilm.tokenizer.encode(text) for text in SENTENCES[:3]]
     by_ids = minilm.embed_request(EmbedRequest(Inputs(token_ids=ids))).vectors
     assert np.abs(by_ids - minilm.embed(SENTENCES[:3]).vectors).max() < 2e-6
 
 
 def test_real_vectors_mean_something(minilm: Engine) -> None:
-    """The question is nearer to its answer than to anything else."""
+    """The vector of the question is nearest to the vector of its answer."""
     vectors = minilm.embed(SENTENCES).vectors
     assert int((vectors[1:] @ vectors[0]).argmax()) == 0
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
 def test_the_engine_knows_no_api() -> None:
-    """It imports neither the APIs nor the types of their JSON."""
+    """The engine imports neither the APIs nor their JSON types."""
     done = subprocess.run(
         [sys.executable, "-c", "import sys, embedder.engine; print(*sys.modules)"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The tree of errors."""
+"""The hierarchy of errors."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ from embedder.errors import AnswerableError, EmbedderError, InferenceError, Inpu
 
 
 def test_the_docstring_draws_the_tree_as_it_is() -> None:
-    """The drawing has each class under its own parent, and no other class."""
+    """The diagram has every class under its own parent."""
     drawn: dict[str, str | None] = {}
     path: list[str] = []
     for indent, name in re.findall(
@@ -33,7 +33,7 @@ def test_the_docstring_draws_the_tree_as_it_is() -> None:
 
 
 def parent_drawn(error: type[EmbedderError]) -> str | None:
-    """Return the parent's name, without the class that only gives the answerable ones a shape."""
+    """Return the parent's name, ignoring AnswerableError."""
     parents = [base for base in error.__mro__[1:] if base is not AnswerableError]
     return parents[0].__name__ if issubclass(parents[0], EmbedderError) else None
 
@@ -48,7 +48,7 @@ def parent_drawn(error: type[EmbedderError]) -> str | None:
     ],
 )
 def test_every_answerable_error_has_a_status_of_its_kind(error: type[AnswerableError]) -> None:
-    """Client errors are 4xx everywhere; only TEI reports two server errors as 4xx."""
+    """Client errors are 4xx in every API, and only TEI reports two server errors as 4xx."""
     client = issubclass(error, errors.ClientError)
     assert (400 <= Native.status(error) < 500) == client
     assert (400 <= OpenAI.status(error) < 500) == client
@@ -57,7 +57,7 @@ def test_every_answerable_error_has_a_status_of_its_kind(error: type[AnswerableE
 
 
 def test_an_api_names_the_input_that_the_engine_only_counts() -> None:
-    """The numbers stay; the field and the hint are the API's."""
+    """The API adds the field's name and a hint to the engine's message."""
     found = InputTooLongError("has 6 tokens; the model allows 5.", position=1)
     assert (found.message, found.field) == ("Input 1 has 6 tokens; the model allows 5.", None)
     named = found.named("texts[1]", field="texts", hint="Send less.")
@@ -67,7 +67,7 @@ def test_an_api_names_the_input_that_the_engine_only_counts() -> None:
 
 
 def test_a_server_error_shows_nothing_of_its_cause() -> None:
-    """What the model said is for the log, by class alone; the message is always the same."""
+    """The message is the same for every cause, so that it cannot reveal one."""
     error = InferenceError()
     error.__cause__ = RuntimeError("secret path /var/task")
     assert error.message == "The model could not embed this request."

@@ -1,4 +1,4 @@
-"""Lambda's entry, in process and as the runtime imports it."""
+"""Lambda's handler, called in process and in a fresh interpreter."""
 
 import gc
 import json
@@ -28,7 +28,7 @@ EVENT: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def environment(minilm_artifact: Artifact) -> dict[str, str]:
-    """The variables of a function that serves the real model."""
+    """Return the environment variables of a function that serves the real model."""
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("EMBEDDING_")},
         "EMBEDDING_ARTIFACT": str(minilm_artifact.folder),
@@ -37,7 +37,7 @@ def environment(minilm_artifact: Artifact) -> dict[str, str]:
 
 
 def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run code in a fresh interpreter, where warnings are errors."""
+    """Run code in a fresh interpreter, with warnings as errors."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env=environment,
@@ -49,7 +49,7 @@ def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[s
 
 
 def test_the_handler_answers_an_event(environment: dict[str, str]) -> None:
-    """A cold start, and one request with its id in the response and in the log."""
+    """The request's id is in the response and in the log, and the first request is a cold start."""
     finished = run(
         "import json, sys, types\n"
         "from embedder.handler import handler\n"
@@ -76,7 +76,7 @@ def test_a_start_that_fails_says_why(environment: dict[str, str], tmp_path: Path
 
 
 def test_a_cold_start_imports_nothing_that_it_does_not_need(environment: dict[str, str]) -> None:
-    """Import time is the product: no framework, no validation library, no logging."""
+    """To keep cold starts short, no framework, validation library or logging is imported."""
     heavy = "pydantic tokenizers huggingface_hub onnx logging asyncio unittest http.client random"
     finished = run(
         "import sys, numpy, onnxruntime, orjson\n"
@@ -92,29 +92,29 @@ def test_a_cold_start_imports_nothing_that_it_does_not_need(environment: dict[st
 
 
 def test_garbage_is_collected_once_the_start_is_over(environment: dict[str, str]) -> None:
-    """And not while it lasts."""
+    """Garbage collection is enabled again at the end of the initialization."""
     finished = run("import gc, embedder.handler\nprint(gc.isenabled())", environment)
     assert finished.stdout.split() == ["True"], finished.stderr
 
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact, service: Service) -> Any:
-    """`handle_event`, around a small service."""
+    """Return a function that calls `handle_event` with a small service."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
     from embedder.handler import handle_event
 
-    gc.unfreeze()  # the handler froze what the tests have loaded, too
+    gc.unfreeze()  # the handler also froze the objects of the tests
     return lambda event, context=None: handle_event(service, event, context)
 
 
 def test_the_events_id_serves_where_there_is_no_context(answer: Any) -> None:
-    """A local runner may have no context."""
+    """The event's id is used if there is no context, as in a local runner."""
     assert answer(EVENT)["headers"]["x-request-id"] == "from-the-event"
 
 
 @pytest.mark.parametrize("event", [None, {}, {"Records": []}, "warm up", 7])
 def test_what_is_no_request_gets_an_answer_too(answer: Any, event: Any) -> None:
-    """A direct invocation does not crash the function."""
+    """A direct invocation gets a 400 and does not crash the function."""
     told = answer(event, SimpleNamespace(aws_request_id="id-1"))
     assert told["statusCode"] == 400
     assert json.loads(told["body"])["code"] == "not_a_function_url_event"
@@ -122,14 +122,14 @@ def test_what_is_no_request_gets_an_answer_too(answer: Any, event: Any) -> None:
 
 
 def test_a_body_that_is_not_base64_gets_an_answer(answer: Any) -> None:
-    """The event is a request; its body is bad."""
+    """The error has status 400 and the code `malformed_body`."""
     told = answer({**EVENT, "isBase64Encoded": True, "body": "!"})
     assert told["statusCode"] == 400
     assert json.loads(told["body"])["code"] == "malformed_body"
 
 
 def test_a_bad_body_is_told_in_the_dialect_of_its_path(answer: Any) -> None:
-    """A client of OpenAI's API reads its own kind of error."""
+    """A client of OpenAI's API gets an error in OpenAI's format."""
     event = {**EVENT, "rawPath": "/v1/embeddings", "headers": {"content-encoding": "br"}}
     told = json.loads(answer(event)["body"])["error"]
     assert told["code"] == "malformed_body"
@@ -137,7 +137,7 @@ def test_a_bad_body_is_told_in_the_dialect_of_its_path(answer: Any) -> None:
 
 
 def test_the_deadline_is_the_contexts(answer: Any) -> None:
-    """With no time left a request is refused, instead of being cut off."""
+    """A request without enough time left is refused before Lambda stops it."""
     context = SimpleNamespace(aws_request_id="id-1", get_remaining_time_in_millis=lambda: 100)
     assert answer(EVENT, context)["statusCode"] == 503
     context.get_remaining_time_in_millis = lambda: 30_000
@@ -150,7 +150,7 @@ def test_the_deadline_is_the_contexts(answer: Any) -> None:
 def test_a_start_that_nobody_waits_for_runs_the_model_once(
     environment: dict[str, str], kind: str, runs: int
 ) -> None:
-    """The first request then does not pay for what is done once; on demand it would pay anyway."""
+    """The model is run before the first request unless the start is on demand."""
     finished = run(
         "import sys\n"
         "from embedder.session import Session\n"
