@@ -1,4 +1,4 @@
-"""A body's bytes to a JSON object."""
+"""Parsing a request body as a JSON object."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ VALUES = st.recursive(
 def test_every_object_is_taken_as_it_is(
     value: dict[str, Any], ascii_only: bool, spaced: bool
 ) -> None:
-    """However it is written, with escapes or without, nested or flat, an object is taken."""
+    """Every object is accepted, with or without escapes, indented or compact, nested or flat."""
     text = json.dumps(value, ensure_ascii=ascii_only, indent=1 if spaced else None)
     assert parse_object(text.encode()) == value
 
@@ -51,7 +51,7 @@ def test_every_object_is_taken_as_it_is(
     ],
 )
 def test_what_is_no_object_is_refused(body: bytes, message: str) -> None:
-    """The error says what was wrong and where, and what is allowed."""
+    """The error gives the problem, its position, and the allowed format."""
     with pytest.raises(MalformedBodyError, match=message):
         parse_object(body)
 
@@ -68,14 +68,14 @@ def test_what_is_no_object_is_refused(body: bytes, message: str) -> None:
     ],
 )
 def test_a_key_that_stands_twice_is_refused(body: bytes) -> None:
-    """JSON parsers disagree on which of the two counts, so neither does."""
+    """Duplicate keys are refused, because JSON parsers disagree on which value counts."""
     with pytest.raises(MalformedBodyError, match="a key twice in one object"):
         parse_object(body)
 
 
 @pytest.mark.parametrize("opening", ['{"a":', '{"a":[', "["])
 def test_depth_is_no_way_to_break_it(opening: str) -> None:
-    """As deep as the parser goes, an object is taken or refused, and the stack holds."""
+    """An object nested too deeply for the parser is refused without a stack overflow."""
     closing = "".join({"{": "}", "[": "]"}[c] for c in reversed(opening) if c in "{[")
     depth = 1000 // len(closing)
     body = '{"a": ' + opening * depth + "1" + closing * depth + "}"
@@ -88,7 +88,7 @@ def test_depth_is_no_way_to_break_it(opening: str) -> None:
     "text", ['"text": "b"', '\\"', '":', "\\", '{"text":1}', '"a":"a":', '\\\\":']
 )
 def test_a_text_that_looks_like_keys_is_no_key(text: str) -> None:
-    """Only keys are counted, not the contents of a text."""
+    """Only keys are compared, not the contents of strings."""
     body = json.dumps({"text": text, "texts": [text, {"a": text}]}).encode()
     assert parse_object(body)["text"] == text
 
@@ -109,12 +109,12 @@ def test_a_text_that_looks_like_keys_is_no_key(text: str) -> None:
     ],
 )
 def test_what_was_found_is_told_without_anybodys_text(value: object, told: str) -> None:
-    """A value that may be a text is described by its length."""
+    """A string is described by its length, so that an error never quotes a user's text."""
     assert described(value) == told
 
 
 def test_a_name_that_is_too_much_of_a_text_is_not_quoted() -> None:
-    """Keys and names can carry text too."""
+    """Long keys and names are described by their length too, because they may contain text."""
     assert quotable("num_results") == '"num_results"'
     assert quotable("embeddinggemma-300m:query") == '"embeddinggemma-300m:query"'
     assert quotable("a secret of mine") == "a string of 16 characters"
@@ -122,6 +122,6 @@ def test_a_name_that_is_too_much_of_a_text_is_not_quoted() -> None:
 
 
 def test_gzip_that_no_header_announces_is_named() -> None:
-    """Rather than called broken UTF-8."""
+    """The error names the missing header instead of reporting invalid UTF-8."""
     with pytest.raises(MalformedBodyError, match='"content-encoding: gzip" does not say so'):
         parse_object(gzip.compress(b"{}"))

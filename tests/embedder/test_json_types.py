@@ -1,4 +1,4 @@
-"""Types that check JSON values and describe themselves."""
+"""Types that validate JSON values and describe them as JSON Schema."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 @pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
 @given(value=VALUES)
 def test_the_schema_allows_exactly_what_is_taken(kind: JsonType, value: Any) -> None:
-    """What a type takes, its schema allows, and what it refuses, its schema forbids."""
+    """The schema of a type allows exactly the values that the type accepts."""
     try:
         kind.check(value, "field")
         taken = True
@@ -62,7 +62,7 @@ def test_the_schema_allows_exactly_what_is_taken(kind: JsonType, value: Any) -> 
 
 @pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
 def test_the_schema_is_one(kind: JsonType) -> None:
-    """Each description is a valid JSON Schema."""
+    """The schema of each type is a valid JSON Schema."""
     Draft202012Validator.check_schema(kind.schema)
 
 
@@ -102,7 +102,7 @@ def test_the_schema_is_one(kind: JsonType) -> None:
 def test_a_refusal_says_what_is_allowed_and_what_was_found(
     kind: JsonType, value: Any, message: str
 ) -> None:
-    """One sentence has the field, the rule and the value found."""
+    """The message has the field, the rule and the value found."""
     with pytest.raises(InvalidFieldError, match=message):
         kind.check(value, "x")
 
@@ -118,13 +118,13 @@ def test_a_refusal_says_what_is_allowed_and_what_was_found(
     ],
 )
 def test_nothing_to_embed_is_an_error_of_its_own(kind: JsonType, value: Any, message: str) -> None:
-    """APIs report an empty input by a status of its own."""
+    """Empty inputs raise a separate error, because APIs report them with a separate status."""
     with pytest.raises(EmptyInputError, match=message):
         kind.check(value, "x")
 
 
 def test_any_case_gives_the_listed_case() -> None:
-    """What is taken in any case is handed on in one."""
+    """A value in any letter case is converted to the listed case."""
     kind = Choice(("Left", "Right"), any_case=True)
     assert [kind.check(value, "x") for value in ("left", "RIGHT", "Left")] == [
         "Left",
@@ -141,7 +141,7 @@ def test_an_object_gives_every_field() -> None:
 
 
 def test_an_unknown_field_is_refused_with_all_that_are_known() -> None:
-    """A misspelt field would silently do nothing."""
+    """An unknown field is refused, because a misspelled one would otherwise have no effect."""
     kind = Object(
         (Field("text", TextType(9), "T.", required=True), Field("size", Integer(1, 3), "S."))
     )
@@ -154,7 +154,7 @@ def test_an_unknown_field_is_refused_with_all_that_are_known() -> None:
 
 
 def test_a_missing_field_is_named_with_what_was_found() -> None:
-    """The commonest mistake is another name for the same thing: both names are told."""
+    """The error names the missing field and the fields found, so that a wrong name is obvious."""
     kind = Object((Field("text", TextType(9), "T.", required=True),))
     with pytest.raises(InvalidFieldError, match=r'"text" is missing.*Found the fields "input"'):
         kind.check({"input": "a"})
@@ -163,7 +163,7 @@ def test_a_missing_field_is_named_with_what_was_found() -> None:
 
 
 def test_a_field_of_an_inner_object_is_named_by_its_path() -> None:
-    """Errors in nested objects say where."""
+    """The error has the path of the field within nested objects."""
     kind = Object((Field("in", Object((Field("a", Integer(1, 3), "A."),)), "I.", required=True),))
     with pytest.raises(InvalidFieldError, match=r'"in\.a" must be a whole number'):
         kind.check({"in": {"a": "x"}})

@@ -1,11 +1,11 @@
-"""Large pages under the weights, asked for in a process of its own: they stay for its life."""
+"""Large pages for the weights, tested in separate processes because they are never released."""
 
 import subprocess
 import sys
 
 import pytest
 
-# What the heap takes afterwards is what is written to, not what was asked for.
+# The program prints the memory that is used after the heap has grown and been written to.
 PROGRAM = """
 import ctypes, sys
 from embedder.large_pages import back_heap_with_large_pages
@@ -24,7 +24,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @linux
 @pytest.mark.parametrize("size", [100 << 20, 100 << 30])
 def test_asking_takes_no_memory(size: int) -> None:
-    """The process holds its 16 MB and a little more, however much was asked for."""
+    """The process uses its 16 MB and little more, regardless of the size requested."""
     command = [sys.executable, "-c", PROGRAM, str(size)]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     taken, anonymous = answer.split()
@@ -34,7 +34,7 @@ def test_asking_takes_no_memory(size: int) -> None:
 
 @linux
 def test_each_call_makes_room_for_what_it_asks_for() -> None:
-    """Also where an earlier call has left some: imports first, then the weights."""
+    """A second call for the weights adds room even if the call for the imports left some."""
     program = """
 import ctypes
 from embedder.large_pages import _MallInfo, back_heap_with_large_pages
@@ -51,7 +51,7 @@ for size in (16 << 20, 100 << 20):
 
 @linux
 def test_what_is_sure_is_there_at_once_and_nothing_is_written_over() -> None:
-    """What was in the heap before stays what it was, wherever the room is found."""
+    """Earlier contents of the heap are preserved, wherever the new memory is allocated."""
     program = """
 import ctypes
 from embedder import large_pages

@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the service's conformance to it."""
+"""The OpenAPI document, and the conformance of the service to it."""
 
 import json
 import time
@@ -23,12 +23,12 @@ from tests.embedder.calls import get, read
 from tests.embedder.from_schema import any_body, matching
 from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, manifest_of
 
-#: For each of the operations that take a body: over 5,000 in all.
+#: Examples for each operation with a body: over 5,000 in total.
 CASES = 400
 
 
 def make_service(prompts: dict[str, str]) -> Service:
-    """Make a service with an index, of a model with these prompts."""
+    """Return a service with an index and a model with these prompts."""
     engine = Engine(manifest_of(prompts=prompts), WordTokenizer(), HashSession(), cache_entries=100)
     embeddings = engine.embed(["a", "b"])
     index = SearchIndex(["a", "b"], embeddings.vectors, embeddings.vector_space)
@@ -45,20 +45,20 @@ POSTS = [
     for path, method in OPERATIONS
     if method == "post" and "requestBody" in DOCUMENTS["without"]["paths"][path][method]
 ]
-#: TEI's paths for other kinds of models: they look at no body, and have no answer but an error.
+#: TEI's paths for other kinds of models, which ignore the body and always answer an error.
 OTHER_MODELS = ["/embed_all", "/embed_sparse", "/predict", "/rerank"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_the_document_is_valid(name: str) -> None:
-    """By OpenAPI 3.1's own schema, and every schema in it by JSON Schema's."""
+    """The document is valid under OpenAPI 3.1, and each schema in it under JSON Schema."""
     document = DOCUMENTS[name]
     assert document["openapi"].startswith("3.1")
     validate(document)
 
 
 def test_the_document_has_every_operation() -> None:
-    """All of the table, each under a name of its own."""
+    """Every route is in the document under a unique operation id."""
     assert set(OPERATIONS) == {
         (path, method.lower()) for path, methods in ROUTES.items() for method in methods
     }
@@ -69,14 +69,14 @@ def test_the_document_has_every_operation() -> None:
 
 
 def test_the_document_names_the_model_and_its_version() -> None:
-    """Who reads it knows which vectors are meant."""
+    """The document names the model and its revision, so that readers know the vector space."""
     info = DOCUMENTS["without"]["info"]
     assert info["version"] == __version__
     assert "small-model@abc123/fp32/0123456789ab" in info["summary"]
 
 
 def test_the_document_knows_the_models_limits() -> None:
-    """Sizes and prompts are those of the model that is served."""
+    """Dimensions and prompts are those of the served model."""
     schema, _tei = body_schema("with prompts", "/")["anyOf"]
     assert schema["properties"]["size"]["anyOf"][0]["enum"] == [32, 16, 8]
     assert schema["properties"]["prompt_name"]["anyOf"][0]["enum"] == list(PROMPTS)
@@ -85,23 +85,23 @@ def test_the_document_knows_the_models_limits() -> None:
 
 
 def body_schema(name: str, path: str) -> dict[str, Any]:
-    """Return the schema of a request's body."""
+    """Return the schema of the request body."""
     post = DOCUMENTS[name]["paths"][path]["post"]
     schema: dict[str, Any] = post["requestBody"]["content"]["application/json"]["schema"]
     return schema
 
 
 def answer_validator(name: str, path: str, method: str, status: int) -> Draft202012Validator:
-    """Return what checks an answer's body; a status that is not in the document fails."""
+    """Return a validator for a response body; an undocumented status raises KeyError."""
     document = DOCUMENTS[name]
     content = document["paths"][path][method]["responses"][str(status)]["content"]
     schema = content["application/json"]["schema"]
-    # References point into the document's components.
+    # References resolve to the document's components.
     return Draft202012Validator({**schema, "components": document["components"]})
 
 
 VALIDATORS: dict[tuple[str, str, str, int], Draft202012Validator] = {}
-# Made once: making them costs more than a case.
+# Strategies and validators are created once, because creating them is slower than one case.
 BODIES = {(name, path): any_body(body_schema(name, path)) for name in SERVICES for path in POSTS}
 ALLOWED = {(name, path): matching(body_schema(name, path)) for name in SERVICES for path in POSTS}
 BODY_VALIDATORS = {
@@ -112,7 +112,7 @@ BODY_VALIDATORS = {
 
 
 def check(name: str, path: str, method: str, body: Any) -> int:
-    """Send a body and check the answer against the document; return its status."""
+    """Send a body, check the response against the document, and return its status."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     response = SERVICES[name].handle(Request(method.upper(), path, body=raw))
     assert response.status != 500, response.body
@@ -127,7 +127,7 @@ def check(name: str, path: str, method: str, body: Any) -> int:
 @settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_answer_is_as_the_document_says(path: str, data: st.DataObject) -> None:
-    """No 500, no status and no body that is not in it, and no bad request gets through."""
+    """Status and body are documented, no status is 500, and invalid requests are refused."""
     name = data.draw(st.sampled_from(sorted(SERVICES)))
     body = data.draw(BODIES[name, path])
     status = check(name, path, "post", body)
@@ -137,11 +137,11 @@ def test_every_answer_is_as_the_document_says(path: str, data: st.DataObject) ->
 
 @pytest.mark.parametrize(("path", "method"), [entry for entry in OPERATIONS if entry[1] == "get"])
 def test_every_get_is_as_the_document_says(path: str, method: str) -> None:
-    """Those without a body, too."""
+    """Operations without a body answer as documented."""
     assert check("with prompts", path, method, b"") == 200
 
 
-#: What a schema cannot say: how texts become tokens, and which fields exclude each other.
+#: Reasons that a schema cannot express: token counts, and fields that exclude each other.
 BEYOND_A_SCHEMA = (
     " tokens, special tokens and prompt included",
     "the tokenizer found no token in it",
@@ -155,7 +155,7 @@ BEYOND_A_SCHEMA = (
 
 @pytest.mark.parametrize("path", OTHER_MODELS)
 def test_a_path_for_other_models_has_no_answer_in_the_document(path: str) -> None:
-    """And what it does answer is in it."""
+    """The documented responses are errors, and the service answers with one of them."""
     operation = DOCUMENTS["without"]["paths"][path]["post"]
     assert "200" not in operation["responses"]
     assert check("without", path, "post", {"anything": 1}) == 424
@@ -163,13 +163,13 @@ def test_a_path_for_other_models_has_no_answer_in_the_document(path: str) -> Non
 
 @pytest.mark.parametrize("answer", [[], [[]], [[0.5], []], [["a"]], {}])
 def test_the_document_knows_that_vectors_are_not_empty(answer: Any) -> None:
-    """TEI's answer is a list of at least one vector with at least one number."""
+    """TEI's response is a list of at least one vector with at least one number."""
     validator = answer_validator("without", "/embed", "post", 200)
     assert validator.is_valid([[0.5]])
     assert not validator.is_valid(answer)
 
 
-#: An operation that embeds, and a body that it answers.
+#: Operations that compute embeddings, with valid bodies.
 EMBEDDING = {
     "/": [{"text": "a"}, {"inputs": "a"}],
     "/similar": [{"text": "a"}],
@@ -182,7 +182,7 @@ EMBEDDING = {
 
 
 def answered(service: Service, path: str, body: Any, session: HashSession) -> Iterator[int]:
-    """Cause every possible error, and yield the statuses."""
+    """Cause every possible error, and yield the statuses of the responses."""
 
     def ask(body: Any, deadline: float | None = None) -> int:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -213,7 +213,7 @@ def answered(service: Service, path: str, body: Any, session: HashSession) -> It
 
 @pytest.mark.parametrize("path", EMBEDDING)
 def test_the_statuses_of_the_document_are_those_that_are_answered(path: str) -> None:
-    """All of them, and no others."""
+    """The documented statuses are exactly those that the service can return."""
     session = HashSession()
     engine = Engine(manifest_of(), WordTokenizer(), session)
     vectors = engine.embed(["a", "b"])
@@ -229,7 +229,7 @@ def test_the_statuses_of_the_document_are_those_that_are_answered(path: str) -> 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_the_document_allows_is_answered(path: str, data: st.DataObject) -> None:
-    """What is refused all the same is refused for what a schema cannot say."""
+    """A valid body is refused only for a reason that a schema cannot express."""
     name = data.draw(st.sampled_from(sorted(SERVICES)))
     body = data.draw(ALLOWED[name, path])
     response = SERVICES[name].handle(Request("POST", path, body=json.dumps(body).encode()))

@@ -1,4 +1,4 @@
-"""Gzip, in and out."""
+"""Compression and decompression with gzip."""
 
 import base64
 import gzip
@@ -20,7 +20,7 @@ from embedder.packing import accepts_gzip, inflate, packed
     ["gzip", "gzip, deflate, br", "br;q=1.0, GZIP;q=0.5", "*", "deflate,gzip", "gzip ; q=0.001"],
 )
 def test_gzip_is_accepted_where_the_header_names_it(header: str) -> None:
-    """By name in any case, or by a star."""
+    """The header may name gzip in any letter case or contain an asterisk."""
     assert accepts_gzip(header)
 
 
@@ -28,12 +28,12 @@ def test_gzip_is_accepted_where_the_header_names_it(header: str) -> None:
     "header", ["", "br", "identity", "gzip;q=0", "gzip;q=0.000, *", "*;q=0", "deflate", "gzipped"]
 )
 def test_gzip_is_not_accepted_otherwise(header: str) -> None:
-    """Not where it is absent, and not where its weight is zero."""
+    """Gzip is refused if the header does not name it or gives it weight zero."""
     assert not accepts_gzip(header)
 
 
 def test_numbers_are_packed() -> None:
-    """The body is gzip, and the headers say so beside those that were there."""
+    """The body is compressed, and the headers for it are added to the existing ones."""
     vectors = np.random.default_rng(3).standard_normal((50, 384)).astype(np.float32)
     body = orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY)
     response = packed(Response(200, body, {"x-a": "b"}))
@@ -43,7 +43,7 @@ def test_numbers_are_packed() -> None:
 
 
 def test_what_does_not_get_smaller_is_left() -> None:
-    """Random bytes in base64, as an answer in base64 holds them."""
+    """Base64 of random bytes, such as vectors in base64, is not compressed."""
     body = base64.b64encode(np.random.default_rng(3).bytes(60_000))
     response = Response(200, body, {})
     assert packed(response) is response
@@ -51,12 +51,12 @@ def test_what_does_not_get_smaller_is_left() -> None:
 
 @given(st.binary(max_size=300))
 def test_what_was_packed_is_inflated(body: bytes) -> None:
-    """By anybody's gzip."""
+    """Data compressed by the standard library is restored."""
     assert inflate(gzip.compress(body), 300) == body
 
 
 def test_no_more_than_the_limit_is_inflated() -> None:
-    """A bomb of 1,000 times its size is refused, and never made."""
+    """Decompression stops at the limit, so that a zip bomb is refused without using memory."""
     bomb = gzip.compress(bytes(10_000_000))
     with pytest.raises(BodyTooLargeError, match="more than 6000 bytes once it is inflated"):
         inflate(bomb, 6000)
@@ -75,6 +75,6 @@ def test_no_more_than_the_limit_is_inflated() -> None:
     ],
 )
 def test_what_is_not_one_gzip_stream_is_refused(body: bytes, message: str) -> None:
-    """The error says what was found."""
+    """The error describes the problem found."""
     with pytest.raises(MalformedBodyError, match=message):
         inflate(body, 1000)

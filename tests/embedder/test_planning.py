@@ -1,4 +1,4 @@
-"""Which inputs share a run."""
+"""Planning which inputs share a run."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ LENGTHS = st.lists(st.integers(1, LIMIT), max_size=60)
 
 @given(LENGTHS, st.integers(1, 1000))
 def test_every_input_stands_in_exactly_one_run(lengths: list[int], budget: int) -> None:
-    """Nothing is lost and nothing is embedded twice."""
+    """Each input is in exactly one run."""
     runs = plan(lengths, limit=LIMIT, budget=budget)
     assert sorted(position for run in runs for position in run.positions) == list(
         range(len(lengths))
@@ -20,14 +20,14 @@ def test_every_input_stands_in_exactly_one_run(lengths: list[int], budget: int) 
 
 @given(LENGTHS, st.integers(1, 1000))
 def test_a_run_of_several_is_within_the_budget(lengths: list[int], budget: int) -> None:
-    """What is computed at once lies in memory at once."""
+    """The budget limits the memory of a run."""
     runs = plan(lengths, limit=LIMIT, budget=budget)
     assert all(len(run.positions) == 1 or len(run.positions) * run.tokens <= budget for run in runs)
 
 
 @given(LENGTHS, st.integers(1, 1000))
 def test_an_inputs_padding_hangs_on_its_own_length(lengths: list[int], budget: int) -> None:
-    """So its vector is the same in any batch."""
+    """The vector of an input is therefore the same in every batch."""
     for run in plan(lengths, limit=LIMIT, budget=budget):
         assert {padded_length(lengths[position], LIMIT) for position in run.positions} == {
             run.tokens
@@ -36,23 +36,23 @@ def test_an_inputs_padding_hangs_on_its_own_length(lengths: list[int], budget: i
 
 @given(st.integers(1, 2048), st.integers(1, 2048))
 def test_padding_is_little_and_never_over_the_limit(length: int, over: int) -> None:
-    """At most 3 tokens up to 64, 7 up to 256, none above."""
+    """Padding is at most 3 tokens up to a length of 64, 7 up to 256, and 0 above."""
     limit = length + over
     padding = padded_length(length, limit) - length
     assert 0 <= padding <= min(over, 3 if length <= 64 else 7 if length <= 256 else 0)
 
 
 def test_inputs_of_one_length_are_spread_evenly() -> None:
-    """A hundred texts of 8 tokens at 32 a run are four runs of 25, not three full and a rest."""
+    """A hundred texts of 8 tokens with 32 per run become four runs of 25."""
     runs = plan([8] * 100, limit=LIMIT, budget=256)
     assert [len(run.positions) for run in runs] == [25, 25, 25, 25]
 
 
 def test_unlike_lengths_are_kept_apart() -> None:
-    """One long text does not pad the short ones."""
+    """A long text does not increase the padding of short ones."""
     assert plan([5, 250, 5, 6], limit=LIMIT) == [([1], 256), ([0, 2, 3], 8)]
 
 
 def test_nothing_needs_no_run() -> None:
-    """All inputs may have come from the cache."""
+    """The plan is empty if all inputs are in the cache."""
     assert plan([], limit=LIMIT) == []

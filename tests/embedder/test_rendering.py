@@ -1,4 +1,4 @@
-"""Number formats, base64, and how many vectors an answer holds."""
+"""Number formats, base64, and the number of vectors that fit into a response."""
 
 import base64
 import json
@@ -33,14 +33,14 @@ ITEM = {"float": "<f4", "int8": "<i1", "uint8": "<u1", "binary": "<i1", "ubinary
 
 @given(VECTORS)
 def test_int8_is_one_linear_scale(vectors: Vectors) -> None:
-    """Round(16·√d·x), cut to the range: here 16·√16 = 64."""
+    """The value is round(16·√d·x), limited to the range of int8; here 16·√16 = 64."""
     expected = [[max(-128, min(127, round(float(x) * 64))) for x in row] for row in vectors]
     assert quantize(vectors, "int8").tolist() == expected
 
 
 @given(VECTORS)
 def test_uint8_is_int8_and_128(vectors: Vectors) -> None:
-    """The same numbers, moved into 0 to 255."""
+    """The values are those of int8 plus 128."""
     signed = quantize(vectors, "int8").astype(int)
     assert (quantize(vectors, "uint8") == signed + 128).all()
     assert quantize(vectors, "uint8").dtype == np.uint8
@@ -48,7 +48,7 @@ def test_uint8_is_int8_and_128(vectors: Vectors) -> None:
 
 @given(VECTORS)
 def test_ubinary_holds_a_bit_for_each_sign(vectors: Vectors) -> None:
-    """Positive is 1, the first component is the highest bit of the first byte."""
+    """A positive component is a 1, and the first component is the highest bit of the first byte."""
     for row, packed in zip(vectors, quantize(vectors, "ubinary"), strict=True):
         bits = "".join("1" if x > 0 else "0" for x in row)
         assert packed.tolist() == [int(bits[:8], 2), int(bits[8:], 2)]
@@ -56,14 +56,14 @@ def test_ubinary_holds_a_bit_for_each_sign(vectors: Vectors) -> None:
 
 @given(VECTORS)
 def test_binary_is_ubinary_minus_128(vectors: Vectors) -> None:
-    """Offset binary: the lowest byte is -128."""
+    """The values are those of ubinary minus 128 (offset binary)."""
     unsigned = quantize(vectors, "ubinary").astype(int)
     assert (quantize(vectors, "binary") == unsigned - 128).all()
     assert quantize(vectors, "binary").dtype == np.int8
 
 
 def test_voyages_own_example() -> None:
-    """In its documents the bits 01101001 are 105 as ubinary and -23 as binary."""
+    """In Voyage's documentation the bits 01101001 are 105 as ubinary and -23 as binary."""
     vector = np.array([[-0.1, 0.2, 0.3, -0.4, 0.5, -0.6, -0.7, 0.8]], dtype=np.float32)
     assert quantize(vector, "ubinary").tolist() == [[105]]
     assert quantize(vector, "binary").tolist() == [[-23]]
@@ -71,7 +71,7 @@ def test_voyages_own_example() -> None:
 
 @pytest.mark.parametrize("dimension", [128, 384, 768])
 def test_int8_keeps_directions(dimension: int) -> None:
-    """A quantized vector points where the vector does, and dot products can be read back."""
+    """A quantized vector keeps the direction, and dot products can be computed from it."""
     vectors = np.random.default_rng(7).standard_normal((50, dimension)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     numbers = quantize(vectors, "int8").astype(np.float64)
@@ -84,7 +84,7 @@ def test_int8_keeps_directions(dimension: int) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(vectors=VECTORS)
 def test_base64_holds_the_numbers_of_the_list(dtype: str, vectors: Vectors) -> None:
-    """Little-endian bytes; a float survives its way through JSON to the last bit."""
+    """Bytes are little-endian, and JSON floats are exact."""
     listed = json.loads(
         orjson.dumps(encode(vectors, dtype, "float"), option=orjson.OPT_SERIALIZE_NUMPY)
     )
@@ -113,7 +113,7 @@ ODD = np.array(
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("dimension", [128, 768])
 def test_the_largest_batch_fits_into_an_answer(dtype: str, encoding: str, dimension: int) -> None:
-    """Even of the numbers that take the most room, in the API that wraps them most."""
+    """The batch fits even with the longest numbers and in the API with the most overhead."""
     count = largest_batch(dimension, dtype, encoding)
     longest = np.array([-0.0000123156815], dtype=np.float32)
     if dtype != "float":
@@ -137,19 +137,19 @@ def test_the_largest_batch_fits_into_an_answer(dtype: str, encoding: str, dimens
 
 @given(st.floats(-1, 1, width=32))
 def test_no_component_takes_more_room_than_computed(value: float) -> None:
-    """The longest number of a unit vector, with its comma."""
+    """The longest number of a unit vector has at most 17 characters with its comma."""
     text = orjson.dumps(np.array([value], dtype=np.float32), option=orjson.OPT_SERIALIZE_NUMPY)
     assert len(text) - 2 + 1 <= 17
 
 
 @pytest.mark.parametrize("value", ODD.tolist())
 def test_no_odd_component_does_either(value: float) -> None:
-    """Small numbers are the long ones."""
+    """Small numbers have the longest representation."""
     test_no_component_takes_more_room_than_computed.hypothesis.inner_test(value)  # type: ignore[attr-defined]
 
 
 def test_base64_is_refused_before_it_is_computed() -> None:
-    """Its size is known; the error says how many fit."""
+    """The size of base64 is known in advance, and the error has the number of vectors that fits."""
     allowed = largest_batch(768, "float", "base64")
     check_batch(allowed, 768, "float", "base64", field="input")
     with pytest.raises(
@@ -161,7 +161,7 @@ def test_base64_is_refused_before_it_is_computed() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_list_of_numbers_is_refused_early_only_if_it_can_never_fit(dtype: str) -> None:
-    """Zeros take the least room: where even they do not fit, nothing is computed."""
+    """A batch is refused early only if even zeros, the shortest numbers, would not fit."""
     row = quantize(np.zeros((1, 16), dtype=np.float32), dtype)
     smallest = len(orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)) - 2 - 1
     with pytest.raises(BatchTooLargeError, match=r'"base64" where the path takes it') as caught:
@@ -173,7 +173,7 @@ def test_a_list_of_numbers_is_refused_early_only_if_it_can_never_fit(dtype: str)
 
 
 def test_components_at_the_ends_of_int8_are_cut_to_them() -> None:
-    """From 8/√d on, a component is the last number that there is, on either side."""
+    """Components from 8/√d on become the largest or smallest value of the type."""
     vectors = np.array([[1, -1, 0.5, 127 / 64, 126 / 64, -2, -127 / 64] + [0] * 9], np.float32)
     signed = [64, -64, 32, 127, 126, -128, -127] + [0] * 9
     assert quantize(vectors, "int8").tolist() == [signed]
@@ -183,6 +183,6 @@ def test_components_at_the_ends_of_int8_are_cut_to_them() -> None:
 
 @pytest.mark.parametrize("dimension", [8, 9, 12, 16])
 def test_the_bytes_of_packed_bits_are_counted_up(dimension: int) -> None:
-    """Eight components to a byte, and one more byte for what is left."""
+    """Eight components take one byte, and a remainder takes one more."""
     bits = quantize(np.zeros((1, dimension), np.float32), "ubinary")
     assert vector_bytes(dimension, "ubinary", "float") == 4 * bits.shape[1] + 64

@@ -1,4 +1,4 @@
-"""The handler in AWS's own runtime, asked over HTTP."""
+"""The handler in AWS's own runtime, called over HTTP."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ SOURCE_ROOT = Path(__file__).parents[2] / "lambda_image"
 
 @pytest.fixture(scope="module")
 def runtime(minilm_artifact: Artifact) -> Iterator[Runtime]:
-    """The handler with the real model: in the emulator, where that has a binary."""
+    """Return the handler with the real model, in Lambda's emulator if it has a binary here."""
     function = Function(
         handler="embedder.handler.handler",
         source_root=SOURCE_ROOT,
@@ -32,13 +32,13 @@ def runtime(minilm_artifact: Artifact) -> Iterator[Runtime]:
 
 @pytest.fixture(scope="module")
 def document(runtime: Runtime) -> dict[str, Any]:
-    """The document that it serves."""
+    """Return the OpenAPI document that the runtime serves."""
     document: dict[str, Any] = json.loads(ask(runtime, "GET", "/openapi.json", None)["body"])
     return document
 
 
 def ask(runtime: Runtime, method: str, path: str, body: str | None) -> dict[str, Any]:
-    """Send a request as the Function URL would."""
+    """Send a request as the Function URL does."""
     event = {
         "version": "2.0",
         "rawPath": path,
@@ -60,7 +60,7 @@ def ask(runtime: Runtime, method: str, path: str, body: str | None) -> dict[str,
 def test_every_answer_is_as_the_document_says(
     runtime: Runtime, document: dict[str, Any], data: st.DataObject
 ) -> None:
-    """What holds in process holds behind the runtime's own JSON, too."""
+    """Responses also conform to the document after the runtime's own JSON conversion."""
     posts = sorted(
         path
         for path, methods in document["paths"].items()
@@ -80,7 +80,7 @@ def test_every_answer_is_as_the_document_says(
 
 @pytest.mark.parametrize("text", ["Grüße", "日本語", "😀", 'a "quoted" \\ text', "line\u2028break"])
 def test_any_script_gets_through(runtime: Runtime, text: str) -> None:
-    """The runtime reads and writes JSON of its own; a text comes out as it went in."""
+    """The runtime's own JSON conversion does not change a text."""
     body = json.dumps({"inputs": text, "add_special_tokens": False}, ensure_ascii=False)
     (tokens,) = json.loads(ask(runtime, "POST", "/tokenize", body)["body"])
     told = "".join(token["text"] for token in tokens)
@@ -88,7 +88,7 @@ def test_any_script_gets_through(runtime: Runtime, text: str) -> None:
 
 
 def test_a_lone_surrogate_in_the_event_gets_an_answer(runtime: Runtime) -> None:
-    """Half a character that came through JSON as an escape is refused, not fatal."""
+    """A lone surrogate that arrives as a JSON escape gets a 400 and does not crash the runtime."""
     answer = ask(runtime, "POST", "/", '{"text": "\ud83d"}')
     assert answer["statusCode"] == 400
     assert "lone surrogate" in answer["body"]

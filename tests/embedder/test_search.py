@@ -1,4 +1,4 @@
-"""The carried index."""
+"""The search index that is deployed with the model."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def write(folder: Path, **changes: object) -> Path:
 
 
 def test_the_most_similar_come_first(tmp_path: Path) -> None:
-    """Text, place and cosine, in the order of the cosine."""
+    """Matches have text, position and cosine, sorted by cosine."""
     index = load_index(write(tmp_path), spaces=["other/2", SPACE])
     matches = index.search(np.array([1, 0], dtype=np.float32), 2)
     assert [(match.text, match.position) for match in matches] == [("east", 0), ("north-east", 2)]
@@ -34,7 +34,7 @@ def test_the_most_similar_come_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wanted", [1, 2, 3, 10])
 def test_a_large_index_gives_its_most_similar_entries(wanted: int) -> None:
-    """As sorting all of them does, also where a single one is asked for."""
+    """The result is the same as with a full sort, even for a single match."""
     random = np.random.default_rng(11)
     vectors = random.standard_normal((5000, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -45,13 +45,13 @@ def test_a_large_index_gives_its_most_similar_entries(wanted: int) -> None:
 
 
 def test_more_than_there_are_is_all(tmp_path: Path) -> None:
-    """A small index answers with what it has."""
+    """A request for more entries than the index has returns all of them."""
     index = load_index(write(tmp_path), spaces=[SPACE])
     assert len(index.search(np.array([0, 1], dtype=np.float32), 100)) == 3
 
 
 def test_equal_scores_come_in_the_order_of_the_index() -> None:
-    """The same request has the same answer, however many are asked for."""
+    """Entries with equal scores are sorted by position, so that results are deterministic."""
     vectors = np.tile(np.array([[1, 0]], dtype=np.float32), (50, 1))
     index = SearchIndex([str(number) for number in range(50)], vectors, SPACE)
     matches = index.search(np.array([1, 0], dtype=np.float32), 50)
@@ -59,7 +59,7 @@ def test_equal_scores_come_in_the_order_of_the_index() -> None:
 
 
 def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
-    """No entry is no error."""
+    """An empty index is valid and returns no matches."""
     vectors = np.zeros((0, 2), dtype=np.float32)
     index = load_index(write(tmp_path, count=0, texts=[], vectors=vectors), spaces=[SPACE])
     assert index.search(np.array([1, 0], dtype=np.float32), 3) == []
@@ -81,7 +81,7 @@ def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
 def test_an_index_that_does_not_fit_is_refused(
     tmp_path: Path, changes: dict[str, object], message: str
 ) -> None:
-    """At the start, not at the first search; and the error says what to do."""
+    """The index is refused at load, and the error explains the mismatch."""
     with pytest.raises(IndexFolderError, match=message):
         load_index(write(tmp_path, **changes), spaces=[SPACE])
 

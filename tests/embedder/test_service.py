@@ -1,4 +1,4 @@
-"""Routing, and what holds for every API alike."""
+"""Routing, and behavior that is common to all APIs."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.embedder.calls import get, post, read
 from tests.embedder.small_model import HashSession
 
 MakeService = Callable[..., Service]
-#: A body that each operation answers with 200.
+#: A valid body for each operation.
 GOOD_BODIES = {
     "/": {"text": "a"},
     "/similar": {"text": "a"},
@@ -26,7 +26,7 @@ GOOD_BODIES = {
     "/tokenize": {"inputs": "a"},
     "/api/v1/embed": {"inputs": "a"},
 }
-#: TEI's paths for what this model, or its tokenizer, does not do.
+#: TEI's paths for functions that this model or its tokenizer does not have.
 OTHER_MODELS = {
     "/decode": {"ids": [5]},
     "/embed_all": {"inputs": "a"},
@@ -38,12 +38,12 @@ POSTS = sorted(
     path for path, methods in ROUTES.items() if "POST" in methods and path not in OTHER_MODELS
 )
 GETS = sorted(path for path, methods in ROUTES.items() if "GET" in methods)
-#: Where a request is embedded, and its answer names the vector space.
+#: Paths that compute embeddings and name the vector space in the response.
 EMBEDS = sorted(set(POSTS) - {"/tokenize"})
 
 
 def test_the_table_has_every_path() -> None:
-    """What is promised is served, and what is served has a body to test it with."""
+    """Every documented path has a route, and every POST path has a valid body for the tests."""
     assert set(ROUTES) == {
         "/",
         "/similar",
@@ -64,7 +64,7 @@ def test_the_table_has_every_path() -> None:
 
 @pytest.mark.parametrize("path", POSTS)
 def test_a_good_request_is_answered(make_service: MakeService, path: str) -> None:
-    """Each API has its simplest request."""
+    """The simplest request of each API gets a 200."""
     read(post(make_service(index=["a", "b"]), path, GOOD_BODIES[path]))
 
 
@@ -93,7 +93,7 @@ def test_the_answer_names_its_vector_space(make_service: MakeService, path: str)
 def test_a_bad_body_never_reaches_the_model(
     make_service: MakeService, session: HashSession, path: str, body: bytes
 ) -> None:
-    """It is the client's fault in every API, and says so in JSON."""
+    """Every API answers an invalid body with a client error in JSON."""
     service = make_service(index=["a", "b"])
     session.shapes.clear()
     response = post(service, path, body)
@@ -114,7 +114,7 @@ def test_a_body_over_six_megabytes_is_refused(service: Service, path: str) -> No
 
 @pytest.mark.parametrize("path", POSTS)
 def test_a_wrong_method_is_told_the_right_one(service: Service, path: str) -> None:
-    """405, with the header that HTTP wants."""
+    """The response is a 405 with HTTP's `allow` header."""
     response = get(service, path)
     assert response.status == 405
     assert response.headers["allow"] == "POST"
@@ -123,21 +123,21 @@ def test_a_wrong_method_is_told_the_right_one(service: Service, path: str) -> No
 
 @pytest.mark.parametrize("method", ["get", "ÄÖ", "\ud800", "x" * 100, ""])
 def test_an_odd_method_is_a_wrong_one(service: Service, method: str) -> None:
-    """Whatever a hand-made event calls it, the answer is one."""
+    """Any other method name gets a 405, even in a handwritten event."""
     response = service.handle(Request(method, "/", id="request-1"))
     assert read(response, 405)["code"] == "wrong_method"
 
 
 @pytest.mark.parametrize("path", GETS)
 def test_a_get_answers_without_a_body(service: Service, path: str) -> None:
-    """And refuses to be posted to."""
+    """GET paths answer without a body and refuse POST."""
     read(get(service, path))
     assert post(service, path, {}).headers["allow"] == "GET, HEAD"
 
 
 @pytest.mark.parametrize("path", GETS)
 def test_head_is_get_without_the_body(service: Service, path: str) -> None:
-    """Load balancers and uptime checks ask so."""
+    """Load balancers and uptime monitors send HEAD requests."""
     response = service.handle(Request("HEAD", path, id="request-1"))
     assert (response.status, response.body) == (200, b"")
     assert response.headers == get(service, path).headers
@@ -147,7 +147,7 @@ def test_head_is_get_without_the_body(service: Service, path: str) -> None:
 def test_a_path_for_another_kind_of_model_says_so(
     service: Service, session: HashSession, path: str
 ) -> None:
-    """TEI's own error, 424 with the type `Backend`, and not a 404."""
+    """The response is TEI's 424 with the type `Backend` instead of a 404."""
     error = read(post(service, path, OTHER_MODELS[path]), 424)
     assert error["error_type"] == "Backend"
     assert error["error"].startswith("Backend error: ")
@@ -155,7 +155,7 @@ def test_a_path_for_another_kind_of_model_says_so(
 
 
 def test_an_unknown_path_is_told_what_there_is(service: Service) -> None:
-    """404 lists every path with its method; under /v1 in OpenAI's shape."""
+    """The 404 lists every path with its method; under /v1 it has OpenAI's format."""
     error = read(get(service, "/v2/embed"), 404)
     assert error["code"] == "unknown_path"
     assert "POST /, POST /similar, GET /health" in error["error"]
@@ -164,7 +164,7 @@ def test_an_unknown_path_is_told_what_there_is(service: Service) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/embeddings/", "/embed/", "/api/v1/embed//"])
 def test_a_slash_at_the_end_is_the_same_path(service: Service, path: str) -> None:
-    """Clients join paths in both ways."""
+    """Clients join paths with and without a slash at the end."""
     read(post(service, path, GOOD_BODIES[path.rstrip("/")]))
 
 
@@ -172,7 +172,7 @@ def test_a_slash_at_the_end_is_the_same_path(service: Service, path: str) -> Non
 def test_a_failing_model_is_a_server_error_without_its_inside(
     make_service: MakeService, session: HashSession, path: str
 ) -> None:
-    """500 (TEI: 424), the id to ask with, and nothing of what went wrong."""
+    """The response is a 500 (TEI: 424) without details of the failure."""
     service = make_service(index=["a", "b"])
     session.failure = RuntimeError("/var/task/artifact is broken")
     response = post(service, path, GOOD_BODIES[path])
@@ -183,7 +183,7 @@ def test_a_failing_model_is_a_server_error_without_its_inside(
 
 
 def test_an_answer_that_would_not_fit_is_refused(make_service: MakeService) -> None:
-    """Lambda would turn it into a bare 502; quotes count twice, as they are escaped on the way."""
+    """Lambda would answer a bare 502; quotes count twice because they are escaped in the event."""
     service = make_service(max_tokens=10**7)
     fitting = post(service, "/tokenize", {"inputs": "a " * 70_000})
     assert fitting.status == 200
@@ -191,12 +191,12 @@ def test_an_answer_that_would_not_fit_is_refused(make_service: MakeService) -> N
     size = re.fullmatch(r"The answer takes (\d+) bytes; at most (\d+) are allowed\. .*", told)
     assert size is not None
     assert int(size[1]) > int(size[2]) == MAX_RESPONSE_BYTES
-    # Unescaped it would have fitted.
+    # The body would fit if it were not escaped.
     assert len(fitting.body) / 70_000 * 85_000 < MAX_RESPONSE_BYTES
 
 
 def test_a_request_without_an_id_gets_one(service: Service) -> None:
-    """It looks like Lambda's own, and no two are alike."""
+    """The id has the format of Lambda's ids and is unique."""
     response = service.handle(Request("GET", "/health"))
     assert re.fullmatch(
         r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", response.headers["x-request-id"]
@@ -205,7 +205,7 @@ def test_a_request_without_an_id_gets_one(service: Service) -> None:
 
 
 def test_a_service_is_built_from_settings(minilm_artifact: Artifact) -> None:
-    """Artifact in, answers out."""
+    """The service loads the artifact and applies the settings."""
     service = build_service(Settings(artifact=minilm_artifact.folder, truncate="left"))
     service.telemetry = None
     assert read(get(service, "/info"))["truncate"] == "left"
@@ -213,7 +213,7 @@ def test_a_service_is_built_from_settings(minilm_artifact: Artifact) -> None:
 
 
 def test_what_cannot_be_served_fails_the_start(minilm_artifact: Artifact, tmp_path: Path) -> None:
-    """Not the first request: a deployment that cannot serve must not go live."""
+    """A deployment with an invalid artifact or index fails at startup, not at the first request."""
     with pytest.raises(ArtifactError, match="is not an artifact"):
         build_service(Settings(artifact=tmp_path))
     with pytest.raises(IndexFolderError, match="cannot be read"):
@@ -222,7 +222,7 @@ def test_what_cannot_be_served_fails_the_start(minilm_artifact: Artifact, tmp_pa
 
 @pytest.mark.parametrize("method", ["OPTIONS", "POST"])
 def test_no_answer_has_a_header_of_cors(service: Service, method: str) -> None:
-    """The Function URL adds them where they are set up; a browser refuses them twice."""
+    """The Function URL adds the headers if configured, and browsers reject duplicates."""
     headers = {"origin": "https://example.com", "access-control-request-method": "POST"}
     response = service.handle(Request(method, "/", headers=headers, body=b'{"text": "a"}'))
     assert response.status == (200 if method == "POST" else 405)

@@ -1,4 +1,4 @@
-"""The ONNX Runtime session: what goes in, what comes out, and another graph than the manifest's."""
+"""The ONNX Runtime session: inputs, outputs, and a graph that contradicts the manifest."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ MASK = np.array([[1, 1, 1, 1], [1, 1, 1, 0]])
 
 
 def test_a_batch_becomes_rows_of_length_1(minilm_artifact: Artifact) -> None:
-    """Float32 [batch, dimension]; what stands under a 0 of the mask makes no difference."""
+    """Vectors are float32 [batch, dimension] and do not depend on masked ids."""
     session = Session(minilm_artifact)
     vectors = session.run(IDS, MASK)
     assert vectors.dtype == np.float32
@@ -27,13 +27,13 @@ def test_a_batch_becomes_rows_of_length_1(minilm_artifact: Artifact) -> None:
 
 
 def test_threads_change_no_vector(minilm_artifact: Artifact) -> None:
-    """Two threads compute what one does."""
+    """Two threads compute the same vectors as one."""
     one, two = Session(minilm_artifact, threads=1), Session(minilm_artifact, threads=2)
     np.testing.assert_allclose(two.run(IDS, MASK), one.run(IDS, MASK), atol=1e-6)
 
 
 def test_a_graph_that_cannot_be_loaded(minilm_artifact: Artifact, tmp_path: Path) -> None:
-    """A graph of the right size and the wrong bytes is refused at load, not at a request."""
+    """A graph of the right size with the wrong bytes is refused at load."""
     shutil.copytree(minilm_artifact.folder, tmp_path / "broken")
     path = tmp_path / "broken" / "model.onnx"
     path.write_bytes(bytes(path.stat().st_size))
@@ -43,7 +43,7 @@ def test_a_graph_that_cannot_be_loaded(minilm_artifact: Artifact, tmp_path: Path
 
 @pytest.mark.parametrize("change", [{"inputs": ("input_ids",)}, {"output": "last_hidden_state"}])
 def test_a_graph_that_is_another(minilm_artifact: Artifact, change: dict[str, object]) -> None:
-    """Inputs and outputs must be those of the manifest."""
+    """A graph whose inputs or outputs differ from the manifest is refused."""
     manifest = minilm_artifact.manifest
     graph = manifest.graph._replace(**change)
     with pytest.raises(ArtifactError, match=r"has inputs .* the manifest says"):

@@ -1,4 +1,4 @@
-"""Environment variables to settings."""
+"""Reading the settings from environment variables."""
 
 from pathlib import Path
 
@@ -12,14 +12,14 @@ PACKAGE_PARENT = Path(embedder.__file__).parents[1]
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
-    """Without any variable, the artifact is sought beside the package, and one thread runs."""
+    """Without any variable, the artifact is beside the package, and one thread is used."""
     settings = Settings.from_env({})
     assert settings == Settings(artifact=str(PACKAGE_PARENT / "artifact"))
     assert (settings.threads, settings.truncate, settings.environment) == (1, "refuse", "local")
 
 
 def test_every_variable_is_parsed(tmp_path: Path) -> None:
-    """Each variable of the contract reaches its setting, as the type that it has."""
+    """Each documented variable is converted to the type of its setting."""
     settings = Settings.from_env(
         {
             "EMBEDDING_ARTIFACT": str(tmp_path / "model"),
@@ -54,12 +54,12 @@ def test_every_variable_is_parsed(tmp_path: Path) -> None:
     ("memory", "threads"), [("512", 1), ("1768", 1), ("1769", 1), ("3538", 2), ("10240", 5)]
 )
 def test_threads_follow_the_memory(memory: str, threads: int) -> None:
-    """Lambda gives one vCPU for each 1769 MB, and no thread is started beyond them."""
+    """One thread is used per 1769 MB, because Lambda provides one vCPU for each."""
     assert Settings.from_env({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": memory}).threads == threads
 
 
 def test_the_task_root_is_where_artifact_and_index_are_sought(tmp_path: Path) -> None:
-    """In Lambda both lie in the task's root; an index that is not there is none."""
+    """In Lambda both are in the task root, and an index that does not exist is not loaded."""
     environ = {"LAMBDA_TASK_ROOT": str(tmp_path)}
     assert Settings.from_env(environ).artifact == str(tmp_path / "artifact")
     assert Settings.from_env(environ).index is None
@@ -89,6 +89,6 @@ def test_a_bad_value_is_refused_by_name(name: str, value: str, message: str) -> 
 
 
 def test_an_unknown_variable_is_refused() -> None:
-    """A misspelt variable would silently do nothing; the error names it and all that exist."""
+    """A misspelled variable would have no effect, so the error names it and lists all variables."""
     with pytest.raises(SettingsError, match=r"EMBEDDING_TRUNCATION.*Allowed: EMBEDDING_ARTIFACT"):
         Settings.from_env({"EMBEDDING_TRUNCATION": "left", "PATH": "/bin"})

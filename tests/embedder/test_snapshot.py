@@ -17,7 +17,7 @@ from tests.embedder.small_model import HashSession
 
 @pytest.fixture
 def service(make_service: Callable[..., Service]) -> Service:
-    """A service that has answered a request."""
+    """Return a service that has answered a request."""
     service = make_service(cache_entries=10)
     service.telemetry = Telemetry(Settings(artifact=Path()))
     post(service, "/", {"text": "a"})
@@ -25,7 +25,7 @@ def service(make_service: Callable[..., Service]) -> Service:
 
 
 def test_the_runtime_runs_both_hooks(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stand where the runtime looks for them, with the service as their argument."""
+    """The hooks are registered with the runtime, with the service as their argument."""
     monkeypatch.setattr(snapshot_restore_py, "_before_snapshot_registry", [])
     monkeypatch.setattr(snapshot_restore_py, "_after_restore_registry", [])
     prepare(service)
@@ -36,7 +36,7 @@ def test_the_runtime_runs_both_hooks(service: Service, monkeypatch: pytest.Monke
 def test_the_snapshot_holds_a_model_that_has_run_and_no_vectors(
     service: Service, session: HashSession
 ) -> None:
-    """Every copy starts warm, with an empty cache."""
+    """Restored copies start with a warm model and an empty cache."""
     runs = len(session.shapes)
     settle(service)
     assert len(session.shapes) == runs + 1
@@ -44,7 +44,7 @@ def test_the_snapshot_holds_a_model_that_has_run_and_no_vectors(
 
 
 def test_a_restored_copy_is_cold_and_has_random_numbers_of_its_own(service: Service) -> None:
-    """Two copies of one snapshot do not draw the same numbers, and each tells its cold start."""
+    """Copies of one snapshot draw different random numbers, and each reports a cold start."""
     assert service.telemetry is not None
     assert service.telemetry.cold is False
     state = random.getstate()

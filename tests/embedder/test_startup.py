@@ -1,4 +1,4 @@
-"""What a quick start leaves out is missed by nobody: each program runs in a process of its own."""
+"""Modules that are skipped for a quick start, tested in separate processes."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ def run(program: str) -> str:
 
 
 def test_numpy_comes_without_docstrings_and_types() -> None:
-    """What is left out is what startup says; if numpy moves it, this says so."""
+    """The skipped modules are those that startup lists, even if numpy moves them."""
     program = """
 import gc, sys
 import embedder.startup as startup
@@ -24,7 +24,7 @@ print([name for name in startup._UNREAD if name in sys.modules])
 
 
 def test_what_was_left_out_can_be_imported_later() -> None:
-    """A library that annotates with numpy's types finds them, and not the stand-ins."""
+    """A library that uses numpy's types later gets the real ones instead of the placeholders."""
     program = """
 import embedder.startup
 import numpy as np
@@ -41,7 +41,7 @@ print(np.linalg.eigh(np.eye(2)).eigenvalues, np.random.default_rng(0).integers(1
 
 
 def test_numpy_that_is_there_is_left_as_it_is() -> None:
-    """In a process that has numpy nothing of it is touched."""
+    """If numpy is already imported, it is not modified."""
     program = """
 import sys
 import numpy
@@ -54,7 +54,7 @@ print(numpy.ndarray.reshape.__doc__ is None)
 
 
 def test_lambdas_entry_imports_no_type_of_numpys() -> None:
-    """No module on Lambda's path brings back what startup leaves out, nor OpenSSL."""
+    """The modules of the handler import neither the skipped modules nor OpenSSL."""
     program = """
 import sys
 import embedder.startup

@@ -20,7 +20,7 @@ SECRET = "Zanzibar-4711"
 
 @pytest.fixture
 def told(make_service: MakeService) -> Service:
-    """A service that records its requests."""
+    """Return a service that records its requests."""
     service = make_service(cache_entries=10, index=["a", "b"])
     service.telemetry = Telemetry(
         Settings(
@@ -35,12 +35,12 @@ def told(make_service: MakeService) -> Service:
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """Return what was written, line by line, each of them JSON."""
+    """Return the lines written to standard output, each parsed as JSON."""
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_a_request_leaves_a_line_of_log(told: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """What it was, how it went, and what it cost."""
+    """The line has the operation, the status, and the times and counts of the request."""
     post(told, "/v1/embeddings", {"input": ["a", "b c d", "b c d"], "dimensions": 8})
     log, _ = lines(capsys)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", log.pop("timestamp"))
@@ -70,7 +70,7 @@ def test_a_request_leaves_a_line_of_log(told: Service, capsys: pytest.CaptureFix
 def test_a_request_leaves_a_record_of_metrics(
     told: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each metric is defined with its unit, and has a value beside the definition."""
+    """Each metric is defined with its unit and has a value in the record."""
     post(told, "/embed", {"inputs": ["x", "y z"]})
     _, record = lines(capsys)
     directive, of_version = record["_aws"]["CloudWatchMetrics"]
@@ -104,7 +104,7 @@ def test_a_request_leaves_a_record_of_metrics(
 def test_every_metric_that_is_defined_has_a_value(
     told: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """CloudWatch drops a record that defines what it does not hold."""
+    """CloudWatch drops a record with a metric or dimension that has no value."""
     post(told, "/", {"text": "a"})
     post(told, "/", {"text": ""})
     get(told, "/health")
@@ -118,7 +118,7 @@ def test_every_metric_that_is_defined_has_a_value(
 def test_a_server_error_counts_for_its_version_whatever_its_status(
     told: Service, session: HashSession, capsys: pytest.CaptureFixture[str], path: str
 ) -> None:
-    """TEI answers a failed inference with 424; a caller's own mistake is no server error."""
+    """A failed inference counts even with TEI's status 424, and a client error does not count."""
     body = {"/": "text", "/v1/embeddings": "input", "/embed": "inputs"}[path]
     sent = [{body: "a b"}, {body: 3}]
     statuses = [post(told, path, content).status for content in sent]
@@ -138,7 +138,7 @@ def test_a_server_error_counts_for_its_version_whatever_its_status(
 def test_only_the_first_request_is_a_cold_start(
     told: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One cold start is one, in the log and in the metric."""
+    """A cold start is recorded once, in the log and in the metric."""
     for _ in range(3):
         get(told, "/health")
     told_lines = lines(capsys)
@@ -161,7 +161,7 @@ def test_nobody_waits_for_a_provisioned_start(
 def test_an_answer_from_the_cache_has_no_batch(
     told: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A zero would pull the average of real batches down."""
+    """A batch size of zero would lower the average of real batches."""
     post(told, "/", {"text": "a"})
     _, record = lines(capsys)
     assert record["CacheHits"] == 1
@@ -172,7 +172,7 @@ def test_an_answer_from_the_cache_has_no_batch(
 def test_a_record_has_at_most_a_hundred_values(
     told: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """CloudWatch drops a longer list, and the record with it."""
+    """CloudWatch drops a record with a longer list."""
     limits = told.model.engine.limits._replace(max_tokens=100_000, max_characters=10**6)
     told.model.engine.encoder._limits = limits
     texts = [" ".join(f"w{number}" for number in range(length * 70)) for length in range(1, 111)]
@@ -206,7 +206,7 @@ PATHS = ["/", "/similar", "/v1/embeddings", "/embed", "/embeddings", "/similarit
 def test_no_text_reaches_the_log(
     told: Service, session: HashSession, capfd: pytest.CaptureFixture[str], path: str
 ) -> None:
-    """Whatever is sent wherever, and even where the model fails with it in its message."""
+    """No field, path or exception message with a user's text is logged."""
     for body in BODIES:
         post(told, path, body)
     session.failure = RuntimeError(f"cannot embed {SECRET}")
@@ -221,7 +221,7 @@ def test_no_text_reaches_the_log(
 def test_an_unexpected_fault_is_told_by_class_and_place(
     told: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log says where to look; the message, which may quote a text, stays out of it."""
+    """The log has the exception's class and location, but not its message, which may have text."""
 
     def broken(*_: object) -> None:
         raise KeyError(SECRET)
