@@ -1,6 +1,6 @@
-"""One environment in, its stacks out: `cdk synth -c environment=NAME`.
+"""Synthesize the stacks of one environment: `cdk synth -c environment=NAME`.
 
-No call to AWS, no credentials, no network: the same file gives the same bytes.
+It needs no AWS calls, credentials or network: the same file gives the same bytes.
 """
 
 import json
@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-# jsii runs the first `node` on the PATH. Ours brings the right one; an old one of the system would
-# print a page of warnings. It must be known before aws_cdk is imported.
+# jsii runs the first `node` on the PATH. The environment brings a suitable one; an old system node
+# would print a page of warnings. This must be set before aws_cdk is imported.
 _node = Path(sys.prefix) / "bin" / "node"
 if _node.is_file():
     os.environ.setdefault("JSII_NODE", str(_node))
@@ -20,13 +20,13 @@ from embedding_kit.environment import EnvironmentFileError, load_environment  # 
 from stacks.environment_stacks import EnvironmentStacks  # noqa: E402
 
 _ROOT = Path(__file__).parent
-#: What the CLI adds to the context by itself, and warns of where it finds it in cdk.json.
+#: Context keys that the CLI adds by itself, and warns of if it finds them in cdk.json.
 _CLI_CONTEXT = {"aws:cdk:enable-asset-metadata": True, "aws:cdk:enable-path-metadata": True}
 
 
 def main() -> int:
-    """Synthesize the environment that the context names; `dev` where it names none."""
-    # The CLI hands over cdk.json's context itself; read here, `python app.py` gives the same bytes.
+    """Synthesize the environment that the context names; `dev` by default."""
+    # The CLI passes cdk.json's context itself; with it, `python app.py` gives the same bytes.
     context = json.loads((_ROOT / "cdk.json").read_text(encoding="utf-8"))["context"] | _CLI_CONTEXT
     app = App(context=context, analytics_reporting=False)
     name = str(app.node.try_get_context("environment") or "dev")

@@ -1,1 +1,1 @@
-"""The stacks of one environment. A stack only composes: children, grants between them, outputs."""
+"""The stacks of one environment. A stack only composes constructs, grants and outputs."""

@@ -1,9 +1,9 @@
-"""The steps before and after `cdk deploy` and `cdk destroy`.
+"""Run the steps before and after `cdk deploy` and `cdk destroy`.
 
 Provisioned concurrency outlives the scaling that allocated it: CloudFormation removes the scaling
-and not what it scaled (https://github.com/aws/aws-cdk/issues/31507). So a deploy that turned it
-off, and a destroy once it is confirmed, end it here. A destroy that did not finish leaves the
-scaling suspended, which no template mentions; the next deploy resumes it.
+but not the provisioned concurrency (https://github.com/aws/aws-cdk/issues/31507). So this command
+ends it after a deploy that turned it off, and before a confirmed destroy. An unfinished destroy
+leaves the scaling suspended, which no template shows; the next deploy resumes it.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def end_provisioned_concurrency(session: Session, environment: Environment) -> I
 
     Args:
         session: The AWS session; its region is used if the environment has none.
-        environment: Whose endpoint; nothing is done if it is not deployed.
+        environment: The environment; nothing is done if it is not deployed.
 
     Yields:
         The ARN of each version or alias whose provisioned concurrency was ended.
@@ -91,9 +91,9 @@ def end_provisioned_concurrency(session: Session, environment: Environment) -> I
 
 
 def resume_scaling(session: Session, environment: Environment) -> Iterator[str]:
-    """Resume scaling that an unfinished destroy has suspended, and allocate its floor again.
+    """Resume scaling that an unfinished destroy has suspended, and allocate its minimum again.
 
-    The floor comes first: if this is interrupted, the scaling is still suspended and the next run
+    The minimum comes first: after an interruption the scaling is still suspended, and the next run
     does both.
 
     Yields:

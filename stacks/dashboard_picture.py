@@ -1,7 +1,7 @@
-"""Draws the dashboard from its own JSON, with made-up data: `scripts/draw-dashboard [NAME]`.
+"""Draw the dashboard from its own JSON, with made-up data: `scripts/draw-dashboard [NAME]`.
 
-What a reader of the docs sees is what is deployed: the widgets, their titles, lines, limits and
-places come from the synthesized template. Only the data is made up.
+The docs show the deployed dashboard: the widgets, their titles, lines, limits and positions come
+from the synthesized template. Only the data is made up.
 """
 
 import json
@@ -15,8 +15,8 @@ from stacks.dashboard_sample import MINUTES, rows, series, single_value
 
 __all__ = ["dashboard_body", "draw"]
 
-_CELL = 44  # pixels of a cell of CloudWatch's grid, which is 24 wide
-#: The widest that a character is on average, in any of the fonts below.
+_CELL = 44  # Pixels per cell of CloudWatch's grid, which is 24 cells wide.
+#: An upper bound of the average character width, in any of the fonts below.
 _CHARACTER = 6.7
 _COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
 _STYLE = (
@@ -27,13 +27,13 @@ _STYLE = (
 
 
 def main() -> int:
-    """Draw the dashboard of a template that is read from stdin."""
+    """Draw the dashboard of a template read from stdin."""
     sys.stdout.write(draw(dashboard_body(json.load(sys.stdin))))
     return 0
 
 
 def dashboard_body(template: dict[str, Any]) -> dict[str, Any]:
-    """Return the dashboard of a template, with the name of a resource where its value would be."""
+    """Return a template's dashboard, with resource names in place of their values."""
     (body,) = (
         resource["Properties"]["DashboardBody"]
         for resource in template["Resources"].values()
@@ -90,7 +90,7 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
     tops = {
         side: max((max(values) for values in found), default=1) for side, found in sides.items()
     }
-    # A limit far above would press the lines flat; its label then says that it is out of sight.
+    # A limit far above would flatten the lines; its label then says that it is above the picture.
     shown = [limit for limit in limits if limit["value"] <= 3 * tops["left"]]
     tops["left"] = max([tops["left"], *(limit["value"] for limit in shown)]) * 1.08
     labels = [at["label"] + (" (right)" if at["side"] == "right" else "") for _, at in drawn]
@@ -125,7 +125,7 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
 
 
 def _legend(labels: list[str], width: int) -> Iterator[tuple[int, int]]:
-    """Place the labels in rows from (14, 0) on."""
+    """Arrange the labels in rows that start at (14, 0)."""
     x, y = 14, 0
     for label in labels:
         size = 26 + round(_CHARACTER * len(label))
@@ -136,7 +136,7 @@ def _legend(labels: list[str], width: int) -> Iterator[tuple[int, int]]:
 
 
 def _lines(metrics: list[list[Any]]) -> Iterator[tuple[str, dict[str, str]]]:
-    """List the lines of a graph: what its data is called, and its label and axis."""
+    """Yield the lines of a graph: the key of their data, their label and their axis."""
     for metric in metrics:
         options = metric[-1] if isinstance(metric[-1], dict) else {}
         if options.get("visible") is False:
@@ -169,7 +169,7 @@ def _markdown(markdown: str, width: int) -> Iterator[str]:
 
 
 def _query(title: str, query: str) -> Iterator[str]:
-    # The first line has the log group in front of the first command.
+    # The first line has the log group before the first command.
     commands = query.partition(" | ")[2].splitlines()
     for n, line in enumerate(commands):
         yield _text(14, 46 + 15 * n, line.removeprefix("| "), "quiet")

@@ -1,4 +1,4 @@
-"""Made-up data for the dashboard's picture: a working day with one slow quarter of an hour."""
+"""Made-up data for the dashboard's picture: a working day with 15 slow minutes."""
 
 import math
 
@@ -7,7 +7,7 @@ __all__ = ["MINUTES", "rows", "series", "single_value"]
 #: The picture shows three hours.
 MINUTES = 180
 
-#: The usual level of each line, by metric and statistic, or by its label where it is an expression.
+#: The usual level of each line, by metric and statistic, or by label for an expression.
 _LEVELS = {
     "UrlRequestCount Sum": 620,
     "Url4xxCount Sum": 6,
@@ -62,7 +62,7 @@ _ROWS = {
 
 
 def rows(title: str) -> tuple[str, ...]:
-    """Return the first rows that a query finds."""
+    """Return the first rows of a query's result."""
     return _ROWS[title]
 
 
@@ -71,17 +71,17 @@ def series(key: str, *, line: int) -> list[float]:
 
     Args:
         key: Metric and statistic, or an expression's label.
-        line: The line's place in its graph, so that two lines do not move as one.
+        line: The line's position in its graph, so that no two lines are the same.
 
     Raises:
-        KeyError: The dashboard shows something that there is no made-up data for.
+        KeyError: The dashboard shows a line that has no made-up data.
     """
     level = _LEVELS[key]
     return [level * _shape(minute, line) for minute in range(MINUTES)]
 
 
 def single_value(key: str) -> str:
-    """Return the number that a widget of one number shows."""
+    """Return the value of a single-value widget."""
     return f"${_LEVELS[key]:.5f}"
 
 

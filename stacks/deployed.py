@@ -1,4 +1,4 @@
-"""Finds what an environment has deployed, from the outputs of its endpoint's stack."""
+"""Find an environment's deployed resources from the outputs of its endpoint's stack."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from stacks.names import endpoint_stack_name
 
 __all__ = ["Deployed", "DeploymentGroup", "find_deployed", "find_deployment_group"]
 
-#: Each state of a deployment that is not its end:
+#: The states of a deployment that has not ended:
 #: https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_ListDeployments.html
 _RUNNING = ["Created", "Queued", "InProgress", "Baking", "Ready"]
 
@@ -30,7 +30,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentGroup:
-    """CodeDeploy's group that moves the alias."""
+    """CodeDeploy's deployment group that moves the alias."""
 
     application: str
     name: str
@@ -45,7 +45,7 @@ class DeploymentGroup:
         return deployments
 
     def last_successful(self, client: Any) -> str | None:
-        """Return the id of the last deployment that succeeded; None before the first."""
+        """Return the id of the last successful deployment; None before the first."""
         group = client.get_deployment_group(
             applicationName=self.application, deploymentGroupName=self.name
         )["deploymentGroupInfo"]
@@ -54,7 +54,7 @@ class DeploymentGroup:
 
 
 def find_deployment_group(session: Session, environment: Environment) -> DeploymentGroup | None:
-    """Return the group of a deployed endpoint; None where fixed weights divide its traffic."""
+    """Return the group of a deployed endpoint; None if fixed weights split its traffic."""
     client = session.create_client("cloudformation", region_name=environment.region)
     pages = client.get_paginator("list_stack_resources")
     found = {

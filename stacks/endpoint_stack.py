@@ -14,7 +14,7 @@ class EndpointStack(Stack):
     """The endpoint of one environment.
 
     Attributes:
-        endpoint: The endpoint, for the stacks that watch it.
+        endpoint: The endpoint, for the stacks that monitor it.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class EndpointStack(Stack):
         repository_name: str,
         env: Where,
     ) -> None:
-        """Make the stack."""
+        """Create the stack."""
         super().__init__(
             scope,
             id,

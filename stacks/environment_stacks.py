@@ -56,7 +56,7 @@ class EnvironmentStacks:
         tags = {**environment.tags, COST_TAG: environment.name}
         if "project" not in map(str.lower, tags):
             tags["Project"] = "embedding-kit"
-        # Not on the app: another environment in the same app has other tags.
+        # Not on the app, because another environment in the same app has other tags.
         for stack in (self.repository, self.endpoint, self.observability):
             for key, value in tags.items():
                 cdk.Tags.of(stack).add(key, value)

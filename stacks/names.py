@@ -1,4 +1,4 @@
-"""The names of an environment's stacks and repository: what commands and other stacks call them."""
+"""The names of an environment's stacks and repository, for commands and for other stacks."""
 
 __all__ = [
     "endpoint_stack_name",
@@ -19,7 +19,7 @@ def endpoint_stack_name(environment: str) -> str:
 
 
 def observability_stack_name(environment: str) -> str:
-    """Return the name of the stack that watches the endpoint."""
+    """Return the name of the stack that monitors the endpoint."""
     return f"EmbeddingKit-{environment}-Observability"
 
 

@@ -28,7 +28,7 @@ class ObservabilityStack(Stack):
         cost_tag: tuple[str, str],
         env: Where,
     ) -> None:
-        """Make the stack."""
+        """Create the stack."""
         super().__init__(
             scope,
             id,

@@ -22,14 +22,14 @@ __all__ = ["Finding", "before_deploy", "main"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _IMPORT = "--import-existing-resources"
-#: An established account's default quota of concurrent executions; a new one has less.
+#: An established account's default quota of concurrent executions; a new account has less.
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _ESTABLISHED_CONCURRENCY = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to know before it begins; `stops` if it would fail for certain."""
+    """A fact to report before a deploy; `stops` if the deploy would certainly fail."""
 
     text: str
     stops: bool = False
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
 def before_deploy(
     session: Session, environment: Environment, *, imports: bool
 ) -> Iterator[Finding]:
-    """List the reasons why a deploy would fail, as far as they can be read.
+    """Yield the reasons why a deploy would fail, as far as they can be read.
 
     Args:
         session: The AWS session; its region is used if the environment has none.
@@ -91,7 +91,7 @@ def _quotas(session: Session, environment: Environment) -> Iterator[Finding]:
             f"{function.account_concurrency}: set account_concurrency = {granted} under "
             "[function], or the alarms on concurrency fire at the wrong number"
         )
-    # The quota of memory can be read nowhere, but it is lifted along with that of concurrency.
+    # No API returns the memory quota, but AWS raises it along with that of concurrency.
     unknown = function.account_memory_mb is None and function.memory_mb > NEW_ACCOUNT_MEMORY_MB
     if unknown and granted < _ESTABLISHED_CONCURRENCY:
         yield Finding(

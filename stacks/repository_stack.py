@@ -26,7 +26,7 @@ class RepositoryStack(Stack):
         environment: Environment,
         env: Where,
     ) -> None:
-        """Make the stack."""
+        """Create the stack."""
         super().__init__(
             scope,
             id,

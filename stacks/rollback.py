@@ -1,13 +1,13 @@
-"""Rolls the endpoint back to the version before: `scripts/rollback NAME`.
+"""Roll the endpoint back to the previous version: `scripts/rollback NAME`.
 
-While a release runs, it is stopped: CodeDeploy gives all requests back to the version before, and
-CloudFormation rolls the stack back.
+While a release runs, it is stopped: CodeDeploy shifts all requests back to the previous version,
+and CloudFormation rolls the stack back.
 
-After a release, the stack is updated from its own template, in which the alias names the version
-before, CodeDeploy moves all requests at once and no alarm can stop it. CloudFormation makes the
-move, so the stack and the alias agree. If the alias were moved beside the stack, the next release
-would start from a version that the alias does not serve: CodeDeploy is told the version "that
-traffic currently points to", and AWS does not document what it does if that is wrong
+After a release, the stack is updated from its own template: the alias names the previous version,
+CodeDeploy shifts all requests at once, and no alarm can stop it. CloudFormation makes the change,
+so the stack and the alias agree. If the alias were changed outside the stack, the next release
+would start from a version that the alias does not serve: CodeDeploy needs the version "that
+traffic currently points to", and AWS does not document the effect of a wrong one
 (https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-resources.html).
 """
 
@@ -58,14 +58,14 @@ def roll_back(session: Session, environment: Environment, *, version: str | None
 
     Args:
         session: The AWS credentials.
-        environment: What is rolled back.
+        environment: The environment to roll back.
         version: A published version to move to; the one before the last release if None.
 
     Returns:
-        What was done, and what comes next.
+        The action taken, and the next step.
 
     Raises:
-        ValueError: There is no version to go back to, or the stack cannot be updated now.
+        ValueError: No previous version exists, or the stack cannot be updated now.
     """
     deployed = find_deployed(session, environment)
     if deployed is None:
@@ -191,7 +191,7 @@ def _require_version(
 
 
 def _pinned(template: dict[str, Any], alias: dict[str, Any], version: str) -> dict[str, Any]:
-    """Write the version into the template, and let CodeDeploy move to it at once."""
+    """Write the version into the template, and make CodeDeploy shift to it at once."""
     alias["Properties"]["FunctionVersion"] = version
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::CodeDeploy::DeploymentGroup":
@@ -199,7 +199,7 @@ def _pinned(template: dict[str, Any], alias: dict[str, Any], version: str) -> di
             properties["DeploymentConfigName"] = "CodeDeployDefault.LambdaAllAtOnce"
             properties["AlarmConfiguration"]["Enabled"] = False
         if resource["Type"] == "Custom::ReleaseCheck":
-            # It is the space of the version that is rolled back, which may be another one.
+            # This is the space of the version being rolled back, and may differ.
             template["Outputs"].pop(resource["Properties"]["RecordedAs"], None)
     return template
 

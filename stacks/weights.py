@@ -1,8 +1,8 @@
-"""Clears weights that a failed release has left on the alias: `scripts/clear-weights NAME`.
+"""Clear weights that a failed release left on the alias: `scripts/clear-weights NAME`.
 
 While a release shifts traffic, the alias routes to two versions by weight. If a new version cannot
 start under provisioned concurrency, the release fails and the weights can stay. Then AWS refuses
-every further release, and every change of provisioned concurrency: "Alias with weights can not be
+every further release and every change of provisioned concurrency: "Alias with weights can not be
 used with Provisioned Concurrency" (https://github.com/hashicorp/terraform/issues/24957,
 https://github.com/gradientedge/cdk-utils/pull/1110).
 """
@@ -27,10 +27,10 @@ _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Two versions that an alias routes to, and what revision of the alias that was read from."""
+    """Two versions that an alias routes to, and the alias's revision at that time."""
 
     alias: str
-    #: Version to share of the requests; the alias's own version comes first.
+    #: The share of the requests by version; the alias's own version comes first.
     shares: dict[str, float]
     revision: str
 
@@ -65,10 +65,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def clear_weights(session: Session, environment: Environment, *, version: str | None) -> str:
-    """Route all requests to one version, in one call; return what was done.
+    """Route all requests to one version, in one call; return a description of the change.
 
-    Without a version, callers stay where most of them are: clearing only the weights could send
-    them all to a version that cannot start.
+    Without a version, the one that gets most requests gets them all: clearing only the weights
+    could send them all to a version that cannot start.
 
     Raises:
         ValueError: A release is running, or the alias does not route to the version.
@@ -94,7 +94,7 @@ def clear_weights(session: Session, environment: Environment, *, version: str | 
         Name=deployed.alias,
         FunctionVersion=kept,
         RoutingConfig={"AdditionalVersionWeights": {}},
-        # Refused if somebody has changed the alias since it was read.
+        # AWS refuses this if the alias has changed since it was read.
         RevisionId=weights.revision,
     )
     return f"{weights}; now version {kept} gets all of it"
@@ -122,7 +122,7 @@ def _read(session: Session, environment: Environment, deployed: Deployed) -> Wei
 
 
 def _are_deployed(session: Session, environment: Environment) -> bool:
-    """Whether the weights stand in the deployed template, as those of an experiment do."""
+    """Return whether the weights are in the deployed template, as an experiment's are."""
     client = session.create_client("cloudformation", region_name=environment.region)
     body = client.get_template(StackName=endpoint_stack_name(environment.name))["TemplateBody"]
     return any(
@@ -132,7 +132,7 @@ def _are_deployed(session: Session, environment: Environment) -> bool:
 
 
 def _running(session: Session, environment: Environment, deployed: Deployed) -> str | None:
-    """Name what is changing the alias right now; None if nothing is."""
+    """Return a description of the process that is changing the alias now, or None."""
     stack = endpoint_stack_name(environment.name)
     if deployed.status.endswith("_IN_PROGRESS"):
         return f"the stack {stack} ({deployed.status})"

@@ -1,4 +1,4 @@
-"""The environments and the variants of each switch, synthesized once."""
+"""Provide the environments and the variants of each switch, synthesized once."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 from botocore.session import get_session
 from botocore.stub import Stubber
 
-# jsii starts the first `node` of the PATH; the environment's own needs no page of warnings.
+# jsii runs the first `node` on the PATH; the environment's own prints no page of warnings.
 os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
 
 from aws_cdk import App
@@ -36,7 +36,7 @@ from stacks.environment_stacks import EnvironmentStacks
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: What each switch of an environment's file is turned to, one at a time, from dev on.
+#: The variants of dev: each changes one switch of an environment file.
 VARIANTS: dict[str, dict[str, Any]] = {
     "snapstart": {"cold_start": SnapStart()},
     "provisioned": {
@@ -96,7 +96,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class _Session:
-    """Clients of AWS whose answers are set before; an unexpected call is an error."""
+    """AWS clients with prepared answers; an unexpected call is an error."""
 
     day = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -140,7 +140,7 @@ class _Session:
 
 @pytest.fixture
 def session():
-    """A session whose AWS answers as the test says; each answer must have been asked for."""
+    """Return a session with prepared answers of AWS; the test must use each of them."""
     made = _Session()
     yield made
     made.done()
@@ -148,7 +148,7 @@ def session():
 
 @dataclass(frozen=True)
 class Synthesized:
-    """An environment's app before synth, and its templates after it, by the end of their names."""
+    """An environment's app before synth, and its templates by the suffix of the stack's name."""
 
     app: App
     templates: dict[str, dict[str, Any]]
@@ -157,14 +157,14 @@ class Synthesized:
 
 @pytest.fixture(scope="session")
 def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Environment]:
-    """The three environments as they are shipped, with the models' terms accepted, and variants."""
+    """Return the three shipped environments with the models' terms accepted, and the variants."""
     folder = tmp_path_factory.mktemp("accepted") / "environments"
     folder.mkdir()
     for file in (ROOT / "environments").glob("*.toml"):
         accepted = file.read_text().replace("# accept_license", "accept_license")
         (folder / file.name).write_text(accepted)
     shipped = {file.stem: load_environment(file.stem, folder=folder) for file in folder.iterdir()}
-    # Validated as a file would be: a variant that AWS would refuse is no variant.
+    # Validated like a file: AWS must accept each variant.
     variants = {
         name: Environment(**{**dict(shipped["dev"]), **changes})
         for name, changes in VARIANTS.items()

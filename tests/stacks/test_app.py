@@ -1,4 +1,4 @@
-"""`app.py`: one environment in, its stacks out."""
+"""Test `app.py`: one environment as input, its stacks as output."""
 
 import json
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: No credentials, no configuration of AWS, and no way to the network. (The home stays: jsii unpacks
-#: the CDK there, once.)
+#: No credentials, no AWS configuration and no network. (HOME is kept: jsii unpacks the CDK there,
+#: once.)
 BARE = {
     "PATH": f"{Path(sys.prefix) / 'bin'}:/usr/bin:/bin",
     "HOME": str(Path.home()),
@@ -31,7 +31,7 @@ BARE = {
     ],
 )
 def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
-    """A user sees the line that helps, and nothing else."""
+    """An error is one helpful line without a traceback."""
     environment = BARE | {
         "CDK_OUTDIR": str(tmp_path),
         "CDK_CONTEXT_JSON": json.dumps({"environment": name}),
@@ -51,7 +51,7 @@ def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
 
 
 def test_the_context_breaks_the_glass_for_one_synth(tmp_path):
-    """No file is changed, so the next deploy is guarded again; the warning goes to the shell."""
+    """The context applies to one synth only, which prints a warning; the file stays unchanged."""
     context = {"environment": "dev", "break-glass": "true"}
     subprocess.run(
         [sys.executable, "app.py"],
@@ -68,7 +68,7 @@ def test_the_context_breaks_the_glass_for_one_synth(tmp_path):
 
 
 def test_the_same_file_gives_the_same_bytes(tmp_path):
-    """Twice, by `python app.py` and by the CLI, with no credentials and no network."""
+    """`python app.py` and the CLI give the same bytes, without credentials and network."""
     once, again = tmp_path / "once", tmp_path / "again"
     cli = ROOT / "node_modules" / ".bin" / "cdk"
     with (
@@ -85,7 +85,7 @@ def test_the_same_file_gives_the_same_bytes(tmp_path):
     ):
         assert (by_python.wait(), by_cli.wait()) == (0, 0)
     for kind in ("*.template.json", "*.assets.json"):
-        # dev is what is synthesized where nothing else is said.
+        # Without a name, dev is synthesized.
         first = {path.name: path.read_bytes() for path in once.glob(kind)}
         assert len(first) == 3
         assert first == {path.name: path.read_bytes() for path in again.glob(kind)}

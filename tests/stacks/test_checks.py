@@ -1,4 +1,4 @@
-"""Others' checks of what the stacks synthesize: cfn-lint, cdk-nag, the CDK's own validation."""
+"""Check the synthesized stacks with cfn-lint, cdk-nag and the CDK's own validation."""
 
 import json
 import re
@@ -15,15 +15,15 @@ from stacks.environment_stacks import EnvironmentStacks
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Between them, every resource that any switch makes.
+#: Together they have every resource that any switch adds.
 CHECKED = ("production", "snapstart", "all-together")
-#: The CDK writes out what a Ref implies as well, in every stack of every app.
+#: The CDK adds a DependsOn that a Ref already implies, in every stack of every app.
 IGNORED_BY_CFN_LINT = ["W3005"]
 
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_cfn_lint_finds_nothing(synthesized, name):
-    """Every property is one that CloudFormation knows, with a value that it takes."""
+    """CloudFormation knows every property and accepts its value."""
     found = [
         f"{stack}: {match}"
         for stack, template in synthesized(name).templates.items()
@@ -38,13 +38,13 @@ def test_cfn_lint_finds_nothing(synthesized, name):
 @pytest.mark.parametrize("name", ["dev", *CHECKED])
 @pytest.mark.parametrize("pack", [AwsSolutionsChecks, ServerlessChecks])
 def test_cdk_nag_finds_nothing(synthesized, pack, name):
-    """Each exception is acknowledged where it stands, with its reason."""
+    """Each finding is acknowledged on its resource, with a reason."""
     app = synthesized(name).app
     assert _violations(pack(app), app) == []
 
 
 def test_cdk_nag_would_find_something():
-    """The packs do look: a role with AWS's managed policy and a wildcard is found."""
+    """The packs find a role with AWS's managed policy and a wildcard."""
     from aws_cdk import Stack
     from aws_cdk import aws_lambda as lambda_
 
@@ -63,7 +63,7 @@ def test_cdk_nag_would_find_something():
 
 
 def test_the_cdk_itself_has_no_complaint(synthesized):
-    """No warning and no error is left in what synth reports."""
+    """The report of synth has neither warnings nor errors."""
     found = []
     for name in ("dev", *CHECKED):
         report = synthesized(name).folder / "validation-report.json"
@@ -77,7 +77,7 @@ def test_the_cdk_itself_has_no_complaint(synthesized):
 
 
 def test_everything_carries_the_tags_that_costs_are_allocated_by(synthesized):
-    """What AWS can tag is found in the bill, by project and environment, and by your own tags."""
+    """Every taggable resource has the tags for project, environment and the user's own tags."""
     wanted = {"Project": "embedding-kit", "EmbeddingKit": "dev", "team": "search"}
     tagged = {
         kind: _tags(resource["Properties"]["Tags"])
@@ -111,7 +111,7 @@ def _violations(pack: Any, app: App) -> list[tuple[str, str]]:
 
 
 def test_stacks_are_deployed_in_order(synthesized):
-    """The image is published into the repository, so the repository comes first."""
+    """The repository is deployed before the image is published into it."""
     manifest = json.loads((synthesized("dev").folder / "manifest.json").read_text())["artifacts"]
     needed = manifest["EmbeddingKit-dev-Endpoint"]["dependencies"]
     assert "EmbeddingKit-dev-Repository" in needed
@@ -119,7 +119,7 @@ def test_stacks_are_deployed_in_order(synthesized):
 
 
 def test_the_image_goes_to_the_environments_own_repository(synthesized):
-    """The tag is the content's, and the platform is what the function runs."""
+    """The tag is the content's hash, and the platform is that of the function."""
     assets = json.loads(
         (synthesized("dev").folder / "EmbeddingKit-dev-Endpoint.assets.json").read_text()
     )
@@ -134,7 +134,7 @@ def test_the_image_goes_to_the_environments_own_repository(synthesized):
 
 @pytest.mark.parametrize(("name", "protected"), [("dev", False), ("production", True)])
 def test_production_has_termination_protection(synthesized, name, protected):
-    """The CLI sets it on each stack that it deploys."""
+    """The CLI sets termination protection on each stack that it deploys."""
     manifest = json.loads((synthesized(name).folder / "manifest.json").read_text())["artifacts"]
     found = {
         artifact: properties["properties"].get("terminationProtection", False)
@@ -148,7 +148,7 @@ def test_production_has_termination_protection(synthesized, name, protected):
 
 
 def test_the_candidates_address_is_an_output(synthesized):
-    """Callers divide the traffic, and policies of other accounts name the alias."""
+    """Callers split the traffic, and the policies of other accounts name the alias."""
     outputs = synthesized("alias").templates["endpoint"]["Outputs"]
     resources = synthesized("alias").templates["endpoint"]["Resources"]
     url = outputs["CandidateUrl"]["Value"]["Fn::GetAtt"][0]
@@ -178,7 +178,7 @@ def test_your_own_project_tag_wins_and_the_cost_tag_does_not(environments):
 
 @pytest.mark.parametrize("name", ["dev", "staging", "production"])
 def test_the_standing_cost_is_that_of_what_is_deployed(synthesized, name):
-    """CloudWatch bills an alarm by the metrics that it reads; the page says about how many."""
+    """CloudWatch bills an alarm by the metrics it reads; the docs give their approximate number."""
     resources = [
         resource
         for template in synthesized(name).templates.values()
@@ -187,7 +187,7 @@ def test_the_standing_cost_is_that_of_what_is_deployed(synthesized, name):
     kinds = [resource["Type"] for resource in resources]
     read = sum(
         sum("MetricStat" in metric for metric in resource["Properties"].get("Metrics", [{}]))
-        or 1  # one metric, named by itself
+        or 1  # An alarm on one metric names it directly.
         for resource in resources
         if resource["Type"] == "AWS::CloudWatch::Alarm"
     )

@@ -1,4 +1,4 @@
-"""What the CDK leaves billing, and how it is ended."""
+"""Test ending and resuming provisioned concurrency around deploy and destroy."""
 
 import os
 import shutil
@@ -73,7 +73,7 @@ def _deleted(session) -> None:
 
 
 def test_scaling_is_suspended_and_what_it_allocated_is_ended(session, environments):
-    """In this order, or the scaling would allocate it again. Other functions are left alone."""
+    """Scaling is suspended first, or it would allocate again; other functions do not change."""
     session.deployed()
     _targets(session, suspended=False)
     _registered(session, suspended=True)
@@ -85,7 +85,7 @@ def test_scaling_is_suspended_and_what_it_allocated_is_ended(session, environmen
 
 @pytest.fixture
 def aws(session, environments, monkeypatch):
-    """Let the command see this session, and the environments of these tests."""
+    """Let the command use this session and the tests' environments."""
     monkeypatch.setattr(cleanup, "get_session", lambda: session)
     monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
     return session
@@ -93,7 +93,7 @@ def aws(session, environments, monkeypatch):
 
 @pytest.mark.parametrize("answer", ["n", "", "no", "dev", EOFError, KeyboardInterrupt])
 def test_only_a_yes_destroys(aws, monkeypatch, capsys, answer):
-    """Any other answer, Ctrl-C or no terminal changes nothing: each call that would is missing."""
+    """Any other answer, Ctrl-C or a missing terminal changes nothing: AWS gets no call."""
 
     def reply(question: str) -> str:
         assert question.startswith("Destroy dev (EmbeddingKit-dev-Endpoint and its other stacks; ")
@@ -109,7 +109,7 @@ def test_only_a_yes_destroys(aws, monkeypatch, capsys, answer):
 
 @pytest.mark.parametrize("answer", ["y", " Yes "])
 def test_a_yes_ends_what_would_stay_billed(aws, monkeypatch, capsys, answer):
-    """The user has seen the name of what is destroyed."""
+    """A yes, asked for with the environment's name, ends everything that would stay billed."""
     monkeypatch.setattr("builtins.input", lambda _: answer)
     aws.deployed()
     aws.deployed()
@@ -122,7 +122,7 @@ def test_a_yes_ends_what_would_stay_billed(aws, monkeypatch, capsys, answer):
 
 
 def test_a_destroy_that_was_interrupted_can_be_run_again(aws):
-    """The second run ends what the first one has not."""
+    """The second run ends the provisioned concurrency that the first one left."""
     aws.deployed()
     aws.deployed()
     _targets(aws, suspended=False)
@@ -140,7 +140,7 @@ def test_a_destroy_that_was_interrupted_can_be_run_again(aws):
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
 def test_a_protected_stack_is_refused_before_anything_is_changed(aws, capsys, force):
-    """CloudFormation would refuse it after the provisioned concurrency is gone."""
+    """CloudFormation would refuse it only after the provisioned concurrency is gone."""
     aws.deployed(protected=True)
     assert main(["dev", "--before", "destroy", *force]) == 1
     told = capsys.readouterr().err
@@ -155,7 +155,7 @@ def _unweighted(session) -> None:
 
 
 def test_a_deploy_resumes_what_an_unfinished_destroy_has_suspended(aws, capsys):
-    """Floor first, then the scaling: an interruption between them leaves both to the next run."""
+    """The minimum is restored before the scaling, so the next run can repeat an interrupted one."""
     for _ in range(2):
         aws.deployed()
     _unweighted(aws)
@@ -176,7 +176,7 @@ def test_a_deploy_resumes_what_an_unfinished_destroy_has_suspended(aws, capsys):
 
 
 def test_what_is_still_allocated_is_left_as_it_is(session, environments):
-    """A destroy that was interrupted at its first step has only suspended the scaling."""
+    """A destroy that was interrupted after its first step has only suspended the scaling."""
     session.deployed()
     _targets(session, suspended=True)
     session.stubs["lambda"].add_response("get_provisioned_concurrency_config", {})
@@ -185,7 +185,7 @@ def test_what_is_still_allocated_is_left_as_it_is(session, environments):
 
 
 def test_a_missing_right_does_not_look_like_a_missing_floor(session, environments):
-    """Only AWS's answer that there is none means that there is none."""
+    """Only AWS's "not found" answer counts as the absence of provisioned concurrency."""
     session.deployed()
     _targets(session, suspended=True)
     session.stubs["lambda"].add_client_error("get_provisioned_concurrency_config", "AccessDenied")
@@ -194,20 +194,20 @@ def test_a_missing_right_does_not_look_like_a_missing_floor(session, environment
 
 
 def test_active_scaling_is_left_alone(session, environments):
-    """Most deploys have nothing to repair."""
+    """Most deploys have no suspended scaling."""
     session.deployed()
     _targets(session, suspended=False)
     assert list(resume_scaling(session, environments["provisioned"])) == []
 
 
 def test_nothing_is_resumed_before_the_first_deploy(session, environments):
-    """There is no stack yet."""
+    """Before the first deploy the stack does not exist."""
     session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
     assert list(resume_scaling(session, environments["provisioned"])) == []
 
 
 def test_a_deploy_without_provisioned_concurrency_resumes_nothing(aws):
-    """What it would resume is ended after the deploy."""
+    """Provisioned concurrency that the file turns off is ended after the deploy instead."""
     aws.deployed()
     _unweighted(aws)
     assert main(["dev", "--before", "deploy"]) == 0
@@ -215,7 +215,7 @@ def test_a_deploy_without_provisioned_concurrency_resumes_nothing(aws):
 
 @pytest.mark.parametrize("moment", [["--before", "deploy"], ["--after", "failed-deploy"]])
 def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(aws, capsys, moment):
-    """The error says what to run."""
+    """The error names the command to run."""
     aws.deployed()
     aws.stubs["lambda"].add_response(
         "get_alias",
@@ -243,7 +243,7 @@ echo "$(basename "$0") $*" >> calls
 
 @pytest.fixture
 def script(tmp_path):
-    """Run a script with a python and a cdk that only note how they are called."""
+    """Run a script with fakes of python and cdk that only record their arguments."""
     for path in ("bin/python", "node_modules/.bin/cdk"):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(FAKE)
@@ -272,13 +272,13 @@ def script(tmp_path):
 
 
 def test_destroy_asks_before_the_cdk_is_called(script):
-    """A refusal ends the script."""
+    """The script ends if the user refuses."""
     asks = "python -m stacks.cleanup dev --before destroy"
     assert script("destroy", "dev", fails="--before") == (1, [asks])
 
 
 def test_destroy_asks_once(script):
-    """The CDK is not to ask again what was just answered."""
+    """The script passes `--force` to the CDK, because the user has already confirmed."""
     assert script("destroy", "dev", "--verbose") == (
         0,
         [
@@ -291,7 +291,7 @@ def test_destroy_asks_once(script):
 
 @pytest.mark.parametrize("force", ["--force", "-f"])
 def test_destroy_does_not_ask_if_forced(script, force):
-    """In CI there is nobody to answer."""
+    """With `--force` the command asks no question, as CI needs."""
     assert script("destroy", "dev", force)[1][:2] == [
         "python -m stacks.cleanup dev --before destroy --force",
         f"cdk destroy --all -c environment=dev {force}",
@@ -299,14 +299,14 @@ def test_destroy_does_not_ask_if_forced(script, force):
 
 
 def test_a_failed_destroy_fails_and_is_not_reported_as_done(script):
-    """What stays is printed only after all else is gone."""
+    """The command after a destroy runs only if the destroy succeeded."""
     status, calls = script("destroy", "dev", "--force", fails="destroy --all")
     assert status == 1
     assert calls[-1].startswith("cdk destroy")
 
 
 def test_deploy_repairs_first_and_looks_for_leftovers_last(script):
-    """The steps around the CDK's own."""
+    """The script runs preflight and repair before the CDK, and cleanup after it."""
     assert script("deploy", "dev") == (
         0,
         [
@@ -319,32 +319,32 @@ def test_deploy_repairs_first_and_looks_for_leftovers_last(script):
 
 
 def test_a_deploy_that_would_fail_does_not_begin(script):
-    """The account is looked at before anything is changed in it."""
+    """The account is checked before anything in it is changed."""
     found = "python -m stacks.preflight dev --import-existing-resources"
     assert script("deploy", "dev", "--import-existing-resources", fails="preflight") == (1, [found])
 
 
 def test_a_failed_deploy_looks_for_stuck_weights(script):
-    """And the script fails as the CDK did."""
+    """After a failed deploy the script looks for stuck weights and fails like the CDK."""
     status, calls = script("deploy", "dev", fails="deploy --all")
     assert status == 1
     assert calls[-1] == "python -m stacks.cleanup dev --after failed-deploy"
 
 
 def test_the_shipped_environments_are_read(capsys):
-    """The command finds the files beside the sources, from any folder."""
+    """The command finds the environment files beside the sources, from any folder."""
     assert main(["dev", "--after", "destroy"]) == 0
     assert capsys.readouterr() == ("", "")
 
 
 def test_an_environment_that_is_not_deployed_has_no_leftovers(session, environments):
-    """Destroying what is not there is no error."""
+    """Destroying an environment that does not exist succeeds."""
     session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
     assert list(end_provisioned_concurrency(session, environments["dev"])) == []
 
 
 def test_missing_rights_are_told(session, environments):
-    """Silence would look as if nothing were left."""
+    """A missing permission raises an error, because silence would look like success."""
     session.stubs["cloudformation"].add_client_error("describe_stacks", "AccessDenied")
     with pytest.raises(Exception, match="AccessDenied"):
         list(end_provisioned_concurrency(session, environments["dev"]))
@@ -352,7 +352,7 @@ def test_missing_rights_are_told(session, environments):
 
 @pytest.fixture
 def asked(monkeypatch, environments) -> list[str]:
-    """Let the command read a variant, and note whether it asks AWS to end something."""
+    """Let the command read a variant, and record whether it asks AWS to end something."""
     names: list[str] = []
     monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
     monkeypatch.setattr(
@@ -364,20 +364,20 @@ def asked(monkeypatch, environments) -> list[str]:
 
 
 def test_a_deploy_with_provisioned_concurrency_leaves_it(asked):
-    """What the environment asks for is no leftover."""
+    """Provisioned concurrency that the environment asks for is kept."""
     assert main(["provisioned", "--after", "deploy"]) == 0
     assert asked == []
 
 
 def test_a_deploy_without_it_ends_it(asked, capsys):
-    """Turned off means ended, and it is told."""
+    """Provisioned concurrency that was turned off is ended, and the command reports it."""
     assert main(["dev", "--after", "deploy"]) == 0
     assert asked == ["dev"]
     assert f"ended provisioned concurrency of {ARN}:live" in capsys.readouterr().out
 
 
 def test_what_stays_after_a_destroy_is_told(asked, capsys):
-    """Images that are retained go on costing; the command to remove them is shown."""
+    """Retained images cost money; the command to delete them is shown."""
     assert main(["production", "--after", "destroy"]) == 0
     assert "delete-repository --force --repository-name embedding-kit-production" in (
         capsys.readouterr().out
@@ -387,13 +387,13 @@ def test_what_stays_after_a_destroy_is_told(asked, capsys):
 
 
 def test_an_unknown_environment_is_an_error(capsys):
-    """The same message as synth's."""
+    """The message is the same as that of synth."""
     assert main(["nowhere", "--before", "destroy"]) == 1
     assert capsys.readouterr().err.startswith("error: there is no environment 'nowhere'")
 
 
 def test_missing_credentials_are_told_without_a_traceback(monkeypatch, environments, capsys):
-    """Whoever is not signed in sees that, and not where it was noticed."""
+    """Missing credentials give one line of error without a traceback."""
     monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""The dashboard's picture in the docs."""
+"""Test the dashboard's picture in the docs."""
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -17,12 +17,12 @@ def body(synthesized) -> dict:
 
 
 def test_the_docs_show_the_dashboard_as_it_is_deployed(body):
-    """`scripts/draw-dashboard` draws it anew."""
+    """The picture is up to date; `scripts/draw-dashboard` draws it again."""
     assert PICTURE.read_text() == draw(body)
 
 
 def test_every_widget_is_drawn(body):
-    """No widget is left out of the picture, and the picture is one that a browser reads."""
+    """The picture is well-formed and contains every widget."""
     texts = {element.text for element in ET.fromstring(draw(body)).iter() if element.text}
     titles = {
         widget["properties"]["title"]
@@ -33,13 +33,13 @@ def test_every_widget_is_drawn(body):
 
 
 def test_a_line_without_made_up_data_is_an_error():
-    """A new metric is given data, or the picture would show a line that is none."""
+    """A new metric needs sample data, or the picture would show a false line."""
     with pytest.raises(KeyError):
         series("Unheard-of Sum", line=0)
 
 
 def test_a_title_cannot_break_the_picture():
-    """What a title says is text, whatever characters it has."""
+    """A title is escaped, whatever characters it contains."""
     widget = {
         "type": "text",
         "x": 0,

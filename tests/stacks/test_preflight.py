@@ -1,4 +1,4 @@
-"""What is said before a deploy that the account would refuse halfway."""
+"""Test the findings before a deploy that the account would reject halfway."""
 
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ from stacks.preflight import Finding, before_deploy, main
 
 
 class _Session:
-    """Stubbed clients in the place of AWS."""
+    """Stubbed clients instead of AWS."""
 
     def __init__(self, *names: str) -> None:
         self.clients = {
@@ -33,13 +33,13 @@ class _Session:
         return self.clients[name]
 
     def has(self, concurrency: int) -> None:
-        """Let the account have this quota."""
+        """Give the account this quota."""
         self.stubs["lambda"].add_response(
             "get_account_settings", {"AccountLimit": {"ConcurrentExecutions": concurrency}}
         )
 
     def stack(self, name: str, **attributes: object) -> None:
-        """Let a stack be deployed."""
+        """Add a deployed stack."""
         stack = {
             "StackName": name,
             "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
@@ -50,7 +50,7 @@ class _Session:
         self.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": [stack]}, expected)
 
     def no_stack(self) -> None:
-        """Let the next stack that is asked for not be there."""
+        """Answer that the next requested stack does not exist."""
         self.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
 
 
@@ -64,13 +64,13 @@ def session():
 
 @pytest.fixture
 def dev(environments):
-    """An environment whose images go with it, and which reserves nothing."""
+    """Return an environment that deletes its images with its stack and reserves nothing."""
     return environments["dev"]
 
 
 @pytest.fixture
 def with_function(dev):
-    """The environment with other settings of its function."""
+    """Return the environment with other settings of its function."""
 
     def change(**settings):
         return dev.model_copy(update={"function": FunctionSettings(**settings)})
@@ -79,13 +79,13 @@ def with_function(dev):
 
 
 def test_an_established_account_is_fine(session, dev):
-    """Nothing is said where nothing would fail."""
+    """An established account gives no findings."""
     session.has(1000)
     assert list(before_deploy(session, dev, imports=False)) == []
 
 
 def test_a_reservation_over_the_quota_stops_before_anything_is_deployed(session, with_function):
-    """A new account has 10; 20 reserved need 120."""
+    """A new account's quota is 10; a reservation of 20 needs 120."""
     session.has(10)
     (finding,) = before_deploy(session, with_function(reserved_concurrency=20), imports=False)
     assert finding == Finding(
@@ -97,14 +97,14 @@ def test_a_reservation_over_the_quota_stops_before_anything_is_deployed(session,
 
 
 def test_the_exact_quota_is_enough(session, with_function):
-    """20 reserved and the 100 that Lambda keeps."""
+    """A quota of 120 is enough for a reservation of 20 and the 100 that Lambda keeps."""
     session.has(120)
     settings = with_function(reserved_concurrency=20, account_concurrency=120)
     assert list(before_deploy(session, settings, imports=False)) == []
 
 
 def test_provisioned_concurrency_needs_the_quota_as_well(session, dev):
-    """Without a reservation, its ceiling comes on top of the 100."""
+    """Without a reservation, its maximum is added to the 100 that Lambda keeps."""
     session.has(10)
     environment = dev.model_copy(update={"cold_start": Provisioned(maximum=5)})
     (finding,) = before_deploy(session, environment, imports=False)
@@ -113,7 +113,7 @@ def test_provisioned_concurrency_needs_the_quota_as_well(session, dev):
 
 
 def test_another_quota_than_the_file_assumes_is_a_note(session, dev):
-    """The alarms on concurrency are derived from it."""
+    """The alarms on concurrency are derived from the quota in the file."""
     session.has(3000)
     (finding,) = before_deploy(session, dev, imports=False)
     assert not finding.stops
@@ -122,7 +122,7 @@ def test_another_quota_than_the_file_assumes_is_a_note(session, dev):
 
 
 def test_a_new_accounts_memory_is_a_note(session, with_function):
-    """No API tells the quota of memory; a reduced concurrency is the sign."""
+    """No API returns the memory quota; a reduced concurrency quota indicates it."""
     session.has(10)
     settings = with_function(memory_mb=3538, account_concurrency=10)
     (finding,) = before_deploy(session, settings, imports=False)
@@ -153,7 +153,7 @@ def test_a_repository_that_outlived_its_stack_stops_and_names_the_command(sessio
 
 
 def test_a_change_set_alone_is_no_stack(session, production):
-    """A deploy that broke off leaves a stack in review that holds nothing."""
+    """A stack in review, left by an interrupted deploy, has no resources."""
     session.has(1000)
     session.stack("EmbeddingKit-production-Repository", StackStatus="REVIEW_IN_PROGRESS")
     session.stubs["ecr"].add_response(
@@ -163,7 +163,7 @@ def test_a_change_set_alone_is_no_stack(session, production):
 
 
 def test_a_first_deploy_finds_no_repository(session, production):
-    """Neither stack nor repository: nothing to import."""
+    """Without a stack and without a repository there is nothing to import."""
     session.has(1000)
     session.no_stack()
     session.stubs["ecr"].add_client_error("describe_repositories", "RepositoryNotFoundException")
@@ -171,20 +171,20 @@ def test_a_first_deploy_finds_no_repository(session, production):
 
 
 def test_a_deployed_repository_is_left_alone(session, production):
-    """It belongs to its stack."""
+    """A repository that belongs to its stack gives no finding."""
     session.has(1000)
     session.stack("EmbeddingKit-production-Repository")
     assert list(before_deploy(session, production, imports=False)) == []
 
 
 def test_an_import_asks_for_no_repository(session, production):
-    """Whoever imports knows that it is there."""
+    """With an import option, the user already knows that the repository exists."""
     session.has(1000)
     assert list(before_deploy(session, production, imports=True)) == []
 
 
 def test_what_may_not_be_read_stops_nothing(session, production):
-    """The deploy's own roles may do what the shell may not."""
+    """The deploy's roles may have permissions that the shell lacks."""
     session.stubs["lambda"].add_client_error("get_account_settings", "AccessDeniedException")
     session.stubs["cloudformation"].add_client_error("describe_stacks", "AccessDenied")
     findings = list(before_deploy(session, production, imports=False))
@@ -200,7 +200,7 @@ def test_what_may_not_be_read_stops_nothing(session, production):
 def test_the_command_stops_the_script_where_something_would_fail(
     monkeypatch, environments, capsys, findings, status
 ):
-    """Every finding is printed, errors as errors."""
+    """Every finding is printed as an error or a note; an error fails the script."""
     asked = []
     monkeypatch.setattr(preflight, "load_environment", lambda name, **_: environments[name])
     monkeypatch.setattr(
@@ -216,6 +216,6 @@ def test_the_command_stops_the_script_where_something_would_fail(
 
 
 def test_an_unknown_environment_is_an_error(capsys):
-    """The same message as synth's."""
+    """The message is the same as that of synth."""
     assert main(["nowhere"]) == 1
     assert capsys.readouterr().err.startswith("error: there is no environment 'nowhere'")

@@ -1,4 +1,4 @@
-"""Rolling an environment back."""
+"""Test rolling an environment back."""
 
 import copy
 import json
@@ -59,7 +59,7 @@ def _group(session) -> None:
 
 
 def _last_release(session, *, creator: str = "CloudFormation", served: str = "6") -> None:
-    """The last release moved the alias from version 5 to 6."""
+    """Describe a last release that moved the alias from version 5 to 6."""
     _group(session)
     deploy = session.stubs["codedeploy"]
     info = {"lastSuccessfulDeployment": {"deploymentId": "d-1"}}
@@ -89,7 +89,7 @@ def _published(session, version: str) -> None:
 
 
 def _updated(session, version: str) -> None:
-    """The stack is updated: only the alias, the group and the record of the space differ."""
+    """Check the updated stack: only the alias, the group and the recorded space differ."""
     template = copy.deepcopy(TEMPLATE)
     template["Resources"]["Live"]["Properties"]["FunctionVersion"] = version
     group = template["Resources"]["Group"]["Properties"]
@@ -110,7 +110,7 @@ def _updated(session, version: str) -> None:
 
 
 def test_after_a_release_cloudformation_moves_the_alias_back(session, environments):
-    """At once and whatever the alarms say; the stack then says what the alias serves."""
+    """The update shifts all traffic at once, ignores alarms, and records the alias's version."""
     session.deployed()
     _template(session)
     _last_release(session)
@@ -121,7 +121,7 @@ def test_after_a_release_cloudformation_moves_the_alias_back(session, environmen
 
 
 def test_twice_is_once(session, environments):
-    """The second run neither goes one version further back nor forward again."""
+    """A second run moves neither one version further back nor forward again."""
     session.deployed()
     pinned = copy.deepcopy(TEMPLATE)
     pinned["Resources"]["Live"]["Properties"]["FunctionVersion"] = "5"
@@ -134,7 +134,7 @@ def test_twice_is_once(session, environments):
 
 @pytest.mark.parametrize("by", ["CloudFormation", "CodeDeploy"])
 def test_a_release_that_was_rolled_back_by_itself_is_left_alone(session, environments, by):
-    """The version that serves is the good one; the one before it may be much older."""
+    """The serving version is the good one; the one before it may be much older."""
     session.deployed(
         status="UPDATE_ROLLBACK_COMPLETE" if by == "CloudFormation" else "UPDATE_COMPLETE"
     )
@@ -145,7 +145,7 @@ def test_a_release_that_was_rolled_back_by_itself_is_left_alone(session, environ
 
 
 def test_a_version_may_be_chosen(session, environments):
-    """Also after a rollback, when the version before was no better."""
+    """A version can be chosen, even after a rollback to a version that was no better."""
     session.deployed(status="UPDATE_ROLLBACK_COMPLETE")
     _template(session)
     _published(session, "3")
@@ -154,7 +154,7 @@ def test_a_version_may_be_chosen(session, environments):
 
 
 def test_a_running_release_is_stopped(session, environments):
-    """CodeDeploy moves the traffic back by itself; CloudFormation follows."""
+    """CodeDeploy moves the traffic back, and CloudFormation follows."""
     session.deployed(status="UPDATE_IN_PROGRESS")
     _group(session)
     deploy = session.stubs["codedeploy"]
@@ -170,7 +170,7 @@ def test_a_running_release_is_stopped(session, environments):
 
 
 def test_an_update_before_the_release_is_canceled(session, environments):
-    """While the check runs there is no deployment to stop."""
+    """While the check runs, the stack's update is canceled, because no deployment exists yet."""
     session.deployed(status="UPDATE_IN_PROGRESS")
     _group(session)
     session.stubs["codedeploy"].add_response("list_deployments", {"deployments": []})
@@ -197,14 +197,14 @@ def test_a_rollback_that_runs_is_left_alone(session, environments, status):
     ],
 )
 def test_a_stack_that_cannot_be_updated_is_an_error(session, environments, status, message):
-    """The message says what to do first."""
+    """The message names the step to take first."""
     session.deployed(status=status)
     with pytest.raises(ValueError, match=message):
         roll_back(session, environments["dev"])
 
 
 def test_an_alias_with_fixed_weights_is_an_error(session, environments):
-    """Which of the two versions is the good one, its user knows."""
+    """Only the user knows which of the two versions is the good one."""
     session.deployed()
     weighted = copy.deepcopy(TEMPLATE)
     del weighted["Resources"]["Live"]["UpdatePolicy"]
@@ -214,7 +214,7 @@ def test_an_alias_with_fixed_weights_is_an_error(session, environments):
 
 
 def test_an_alias_that_was_changed_by_other_means_is_an_error(session, environments):
-    """The last release does not say then what was served before."""
+    """The last release then does not show which version served before."""
     session.deployed()
     _template(session)
     _last_release(session, served="9")
@@ -223,7 +223,7 @@ def test_an_alias_that_was_changed_by_other_means_is_an_error(session, environme
 
 
 def test_before_the_second_release_there_is_nothing_to_go_back_to(session, environments):
-    """The first deploy moves no alias."""
+    """The first deploy does not move an alias."""
     session.deployed()
     _template(session)
     _group(session)
@@ -235,7 +235,7 @@ def test_before_the_second_release_there_is_nothing_to_go_back_to(session, envir
 
 
 def test_a_version_that_is_gone_is_an_error(session, environments):
-    """With SnapStart the old version is deleted; nothing is changed then."""
+    """With SnapStart the old version is deleted; the command then changes nothing."""
     session.deployed()
     _template(session)
     _last_release(session)
@@ -254,7 +254,7 @@ def test_what_is_not_deployed_cannot_be_rolled_back(session, environments):
 
 
 def test_the_command_prints_what_it_did(monkeypatch, capsys):
-    """A refusal is one line on stderr and the status 1."""
+    """The command prints the result, or one line on stderr with exit status 1."""
     asked = []
 
     def answer(_, environment, *, version):

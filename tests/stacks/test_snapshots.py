@@ -1,6 +1,6 @@
-"""What each environment deploys, and what each switch changes, for reading in a review.
+"""Snapshots of what each environment deploys and what each switch changes, for code reviews.
 
-`pytest tests/stacks/test_snapshots.py --snapshot-update` writes them anew.
+`pytest tests/stacks/test_snapshots.py --snapshot-update` writes them again.
 """
 
 import copy
@@ -40,7 +40,7 @@ class _Diff(_Yaml):
 
 
 def _readable(template: dict[str, Any]) -> str:
-    """Write a template as YAML, without what only the CDK reads and without hashes of contents."""
+    """Format a template as YAML, without the CDK's metadata and without content hashes."""
     template = copy.deepcopy(template)
     resources = {
         name: {key: value for key, value in resource.items() if key != "Metadata"}
@@ -48,7 +48,7 @@ def _readable(template: dict[str, Any]) -> str:
     }
     for resource in resources.values():
         properties = resource.get("Properties", {})
-        properties.pop("Tags", None)  # the same on all: a test of their own looks at them
+        properties.pop("Tags", None)  # The same in all stacks; a separate test checks them.
         if "DashboardBody" in properties:
             properties["DashboardBody"] = _dashboard(properties["DashboardBody"])
     shown = {
@@ -63,7 +63,7 @@ def _readable(template: dict[str, Any]) -> str:
         json.loads(json.dumps(shown)), sort_keys=False, width=120, default_flow_style=None
     )
     text = re.sub(r"\b[0-9a-f]{64}\b", "<asset>", text)
-    # A version's logical id, and the name of an export of it, have hashes of the image's content.
+    # A version's logical id and the name of its export contain hashes of the image.
     return re.sub(
         r"(CurrentVersion\w{8})[0-9a-f]{32}(Version[0-9A-F]{8})?",
         lambda match: f"{match[1]}<version>{'Version' if match[2] else ''}",
@@ -72,7 +72,7 @@ def _readable(template: dict[str, Any]) -> str:
 
 
 def _dashboard(body: dict[str, Any]) -> Any:
-    """Read the dashboard's JSON, with each reference of the template as text in it."""
+    """Parse the dashboard's JSON, with the template's references as text."""
     parts = body["Fn::Join"][1]
     text = "".join(part if isinstance(part, str) else _reference(part) for part in parts)
     return json.loads(text)
@@ -88,14 +88,14 @@ def _reference(part: dict[str, Any]) -> str:
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_an_environment_deploys_this(synthesized, snapshot, environment, stack):
-    """A change of a template is seen before it is deployed."""
+    """The snapshot shows a change of a template before it is deployed."""
     template = synthesized(environment).templates[stack]
     assert _readable(template) == snapshot(extension_class=_Yaml)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_switch_changes_this(synthesized, snapshot, variant):
-    """Each switch is seen by what it changes of dev."""
+    """The snapshot shows each switch's difference from dev."""
     before, after = synthesized("dev").templates, synthesized(variant).templates
     lines = [
         line
@@ -114,5 +114,5 @@ def test_a_switch_changes_this(synthesized, snapshot, variant):
 
 
 def test_every_variant_has_a_snapshot(environments):
-    """A switch that is added is looked at."""
+    """Every variant has a snapshot."""
     assert set(environments) == {*ENVIRONMENTS, *VARIANTS, "all-together"}

@@ -1,4 +1,4 @@
-"""Weights that a failed release has left on the alias, and how they are cleared."""
+"""Test clearing weights that a failed release left on the alias."""
 
 import json
 
@@ -70,7 +70,7 @@ def _deployments(session, *running: str) -> None:
     ],
 )
 def test_all_requests_go_where_most_go(session, environments, before, kept, told):
-    """A version that cannot start has few requests or none; clearing must not give it all."""
+    """The new version may be unable to start, so all requests go to the one that gets most."""
     session.deployed()
     _alias(session, *before)
     _template(session)
@@ -82,7 +82,7 @@ def test_all_requests_go_where_most_go(session, environments, before, kept, told
 
 
 def test_the_version_may_be_chosen(session, environments):
-    """Either of the two, and no other."""
+    """The user may choose either of the two versions, but no other."""
     session.deployed()
     _alias(session, "4", LEFT)
     _template(session)
@@ -94,7 +94,7 @@ def test_the_version_may_be_chosen(session, environments):
 
 
 def test_another_version_is_refused(session, environments):
-    """Nobody asked for a version that has not been serving."""
+    """A version that gets no requests now is refused."""
     session.deployed()
     _alias(session, "4", LEFT)
     _template(session)
@@ -104,7 +104,7 @@ def test_another_version_is_refused(session, environments):
 
 
 def test_a_running_deployment_keeps_its_weights(session, environments):
-    """CodeDeploy set them and will remove them."""
+    """CodeDeploy set the weights of a running deployment and will remove them."""
     session.deployed()
     _alias(session, "3", {"4": 0.1})
     _template(session)
@@ -115,7 +115,7 @@ def test_a_running_deployment_keeps_its_weights(session, environments):
 
 @pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"])
 def test_a_stack_that_is_being_changed_keeps_its_weights(session, environments, status):
-    """CloudFormation moves the alias too."""
+    """CloudFormation also moves the alias, so a stack in an update keeps its weights."""
     session.deployed(status=status)
     _alias(session, "3", {"4": 0.1})
     _template(session)
@@ -133,7 +133,7 @@ def test_clearing_again_changes_nothing(session, environments):
 
 
 def test_the_weights_of_an_experiment_stay(session, environments):
-    """They stand in the deployed template, so nobody's release has left them."""
+    """An experiment's weights are in the deployed template, so no release left them."""
     session.deployed()
     _alias(session, "3", {"2": 0.1})
     _template(session, weighted=True)
@@ -149,7 +149,7 @@ def test_what_is_not_deployed_has_no_weights(session, environments):
 
 
 def test_stuck_weights_are_found(session, environments):
-    """Neither an experiment nor a running release explains them."""
+    """Weights are stuck if neither an experiment nor a running release explains them."""
     session.deployed()
     _alias(session, "4", LEFT)
     _template(session)
@@ -160,7 +160,7 @@ def test_stuck_weights_are_found(session, environments):
 
 
 def test_the_weights_of_a_running_release_are_not_stuck(session, environments):
-    """A shift takes as long as it was told to."""
+    """A running release explains the weights, however long its shift takes."""
     session.deployed()
     _alias(session, "3", {"4": 0.1})
     _template(session)
@@ -169,7 +169,7 @@ def test_the_weights_of_a_running_release_are_not_stuck(session, environments):
 
 
 def test_the_command_prints_what_it_did(session, environments, monkeypatch, capsys):
-    """One line on standard output, or an error and the status 1."""
+    """The command prints one line on stdout, or an error with exit status 1."""
     monkeypatch.setattr(weights, "get_session", lambda: session)
     session.deployed()
     _alias(session, "3", {})
