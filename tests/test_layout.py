@@ -1,4 +1,4 @@
-"""The layout's rules: source roots, PyPI's constructs, and which program may import which."""
+"""Rules for the layout: source roots, PyPI's constructs, and allowed imports between packages."""
 
 import ast
 import re
@@ -18,37 +18,37 @@ PACKAGES = {
     "model_compiler": ROOT / "lambda_image" / "model_compiler",
     "embedding_client": ROOT / "client" / "embedding_client",
 }
-#: Who may import whom: the compiler tests an artifact with the embedder that will serve it, and the
-#: release check reads its manifest.
+#: Allowed imports between packages: the compiler tests an artifact with the embedder that will
+#: serve it, and the release check reads its manifest.
 ALLOWED = {("model_compiler", "embedder"), ("release_check", "embedder")}
 
 
 @pytest.mark.parametrize("root", SOURCE_ROOTS)
 def test_a_source_root_is_no_package(root):
-    """With an `__init__.py`, `constructs` would hide PyPI's package of that name."""
+    """An `__init__.py` in `constructs` would hide PyPI's package of the same name."""
     assert not (ROOT / root / "__init__.py").exists()
 
 
 def test_constructs_is_pypis():
-    """Our source root of that name must not be what `import constructs` finds."""
+    """`import constructs` finds PyPI's package instead of the source root of the same name."""
     assert not Path(constructs.__file__).is_relative_to(ROOT / "constructs")
 
 
 @pytest.mark.parametrize("folder", sorted((ROOT / "tests").rglob("*/")), ids=str)
 def test_no_folder_of_tests_is_a_package(folder):
-    """Tests are found by their path; two of the same name do not meet."""
+    """Test modules are imported by path, so that two of them can have the same name."""
     assert not (folder / "__init__.py").exists()
 
 
 @pytest.mark.parametrize("package", sorted(PACKAGES))
 def test_a_package_tells_that_it_is_typed(package):
-    """Whoever installs it gets its types as well."""
+    """Each package has a `py.typed` file, so that its users get its types."""
     assert (PACKAGES[package] / "py.typed").is_file()
 
 
 @pytest.mark.parametrize("package", sorted(PACKAGES))
 def test_the_programs_do_not_know_each_other(package):
-    """They meet in two contracts, the artifact and the variables, and nowhere in code."""
+    """The packages share the artifact and the environment variables, but no code."""
     imported = {
         (str(path.relative_to(ROOT)), other)
         for path in PACKAGES[package].rglob("*.py")
@@ -59,7 +59,7 @@ def test_the_programs_do_not_know_each_other(package):
 
 
 def test_only_synth_reads_the_cdk():
-    """What runs in Lambda, compiles or calls does not drag the CDK along."""
+    """Packages for Lambda, compilation and clients do not depend on the CDK."""
     imported = {
         (package, other)
         for package in PACKAGES
@@ -72,7 +72,7 @@ def test_only_synth_reads_the_cdk():
 
 
 def test_one_module_reads_the_environments_files():
-    """Settings are parsed once, at the edge."""
+    """The files with an environment's settings are parsed by one module."""
     readers = {
         str(path.relative_to(ROOT))
         for folder in (ROOT / "constructs", ROOT / "stacks")
@@ -83,7 +83,7 @@ def test_one_module_reads_the_environments_files():
 
 
 def test_the_embedder_reads_the_environment_in_one_place():
-    """The handler hands it to the settings; the package sets OpenBLAS's number of threads in it."""
+    """The handler passes it to the settings, and the package sets OpenBLAS's threads in it."""
     readers = {
         path.name
         for path in PACKAGES["embedder"].rglob("*.py")
@@ -93,14 +93,14 @@ def test_the_embedder_reads_the_environment_in_one_place():
 
 
 def test_settings_need_no_cdk():
-    """The rules of an environment can be read and tested without starting a Node process."""
+    """An environment's settings can be read and tested without starting a Node process."""
     folder = ROOT / "constructs" / "embedding_kit" / "settings"
     imported = {name for path in folder.rglob("*.py") for name in _imports(path)}
     assert not imported & {"aws_cdk", "constructs", "jsii"}
 
 
 def test_embedding_kit_is_never_imported_through_constructs():
-    """That would be a second copy of every class; the linter refuses the spelling."""
+    """The linter refuses an import that would create a second copy of every class."""
     source = "import constructs.embedding_kit"
     done = subprocess.run(
         [sys.executable, "-m", "ruff", "check", "--select", "TID251", "-"],
@@ -114,7 +114,7 @@ def test_embedding_kit_is_never_imported_through_constructs():
 
 
 def _imports(path: Path) -> set[str]:
-    """Return the top-level names of all that a module imports, wherever in it."""
+    """Return the top-level names of all modules that a module imports, at any level."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

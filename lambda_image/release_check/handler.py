@@ -1,12 +1,12 @@
-"""The check that a new version must pass before the alias moves to it: a CloudFormation resource.
+"""Check a new version before the alias moves to it, as a CloudFormation custom resource.
 
-It runs from the same image as the version that it checks, as a function of its own, so it has the
-manifest of what that version should serve. It starts several environments of the new version (the
-first starts after a deploy are the slowest), compares its vectors with the manifest's golden
-vectors, and refuses a version whose vectors cannot be compared with those that are stored.
+The check runs in a separate function with the same image as the version that it checks, so it can
+read the manifest that the version should serve. It starts several environments of the new version
+(the first starts after a deploy are the slowest), compares its vectors with the manifest's golden
+vectors, and refuses a version whose vectors cannot be compared with the stored ones.
 
-`handler` is the `on_event` handler of a custom resource. The message of the exception that it
-raises is the reason that `cdk deploy` prints. CloudFormation takes a response of 4096 bytes:
+`handler` is the `on_event` handler of a custom resource. `cdk deploy` prints the message of
+the exception that it raises. CloudFormation accepts a response of at most 4096 bytes:
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html
 """
 
@@ -36,15 +36,15 @@ __all__ = [
     "handler",
 ]
 
-#: Environments that are started at once, so that the first requests do not wait for one start.
+#: The number of environments to start at once, so that the first requests do not wait for one.
 WARM_STARTS = 3
-#: How far a component may be from its golden value. The golden vectors are computed where the image
-#: is built: another processor's int8 kernels differ by thousandths, another model by the size of
-#: the components themselves.
+#: The largest difference between a component and its golden value. The golden vectors are computed
+#: on the machine that builds the image: int8 kernels of another processor differ by thousandths,
+#: and another model by as much as the components themselves.
 TOLERANCE = 0.01
-#: Characters of a refusal. The custom resource's framework adds about 600 of its own.
+#: The maximum length of a refusal's message. The custom resource's framework adds about 600.
 MAX_REASON = 1500
-#: Seconds to wait for one answer. All answers together must fit into the function's five minutes.
+#: Seconds to wait for one response. All responses must arrive within the function's five minutes.
 _READ_TIMEOUT = 60
 _UNKNOWN = "unknown"
 
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReleaseRefusedError(Exception):
-    """The alias must not move to the new version; the message says why, and what to do."""
+    """The alias must not move to the new version; the message gives the reason and the fix."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message if len(message) <= MAX_REASON else f"{message[:MAX_REASON]}...")
@@ -60,13 +60,13 @@ class ReleaseRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A version's HTTP answer, or the status that stands for none."""
+    """A version's HTTP response, or a status without a body if the call failed."""
 
     status: int
     body: Mapping[str, Any]
 
 
-#: Sends a request (method, path, body) to one version.
+#: A function that sends a request (method, path, body) to one version.
 Call = Callable[[str, str, Mapping[str, Any] | None], Answer]
 
 
@@ -74,11 +74,11 @@ def check_version(new: Call, manifest: Manifest) -> str:
     """Warm a new version, compare its vectors with the golden ones, and return its vector space.
 
     Args:
-        new: Calls the new version.
-        manifest: What the new version should serve.
+        new: A function that calls the new version.
+        manifest: The manifest of the artifact that the new version should serve.
 
     Raises:
-        ReleaseRefusedError: It fails a check.
+        ReleaseRefusedError: The new version fails a check.
     """
     with ThreadPoolExecutor(WARM_STARTS) as pool:
         answers = list(pool.map(lambda _: new("GET", "/health", None), range(WARM_STARTS)))
@@ -105,15 +105,15 @@ def check_version(new: Call, manifest: Manifest) -> str:
 
 
 def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
-    """Compare the new version's vector space with those that it meets.
+    """Compare the new version's vector space with those of stored vectors and other versions.
 
     Args:
         new: The new version's space.
-        serving: The space of the stored vectors; None where a change is allowed or there is none.
-        other: The space of the version that gets a part of the same URL's requests; None without.
+        serving: The space of the stored vectors; None if a change is allowed or none are stored.
+        other: The space of a version that receives part of the URL's requests, if any.
 
     Raises:
-        ReleaseRefusedError: Vectors of two spaces would be compared.
+        ReleaseRefusedError: A vector would be compared with one of another space.
     """
     if other is not None and other != new:
         raise ReleaseRefusedError(
@@ -130,14 +130,14 @@ def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
 
 
 def check_roles(new: str, other: str) -> None:
-    """Compare the execution roles of two versions that are to share an alias.
+    """Compare the execution roles of two versions that will share an alias.
 
     Lambda refuses weights on an alias of two versions with different roles:
     https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html
 
     Args:
         new: The ARN of the new version's role.
-        other: The ARN of the role of the version beside it.
+        other: The ARN of the role of the alias's other version.
 
     Raises:
         ReleaseRefusedError: The roles differ.
@@ -152,14 +152,13 @@ def check_roles(new: str, other: str) -> None:
 
 
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
-    """Check the version that a custom resource names, on Create and Update.
+    """Check the version of a custom resource's request on Create and Update.
 
-    A stack that rolls back is never refused: the version that it returns to was checked when it was
-    deployed, and a failure here would leave the stack in UPDATE_ROLLBACK_FAILED.
+    A rollback is never refused: the version to which it returns was checked when it was deployed,
+    and a failure here would leave the stack in UPDATE_ROLLBACK_FAILED.
 
     Returns:
-        The constant physical id, and the vector space that is deployed as the attribute
-        `VectorSpace`.
+        The constant physical id, and the deployed vector space as the attribute `VectorSpace`.
 
     Raises:
         ReleaseRefusedError: The version fails a check.
@@ -196,7 +195,7 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     if version == served and not other:
         return manifest.vector_space_of(dimension=manifest.dimension)
     if weights and not other:
-        # CodeDeploy sets the alias's weights itself, and starts from an alias without any.
+        # CodeDeploy sets the alias's weights itself and expects an alias without any.
         raise ReleaseRefusedError(
             f"the alias {wanted['Alias']} divides its traffic with version {', '.join(weights)}, "
             "and a release starts from one version; allowed: to end the experiment in a deploy of "
@@ -224,7 +223,7 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
 
 
 def _serving_space(live: Call | None, recorded: str | None) -> str:
-    """Return the space of the version that serves now: as it says, else as the stack recorded."""
+    """Return the serving version's space, from its own response or from the stack's record."""
     space = _space_of(live) if live else None
     space = space or (recorded if recorded != _UNKNOWN else None)
     if space is None:
@@ -283,7 +282,7 @@ def _event(method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
 
 
 def _space_of(call: Call) -> str | None:
-    """Ask a version for its vector space; None where it does not answer."""
+    """Return the vector space that a version reports, or None if it does not answer."""
     answer = call("GET", "/health", None)
     return str(answer.body["vector_space"]) if answer.status == 200 else None
 

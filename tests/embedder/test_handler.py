@@ -108,7 +108,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact, service: 
 
 
 def test_the_events_id_serves_where_there_is_no_context(answer: Any) -> None:
-    """The event's id is used if there is no context, as in a local runner."""
+    """The event's id is used without a context, as in a local runner."""
     assert answer(EVENT)["headers"]["x-request-id"] == "from-the-event"
 
 

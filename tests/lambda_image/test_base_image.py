@@ -14,7 +14,7 @@ DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 
 @pytest.fixture
 def run(tmp_path):
-    """Run the script with a docker that prints this and notes what it was asked."""
+    """Return a function that runs the script with a fake docker, which records its arguments."""
 
     def with_docker(printed: str, status: int = 0) -> subprocess.CompletedProcess[str]:
         docker = tmp_path / "docker"
@@ -37,7 +37,7 @@ def run(tmp_path):
 
 
 def test_the_setting_is_printed_as_the_file_takes_it(run, tmp_path):
-    """The tag is the Dockerfile's own, and the digest what the registry names for it now."""
+    """The setting has the Dockerfile's tag and the registry's current digest."""
     done = run(f'"{DIGEST}"')
     image = f"public.ecr.aws/lambda/python:3.13-arm64@{DIGEST}"
     assert (done.stdout, done.returncode) == (f'base_image = "{image}"\n', 0)
@@ -55,7 +55,7 @@ def test_the_setting_is_printed_as_the_file_takes_it(run, tmp_path):
 
 @pytest.mark.parametrize(("printed", "status"), [("Name: python", 0), ("", 0), ("", 1)])
 def test_no_digest_is_an_error_and_no_setting(run, printed, status):
-    """Whatever docker says instead."""
+    """Output of docker that is not a digest gives an error and no setting."""
     done = run(printed, status)
     assert done.returncode != 0
     assert done.stdout == ""

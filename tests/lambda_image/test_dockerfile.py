@@ -1,4 +1,4 @@
-"""The Dockerfile: linted, native in its build stages, at one with what the local runtime runs."""
+"""The Dockerfile passes the linter, builds natively, and matches the local runtime."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ DOCKERFILE = IMAGE / "Dockerfile"
 
 @pytest.fixture(scope="module")
 def stages() -> list[list[str]]:
-    """The Dockerfile's instructions, by stage, continued lines joined and comments gone."""
+    """Return the Dockerfile's instructions by stage, with lines joined and without comments."""
     text = "\n".join(
         line for line in DOCKERFILE.read_text().splitlines() if not line.lstrip().startswith("#")
     )
@@ -35,29 +35,29 @@ def stages() -> list[list[str]]:
 
 
 def test_hadolint_finds_nothing():
-    """Each exception stands in the file, before the line that it is for."""
+    """The linter reports nothing beyond the exceptions that the file declares."""
     hadolint = Path(sys.prefix) / "bin" / "hadolint"
     done = subprocess.run([hadolint, DOCKERFILE], capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("", 0)
 
 
 def test_the_last_stage_only_copies(stages):
-    """A RUN there would run under emulation when an x86 machine builds for ARM64."""
+    """A RUN there would be emulated when an x86 machine builds for ARM64."""
     kinds = [instruction.split()[0] for instruction in stages[-1]]
     assert set(kinds) == {"FROM", "COPY", "CMD"}
 
 
 def test_the_base_of_arm64_is_an_argument():
-    """`base_image` replaces the tag by a digest; only the deployed stage starts from it."""
+    """`base_image` replaces the tag with a digest, and only the deployed stage uses it."""
     lines = DOCKERFILE.read_text().splitlines()
     argument = "ARG BASE_IMAGE=public.ecr.aws/lambda/python:3.13-arm64"
-    # Before the first stage, or no FROM would know it.
+    # An ARG after the first stage would not be visible to FROM.
     assert lines.index(argument) < lines.index("FROM $BASE_IMAGE AS base-arm64")
     assert not [line for line in lines[: lines.index(argument)] if line.startswith("FROM")]
 
 
 def test_every_run_is_native(stages):
-    """Stages that run something start from the building machine's own platform."""
+    """Stages with a RUN are based on the platform of the building machine."""
     names = {stage[0].split()[-1]: stage[0] for stage in stages}
     for stage in stages:
         if any(instruction.startswith("RUN") for instruction in stage):
@@ -67,20 +67,20 @@ def test_every_run_is_native(stages):
 
 
 def test_layers_stand_in_the_order_of_their_change(stages):
-    """Dependencies, then the model, then the code: a change of code sends the last layer only."""
+    """Dependencies, model and code are in this order, so that new code only changes one layer."""
     copies = [line.split()[1] for line in stages[-1] if line.startswith("COPY")]
     assert copies == ["--from=dependencies", "--from=model", "--from=code"]
 
 
 def test_the_image_runs_the_handler_that_the_local_runtime_runs(stages):
-    """One handler, behind Lambda's URL and behind the local one."""
+    """The same handler runs in Lambda and behind the local URL."""
     (command,) = (line for line in stages[-1] if line.startswith("CMD"))
     (local,) = re.findall(r'handler="([\w.]+)"', Path(endpoint.__file__).read_text())
     assert command == f'CMD ["{local}"]'
 
 
 def test_the_image_installs_what_the_local_runtime_runs(stages):
-    """The runtime's pins are the pins of the environment that the tests and the local URL use."""
+    """The pinned versions of the runtime are also those of the tests and of the local URL."""
     dependencies = next(stage for stage in stages if stage[0].endswith(" dependencies"))
     assert "COPY requirements.txt" in " ".join(dependencies)
     assert "--requirement requirements.txt" in " ".join(dependencies)
@@ -91,14 +91,14 @@ def test_the_image_installs_what_the_local_runtime_runs(stages):
 
 
 def test_models_are_compiled_with_the_versions_that_are_tested(stages):
-    """What compiles in the image is what compiles in the tests."""
+    """The compiler's versions in the image are those of the tests."""
     here = _pins(ROOT / "requirements.txt")
     compiler = _pins(IMAGE / "compiler-requirements.txt")
     assert {name: here.get(name) for name in compiler} == compiler
 
 
 def test_the_image_compiles_with_all_that_the_compiler_needs():
-    """The names are those of the package's own extra; a new dependency is not forgotten."""
+    """The requirements are the dependencies of the package's extra `compiler`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = {Requirement(line).name for line in project["optional-dependencies"]["compiler"]}
     written = {
@@ -112,7 +112,7 @@ def test_the_image_compiles_with_all_that_the_compiler_needs():
 
 
 def test_the_artifact_lies_where_the_embedder_looks_for_it():
-    """The embedder's defaults are the image's layout."""
+    """The embedder's default paths are those of the image."""
     from embedder.settings import Settings
 
     artifact = Path(Settings.from_env({"LAMBDA_TASK_ROOT": "/var/task"}).artifact)
@@ -124,20 +124,20 @@ def test_the_artifact_lies_where_the_embedder_looks_for_it():
 
 @pytest.mark.parametrize("stage", ["texts", "folder"])
 def test_what_a_build_context_replaces_is_an_empty_stage(stages, stage):
-    """BuildKit puts the context of that name in the stage's place; without one nothing is there."""
+    """BuildKit replaces the stage with the build context of the same name, if there is one."""
     (found,) = (lines for lines in stages if lines[0] == f"FROM scratch AS {stage}")
     assert found[1:] == ["COPY requirements.txt /"]
 
 
 def test_the_token_of_the_hub_is_a_secret_and_no_argument(stages):
-    """An argument would be kept in the image's history."""
+    """A build argument would remain in the image's history."""
     text = DOCKERFILE.read_text()
     assert "--mount=type=secret,id=hub_token" in text
     assert not re.search(r"(ARG|ENV)\s+\w*TOKEN", text)
 
 
 def test_what_the_dockerfile_copies_is_what_the_context_sends():
-    """A file that is copied and ignored fails the build; one that is sent and unused slows it."""
+    """A copied file that is ignored fails the build, and an unused one slows it down."""
     sent = {
         line.removeprefix("!")
         for line in (IMAGE / ".dockerignore").read_text().splitlines()
@@ -152,7 +152,7 @@ def test_what_the_dockerfile_copies_is_what_the_context_sends():
 
 
 def _pins(path: Path) -> dict[str, str]:
-    """Return the pinned version of each requirement, by its normalised name."""
+    """Return the pinned version of each requirement, by its normalized name."""
     requirements = [
         Requirement(line) for line in path.read_text().splitlines() if line and line[0] not in "#-"
     ]

@@ -1,4 +1,4 @@
-"""What finishes a layer: nothing needless, byte code never checked, the same bytes anywhere."""
+"""Finishing a layer: unneeded files removed, unchecked byte code, and reproducible bytes."""
 
 import importlib.util
 import marshal
@@ -13,7 +13,7 @@ import finish_layer
 
 @pytest.fixture
 def layer(tmp_path: Path) -> Path:
-    """A layer with a module, a test, a header and a file that only its owner may read."""
+    """Return a layer with a module, a test, a header and a file that only its owner can read."""
     task = tmp_path / "layer" / "var" / "task"
     for name, text in {
         "lib/__init__.py": "VALUE = 1\n",
@@ -32,20 +32,20 @@ def names(layer: Path) -> set[str]:
 
 
 def test_what_is_named_is_removed(layer):
-    """A name goes wherever it stands, with all it holds; a path goes where it stands."""
+    """A name is removed in every folder with its contents, and a path only at its location."""
     finish_layer.finish(layer, remove=["tests", "*.h", "lib/tools"])
     compiled = f"lib/__pycache__/__init__.{sys.implementation.cache_tag}.pyc"
     assert names(layer) == {"lib/__init__.py", compiled}
 
 
 def test_a_path_that_is_gone_is_an_error(layer):
-    """A library that moves its needless parts is noticed when it is updated."""
+    """The build fails if an updated library no longer has a path that is to be removed."""
     with pytest.raises(ValueError, match=r"nothing to remove: .* has no lib/gone"):
         finish_layer.finish(layer, remove=["lib/gone"])
 
 
 def test_byte_code_is_never_checked_and_tells_where_it_will_stand(layer):
-    """PEP 552: bit 0 says hash-based, bit 1 would have the source read at each import."""
+    """The byte code is unchecked (PEP 552: hash-based, without bit 1) and has its final path."""
     finish_layer.finish(layer)
     compiled = next((layer / "var/task/lib/__pycache__").glob("__init__*.pyc")).read_bytes()
     assert compiled[:4] == importlib.util.MAGIC_NUMBER
@@ -54,7 +54,7 @@ def test_byte_code_is_never_checked_and_tells_where_it_will_stand(layer):
 
 
 def test_everybody_may_read_it(layer):
-    """Lambda's user owns nothing of the image."""
+    """All files are readable by Lambda's user, which does not own them."""
     finish_layer.finish(layer)
     modes = {p: p.stat().st_mode & 0o777 for p in layer.rglob("*")}
     assert all(mode & 0o004 for mode in modes.values())
@@ -62,13 +62,13 @@ def test_everybody_may_read_it(layer):
 
 
 def test_times_are_the_same_on_every_machine(layer):
-    """A layer of the same files is the same layer: folders count, for a layer holds them too."""
+    """Files and folders have a fixed time, so that equal files give an equal layer."""
     finish_layer.finish(layer)
     assert {int(path.stat().st_mtime) for path in [layer, *layer.rglob("*")]} == {315_532_800}
 
 
 def test_a_module_that_does_not_compile_is_an_error(layer, capsys):
-    """It would fail at a cold start; it fails at the build."""
+    """A syntax error fails the build instead of a cold start."""
     (layer / "var" / "task" / "lib" / "broken.py").write_text("def\n")
     with pytest.raises(ValueError, match="does not compile"):
         finish_layer.finish(layer)
@@ -76,7 +76,7 @@ def test_a_module_that_does_not_compile_is_an_error(layer, capsys):
 
 
 def test_as_a_command_it_says_what_is_wrong(layer):
-    """The build's log shows one line, not a traceback."""
+    """The build's log has one line with the error instead of a traceback."""
     command = [sys.executable, finish_layer.__file__, str(layer), "--remove", "lib/gone"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1

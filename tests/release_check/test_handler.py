@@ -35,7 +35,7 @@ def service(minilm_artifact) -> Service:
 
 @pytest.fixture(scope="module")
 def serving(service):
-    """Call the embedder as the check calls a version."""
+    """Return a function that calls the embedder as the check calls a version."""
 
     def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
         encoded = json.dumps(body).encode() if body is not None else b""
@@ -47,7 +47,7 @@ def serving(service):
 
 @pytest.fixture(scope="module")
 def manifest(minilm_artifact, serving):
-    """The artifact's manifest, with a golden vector in it whatever the compiler wrote."""
+    """Return the artifact's manifest with one golden vector."""
     head = tuple(serving("POST", "/", {"text": "a golden text"}).body["embedding"][:5])
     golden = Golden(text="a golden text", prompt=None, embedding_head=head)
     return minilm_artifact.manifest._replace(golden=(golden,))
@@ -59,12 +59,12 @@ def space(manifest) -> str:
 
 
 def test_a_version_that_serves_its_artifact_passes(serving, manifest, space):
-    """The same model, compiled and served again, is released; its space is returned."""
+    """The same model, compiled and served again, passes, and its vector space is returned."""
     assert check_version(serving, manifest) == space
 
 
 def test_a_new_version_is_warmed_before_it_is_checked(serving, manifest):
-    """Several environments start before the first caller comes."""
+    """Several environments are started before the vectors are compared."""
     asked = []
 
     def counted(method, path, body):
@@ -77,7 +77,7 @@ def test_a_new_version_is_warmed_before_it_is_checked(serving, manifest):
 
 
 def test_a_version_of_another_artifact_is_refused(serving, manifest):
-    """The manifest in the image and what is served are of one space."""
+    """A version that serves another vector space than its image's manifest is refused."""
     other = manifest._replace(vector_space="other@1/int8/abc")
     with pytest.raises(ReleaseRefusedError, match=f"its image holds {OTHER_SPACE}"):
         check_version(serving, other)
@@ -91,7 +91,7 @@ def test_a_version_of_another_artifact_is_refused(serving, manifest):
     ],
 )
 def test_a_missed_golden_vector_is_refused(serving, manifest, missed_by, message):
-    """A model that computes something else gets no traffic, whatever it calls itself."""
+    """A model whose vectors differ from the golden ones is refused, whatever its name."""
     (golden,) = manifest.golden
     head = (golden.embedding_head[0] + missed_by, *golden.embedding_head[1:])
     wrong = manifest._replace(golden=(golden._replace(embedding_head=head),))
@@ -100,7 +100,7 @@ def test_a_missed_golden_vector_is_refused(serving, manifest, missed_by, message
 
 
 def test_a_vector_of_another_length_is_refused(serving, manifest):
-    """Cosine by dot product needs vectors of length 1."""
+    """Cosine similarity by dot product needs vectors of length 1."""
 
     def long(method, path, body):
         answer = serving(method, path, body)
@@ -121,7 +121,7 @@ def test_a_vector_of_another_length_is_refused(serving, manifest):
 )
 @pytest.mark.parametrize("golden", [True, False], ids=["golden vectors", "no golden vector"])
 def test_a_version_that_does_not_answer_200_is_refused(serving, manifest, broken, message, golden):
-    """On each path that is asked; a vector in the body of an error does not count."""
+    """Each path must answer 200; a vector in the body of an error does not count."""
 
     def partly(method, path, body):
         answer = serving(method, path, body)
@@ -133,7 +133,7 @@ def test_a_version_that_does_not_answer_200_is_refused(serving, manifest, broken
 
 
 def test_a_change_of_the_vectors_is_refused():
-    """Stored vectors of another space would be compared with new ones."""
+    """A change would cause stored vectors to be compared with those of another space."""
     with pytest.raises(ReleaseRefusedError) as refused:
         check_spaces(new="new@1/int8/abc/384", serving=OTHER_SPACE, other=None)
     assert str(refused.value) == (
@@ -144,16 +144,16 @@ def test_a_change_of_the_vectors_is_refused():
 
 
 def test_a_long_reason_is_cut():
-    """CloudFormation refuses a response over 4096 bytes, and would wait for another."""
+    """CloudFormation rejects a response over 4096 bytes and waits for another one."""
     message = str(ReleaseRefusedError("x" * 5000))
     assert len(message) == MAX_REASON + 3
     assert message.endswith("x...")
 
 
 class _Aws:
-    """CloudFormation and Lambda as the check's function sees them.
+    """A fake of CloudFormation and Lambda, as the check's function calls them.
 
-    `versions` maps a version to the space that it says, or to a status that it fails with.
+    `versions` maps a version to the space that it reports, or to the status with which it fails.
     """
 
     def __init__(self, service: Service) -> None:
@@ -213,7 +213,7 @@ def _error(code: str, status: int) -> ClientError:
 
 @pytest.fixture
 def aws(service, minilm_artifact, monkeypatch, tmp_path) -> _Aws:
-    """An account in which version 5 serves, with an image whose artifact is where Lambda has it."""
+    """Return an account where version 5 serves, with the artifact in Lambda's task root."""
     (tmp_path / "artifact").symlink_to(Path(minilm_artifact.folder).resolve())
     monkeypatch.setenv("LAMBDA_TASK_ROOT", str(tmp_path))
     made = _Aws(service)
@@ -222,7 +222,7 @@ def aws(service, minilm_artifact, monkeypatch, tmp_path) -> _Aws:
 
 
 def event(kind: str = "Update", **properties: str) -> dict[str, Any]:
-    """A request of CloudFormation to check version 6."""
+    """Return CloudFormation's request to check version 6."""
     return {
         "RequestType": kind,
         "StackId": STACK,
@@ -241,18 +241,18 @@ def event(kind: str = "Update", **properties: str) -> dict[str, Any]:
 
 
 def passed(space: str) -> dict[str, Any]:
-    """What the custom resource's framework is answered: always the same physical id."""
+    """Return the response to the custom resource's framework, with the constant physical id."""
     return {"PhysicalResourceId": "release-check", "Data": {"VectorSpace": space}}
 
 
 def test_a_new_version_of_the_same_space_passes(aws, space):
-    """The new version is checked, and compared with the number that the alias serves."""
+    """The new version is compared with the version that the alias serves."""
     assert handler(event(), None) == passed(space)
     assert set(aws.called) == {"5", "6"}
 
 
 def test_the_first_deploy_is_checked(aws, space):
-    """Without an alias there is nothing to compare with; the version itself must be right."""
+    """Without an alias only the new version itself is checked."""
     aws.alias = None
     assert handler(event("Create"), None) == passed(space)
     assert set(aws.called) == {"6"}
@@ -262,7 +262,7 @@ def test_the_first_deploy_is_checked(aws, space):
 
 
 def test_a_stack_of_an_earlier_release_is_compared_as_well(aws):
-    """The resource is new in the stack, and the alias is not: stored vectors exist."""
+    """The alias exists although the resource is new, so stored vectors may exist."""
     aws.versions["5"] = OTHER_SPACE
     with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
         handler(event("Create"), None)
@@ -270,7 +270,7 @@ def test_a_stack_of_an_earlier_release_is_compared_as_well(aws):
 
 @pytest.mark.parametrize("status", [429, 502, 504])
 def test_a_new_version_that_cannot_be_called_is_refused(aws, status, caplog):
-    """Throttled, crashed or silent: it gets no traffic, and the log has the same reason."""
+    """A version that is throttled, crashes or times out is refused, and the log has the reason."""
     aws.versions["6"] = status
     message = f"the new version answers GET /health with {status}; allowed: 200"
     with pytest.raises(ReleaseRefusedError, match=message):
@@ -280,7 +280,7 @@ def test_a_new_version_that_cannot_be_called_is_refused(aws, status, caplog):
 
 @pytest.mark.parametrize(("allowed", "refused"), [("false", True), ("true", False)])
 def test_a_change_of_space_depends_on_the_setting(aws, space, allowed, refused):
-    """It is refused, unless the environment says that every stored vector is made again."""
+    """A change of space is refused unless the environment's settings allow it."""
     aws.versions["5"] = OTHER_SPACE
     asked = event(AllowVectorSpaceChange=allowed)
     if refused:
@@ -293,7 +293,7 @@ def test_a_change_of_space_depends_on_the_setting(aws, space, allowed, refused):
 
 @pytest.mark.parametrize("status", [429, 502, 504])
 def test_a_broken_serving_version_can_be_replaced(aws, space, status):
-    """Its space is known from the deploy that released it; without a record it must be said."""
+    """The last deploy's record has its space; without a record, the setting must allow a change."""
     aws.versions["5"] = status
     aws.outputs["VectorSpace"] = space
     assert handler(event(), None) == passed(space)
@@ -308,7 +308,7 @@ def test_a_broken_serving_version_can_be_replaced(aws, space, status):
 
 
 def test_break_glass_does_not_ask_the_serving_version_and_still_compares(aws, space):
-    """A version that hangs cannot delay its replacement; vectors are not mixed by accident."""
+    """The serving version is not called, and its recorded space is still compared."""
     asked = event(BreakGlass="true")
     aws.outputs["VectorSpace"] = space
     assert handler(asked, None) == passed(space)
@@ -322,7 +322,7 @@ def test_break_glass_does_not_ask_the_serving_version_and_still_compares(aws, sp
 
 
 def test_versions_that_share_an_alias_must_have_one_role(aws, space):
-    """Lambda would refuse the weights; all at once, without weights, the role may change."""
+    """Lambda refuses weights for two roles; an all-at-once release may change the role."""
     own = aws.roles["6"] = "arn:aws:iam::111122223333:role/own"
     with pytest.raises(ReleaseRefusedError) as refused:
         handler(event(), None)
@@ -342,7 +342,7 @@ def test_versions_that_share_an_alias_must_have_one_role(aws, space):
 
 @pytest.mark.parametrize("status", ["UPDATE_ROLLBACK_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"])
 def test_a_rollback_is_never_refused(aws, status):
-    """Even where no version answers: a failure here would leave UPDATE_ROLLBACK_FAILED."""
+    """A rollback passes even if no version answers, to avoid UPDATE_ROLLBACK_FAILED."""
     aws.status = status
     aws.versions = {"5": 502, "6": 502, "12": 502}
     assert handler(event(OtherVersion="12"), None) == passed("unknown")
@@ -352,7 +352,7 @@ def test_a_rollback_is_never_refused(aws, status):
 
 
 def test_a_delete_does_nothing(monkeypatch):
-    """A stack can be removed whatever state the account is in: no call is made."""
+    """A deletion makes no call to AWS."""
     monkeypatch.setattr(release_check, "get_session", lambda: pytest.fail("a call to AWS"))
     assert handler({"RequestType": "Delete", "PhysicalResourceId": "release-check"}, None) == {}
 
