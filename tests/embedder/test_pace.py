@@ -12,7 +12,7 @@ def pace_of(*runs: tuple[int, float]) -> Pace:
 
 
 def test_it_needs_three_comparable_runs() -> None:
-    """Runs of less than half or more than twice the size do not count."""
+    """Two runs are too few, and runs of less than half or over twice the size do not count."""
     assert pace_of().seconds(100) is None
     assert pace_of((100, 1.0), (100, 1.0)).seconds(100) is None
     assert pace_of((100, 1.0), (100, 1.0), (49, 1.0), (201, 1.0)).seconds(100) is None

@@ -49,7 +49,7 @@ def test_places_are_counted_from_the_prompts_beginning(make_service: MakeService
 
 
 def test_a_text_over_the_models_limit_is_tokenized_whole(service: Service) -> None:
-    """The token count of a text over the limit is returned, so that clients can split the text."""
+    """The limit does not apply, so that clients can count the tokens of a long text."""
     assert len(read(post(service, "/tokenize", {"inputs": "w " * 40}))[0]) == 42
 
 
