@@ -1,4 +1,4 @@
-"""Constructs that put a text-embedding model on AWS Lambda, with what production needs around it.
+"""Constructs for a text-embedding model on AWS Lambda, with the resources for production.
 
 ```python
 from aws_cdk import App, Stack

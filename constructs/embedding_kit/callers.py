@@ -1,4 +1,4 @@
-"""Turns the named callers into the principals that are granted the URL."""
+"""Turn the configured callers into the principals that are granted the URL."""
 
 from aws_cdk import aws_iam as iam
 
@@ -8,7 +8,7 @@ __all__ = ["principals"]
 
 
 def principals(callers: Callers) -> list[iam.IPrincipal]:
-    """List the principals of the callers, in the order of roles, accounts, organization."""
+    """Return the principals of the callers: first roles, then accounts, then the organization."""
     found: list[iam.IPrincipal] = [iam.ArnPrincipal(arn) for arn in callers.roles]
     found += [iam.AccountPrincipal(account) for account in callers.accounts]
     if callers.organization:

@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def claim_name(scope: Construct, name: str) -> None:
-    """Refuse a name that another endpoint of the app has in the same account and region.
+    """Refuse a name that another endpoint of the app uses in the same account and region.
 
     Args:
         scope: The endpoint.
@@ -29,7 +29,7 @@ def claim_name(scope: Construct, name: str) -> None:
             found=name,
             allowed="1 to 100 letters, digits, hyphens and underscores",
         )
-    # An empty construct at the app's root remembers each name, for as long as the app itself.
+    # An empty construct at the app's root records each name, as long as the app exists.
     claimed = f"EmbeddingEndpoint {name} in {Stack.of(scope).environment}"
     root = cast("Construct", scope.node.root)
     if root.node.try_find_child(claimed):

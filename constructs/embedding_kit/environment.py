@@ -38,7 +38,7 @@ __all__ = ["COST_TAG", "Environment", "EnvironmentFileError", "load_environment"
 #: The tag that costs are allocated by; its value is the environment's name. It must be activated
 #: once in the account's billing console.
 COST_TAG = "EmbeddingKit"
-#: ECR takes no hyphen at the end of a repository's name and no two beside each other.
+#: An ECR repository name must not end with a hyphen or have two in a row.
 #: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_CreateRepository.html
 _NAME = re.compile(r"(?=.{1,31}$)[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _NAME_ALLOWED = (
@@ -46,15 +46,15 @@ _NAME_ALLOWED = (
 )
 #: https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
 _TAG_TEXT = re.compile(r"[\w\s.:/=+@-]*")
-#: AWS takes 50 tags for a resource; two are the kit's own.
+#: AWS allows 50 tags per resource; the kit adds two.
 _TAGS = 48
-#: What makes a folder a sentence-transformers model, for the image's build too.
+#: The file that identifies a sentence-transformers folder, in the image's build too.
 _FOLDER_HOLDS = "modules.json"
-_SHOWN = 80  # characters of a found value; a whole table would hide the mistake
+_SHOWN = 80  # Characters shown of a value; a whole table would hide the mistake.
 
 
 class EnvironmentFileError(ValueError):
-    """An environment's file is missing, unreadable, or says something that is not allowed."""
+    """An environment file is missing or unreadable, or has values that are not allowed."""
 
 
 class Environment(Settings):
@@ -116,7 +116,7 @@ class Environment(Settings):
     @model_validator(mode="before")
     @classmethod
     def _default_kinds(cls, value: Any) -> Any:
-        """Give a table without `kind` the default's, if it has only settings of that kind."""
+        """Add the default `kind` to a table without one, if all its settings are of that kind."""
         if not isinstance(value, dict):
             return value
         completed = {}
@@ -148,7 +148,7 @@ class Environment(Settings):
                 found=f"{len(tags)} tags",
                 allowed=f"up to {_TAGS}",
             )
-        # IAM compares keys without regard to case, so two spellings of one key fail on a role.
+        # IAM compares keys case-insensitively, so two spellings of one key fail on a role.
         spellings = [key.lower() for key in tags]
         if COST_TAG.lower() in spellings:
             raise rule_error(
@@ -185,11 +185,11 @@ class Environment(Settings):
 
 
 def load_environment(name: str, *, folder: Path) -> Environment:
-    """Read the environment of that name.
+    """Load the environment of that name.
 
     Args:
         name: The environment's name, which is the file's name without `.toml`.
-        folder: The folder of the environments' files.
+        folder: The folder of the environment files.
 
     Raises:
         EnvironmentFileError: The message has file, key, value found and values allowed.
@@ -223,7 +223,7 @@ def load_environment(name: str, *, folder: Path) -> Environment:
 
 def _read(path: Path, shown: str) -> dict[str, Any]:
     try:
-        # Some editors on Windows put a byte order mark in front of UTF-8.
+        # Some editors on Windows write a byte order mark before UTF-8.
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise EnvironmentFileError(f"{shown} cannot be read: {error.strerror}") from None
@@ -236,7 +236,7 @@ def _read(path: Path, shown: str) -> dict[str, Any]:
         raise EnvironmentFileError(
             f"{shown} is not TOML; found: values nested too deeply; allowed: a table in a table"
         ) from None
-    except ValueError as error:  # a syntax error, or a number of thousands of digits
+    except ValueError as error:  # A syntax error, or a number with thousands of digits.
         raise EnvironmentFileError(f"{shown} is not TOML: {error}") from None
 
 
@@ -265,14 +265,14 @@ def _schema() -> dict[str, Any]:
 
 
 def _quote(value: object) -> str:
-    """Show a value as TOML writes it, so that "2" and 2 look different."""
+    """Format a value as TOML does, so that "2" and 2 look different."""
     if isinstance(value, bool):
         return str(value).lower()
     return _show(json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value))
 
 
 def _show(value: object) -> str:
-    # One line for each mistake, whatever characters a value has.
+    # One line per mistake, whatever characters a value contains.
     text = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)
     )
@@ -280,7 +280,7 @@ def _show(value: object) -> str:
 
 
 def _with_paths_from(folder: Path, environment: Environment, shown: str) -> Environment:
-    """Make the file's relative paths absolute, and refuse one that leads nowhere."""
+    """Make the file's relative paths absolute, and refuse a path that does not exist."""
     model = environment.model
     absolute = {}
     if model.folder:
@@ -301,7 +301,7 @@ def _found(path: Path, *, holds: str, key: str, what: str) -> Path:
     try:
         absolute = path.resolve()
         there = (absolute / holds).is_file()
-    except (OSError, ValueError):  # a name that no file system takes
+    except (OSError, ValueError):  # A name that no file system accepts.
         absolute, there = path, False
     if not there:
         raise EnvironmentFileError(

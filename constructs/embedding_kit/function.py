@@ -14,11 +14,11 @@ __all__ = ["EmbeddingFunction", "environment_variables", "function_role"]
 
 
 class EmbeddingFunction(Construct):
-    """The Lambda function that answers, before any version or alias of it.
+    """The Lambda function that serves requests, without its versions and aliases.
 
     Attributes:
         function: The function.
-        log_group: Where it and the platform write, as JSON.
+        log_group: The log group of the function and of the platform, in JSON format.
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class EmbeddingFunction(Construct):
             id: The construct's id.
             model: The model of the image.
             settings: Memory, time, disk, logs and concurrency.
-            metrics_namespace: Where the embedder's own metrics go.
-            name: What the embedder's logs call the environment.
+            metrics_namespace: The namespace of the embedder's own metrics.
+            name: The environment's name in the embedder's logs.
             snap_start: Whether published versions start from a snapshot.
         """
         super().__init__(scope, id)
@@ -77,10 +77,10 @@ class EmbeddingFunction(Construct):
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
             current_version_options=lambda_.VersionOptions(
                 # An old version costs nothing, and rollbacks and comparisons need it. With
-                # SnapStart each is billed for its snapshot as long as it is kept. A version whose
-                # deploy was rolled back must go: PublishVersion makes no version of equal content,
-                # so the same commit could never be deployed again (DeletionPolicy
-                # RetainExceptOnCreate).
+                # SnapStart, its snapshot is billed as long as the version exists. A version whose
+                # deploy was rolled back must be deleted: PublishVersion creates no version with
+                # unchanged content, so the same commit could never be deployed again
+                # (DeletionPolicy RetainExceptOnCreate).
                 removal_policy=RemovalPolicy.DESTROY
                 if snap_start
                 else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
@@ -119,7 +119,7 @@ def environment_variables(
 
 
 def function_role(scope: Construct, log_group: logs.LogGroup) -> iam.Role:
-    """Make a role that may write to one log group and to X-Ray, and nothing else.
+    """Create a role that may write to one log group and to X-Ray, and nothing else.
 
     AWS's managed policy for this lets a function write to every log group of the account.
     """
@@ -135,5 +135,5 @@ def function_role(scope: Construct, log_group: logs.LogGroup) -> iam.Role:
 
 
 def _retention(days: int) -> logs.RetentionDays:
-    # The CDK's members are in the order of their spans, with "never" as the last one.
+    # The CDK's members are in ascending order, with "never" as the last one.
     return dict(zip(RETENTION_DAYS, logs.RetentionDays, strict=False))[days]

@@ -12,7 +12,7 @@ __all__ = ["image_code", "image_folder"]
 
 
 def image_folder() -> Path:
-    """Find the Docker context: inside the installed package, else in the repository around it.
+    """Find the Docker context: in the installed package, else in the surrounding repository.
 
     Raises:
         FileNotFoundError: It is in neither place.
@@ -27,14 +27,14 @@ def image_folder() -> Path:
 
 
 def image_code(model: Model, *, command: list[str] | None = None) -> lambda_.DockerImageCode:
-    """Describe the image that serves a model; every use of the same model is one image.
+    """Return the image that serves a model; every use of the same model gives the same image.
 
     Args:
         model: The model that is compiled into the image.
         command: Another handler of the same image; the embedder's own if None.
 
     Raises:
-        FileNotFoundError: The model's folder, or the file of texts, is not there.
+        FileNotFoundError: The model's folder or the file of texts does not exist.
     """
     token = model.hub_token_variable
     arguments = {"MODEL": model.name}
@@ -53,12 +53,12 @@ def image_code(model: Model, *, command: list[str] | None = None) -> lambda_.Doc
         cmd=command,
         platform=assets.Platform.LINUX_ARM64,
         build_args=arguments,
-        # The shell's variable is read when the image is built, not now: synth knows its name only.
+        # The variable is read when the image is built; synth knows only its name.
         build_secrets={"hub_token": f"env={token}"} if token else None,
-        # BuildKit puts a named context in the place of the Dockerfile's empty stage of that name.
+        # A named context replaces the Dockerfile's empty stage of that name in BuildKit.
         build_contexts=_contexts(model),
-        # The CDK hashes our folder and the arguments, but not what the named contexts hold; and
-        # where a context lies on this machine must not make it another image.
+        # The CDK hashes the image's folder and the arguments, but not the named contexts. Their
+        # paths on this machine must not change the image.
         extra_hash=_digest([path for path in (model.folder, model.index) if path]),
         invalidation=assets.DockerImageAssetInvalidationOptions(build_contexts=False),
     )
@@ -74,7 +74,7 @@ def _contexts(model: Model) -> dict[str, str] | None:
 
 
 def _digest(paths: list[Path]) -> str | None:
-    """Hash the names and the contents of the files at some paths; None where there are none."""
+    """Hash the names and contents of the files at some paths; return None without files."""
     if not paths:
         return None
     digest = hashlib.sha256()

@@ -9,10 +9,10 @@ __all__ = ["needed_concurrency", "quota_notes"]
 
 
 def needed_concurrency(function: FunctionSettings, cold_start: ColdStart) -> int:
-    """Return the account's quota of concurrent executions without which a deploy fails.
+    """Return the quota of concurrent executions that the account needs for a deploy.
 
-    A reservation, or provisioned concurrency without one, comes on top of what Lambda keeps
-    unreserved. 0 where neither is set.
+    A reservation, or provisioned concurrency without one, is added to the concurrency that Lambda
+    keeps unreserved. Return 0 if neither is set.
     """
     taken = function.reserved_concurrency
     if taken is None and isinstance(cold_start, Provisioned):
@@ -21,10 +21,10 @@ def needed_concurrency(function: FunctionSettings, cold_start: ColdStart) -> int
 
 
 def quota_notes(function: FunctionSettings, cold_start: ColdStart) -> Iterator[str]:
-    """List what the settings need above a new account's quotas, where the file does not know them.
+    """Yield a note for each setting above a new account's quotas, unless the file has the quota.
 
-    New accounts have reduced quotas of concurrency and memory, which AWS raises with use or when
-    asked: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+    New accounts have reduced quotas of concurrency and memory, which AWS raises with use or on
+    request: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
     """
     if function.memory_mb > NEW_ACCOUNT_MEMORY_MB and function.account_memory_mb is None:
         yield (

@@ -1,4 +1,4 @@
-"""How the alias moves to a new version: CodeDeploy shifts its traffic, and rolls back on alarms."""
+"""Shift the alias's traffic to a new version with CodeDeploy, and roll back on alarms."""
 
 from datetime import timedelta
 
@@ -22,11 +22,11 @@ _BREAK_GLASS = (
 
 
 class GuardedRelease(Construct):
-    """CodeDeploy on an alias, with alarms on the new version that roll a release back.
+    """A CodeDeploy deployment of an alias, with alarms on the new version that roll it back.
 
     Attributes:
-        alarms: What stops a release and rolls it back.
-        deployment_group: CodeDeploy's group.
+        alarms: The alarms that stop a release and roll it back.
+        deployment_group: CodeDeploy's deployment group.
     """
 
     def __init__(
@@ -40,16 +40,16 @@ class GuardedRelease(Construct):
         alarms: AlarmSettings,
         timeout: timedelta,
     ) -> None:
-        """Put the alias under CodeDeploy.
+        """Create the deployment group and its alarms.
 
         Args:
             scope: The parent.
             id: The construct's id.
-            alias: The alias that moves.
-            release: How traffic moves, and whether alarms are ignored.
+            alias: The alias whose traffic shifts.
+            release: How traffic shifts, and whether alarms are ignored.
             metrics: The alias's metrics.
             alarms: The thresholds of a new version's errors and duration.
-            timeout: The function's timeout, of which the default thresholds are shares.
+            timeout: The function's timeout, from which the default thresholds are derived.
         """
         super().__init__(scope, id)
         self.alarms = self._make_alarms(alias.version.version, metrics, alarms, timeout)
@@ -58,7 +58,7 @@ class GuardedRelease(Construct):
             self,
             "Group",
             alias=alias,
-            # The CDK would attach AWS's managed policy, which may move every alias of the account.
+            # The CDK would attach AWS's managed policy, which may change every alias in an account.
             role=role.without_policy_updates(),
             deployment_config=self._config(release),
             alarms=self.alarms,
@@ -67,8 +67,8 @@ class GuardedRelease(Construct):
                 failed_deployment=True, stopped_deployment=True, deployment_in_alarm=True
             ),
         )
-        # The alias names the group in its update policy, but nothing there names the role's policy:
-        # CodeDeploy must be allowed to do its work before the alias moves.
+        # The alias's update policy refers to the group, but not to the policy of its role. The role
+        # must have its permissions before the alias changes.
         if alias.node.default_child:
             alias.node.default_child.node.add_dependency(role)
         if release.break_glass:
@@ -130,15 +130,15 @@ class GuardedRelease(Construct):
             self,
             id,
             # A new name for each version makes a new alarm, which starts with INSUFFICIENT_DATA. An
-            # alarm that is only updated keeps its state: after a failing version it would still be
-            # in ALARM when CodeDeploy looks, and would stop the fix.
+            # updated alarm keeps its state: after a failing version it would still be in ALARM when
+            # CodeDeploy reads it, and would stop the fix.
             # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
             alarm_name=f"{name}-{id}-{version}",
             metric=metric,
             threshold=threshold,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             evaluation_periods=1,
-            # A version without requests has no data, and nothing to roll back for.
+            # A version without requests has no data and no reason for a rollback.
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
             alarm_description=f"The new version {reason}. CodeDeploy rolls back. "
             f"Runbook: {runbook}#release",
@@ -157,7 +157,7 @@ class GuardedRelease(Construct):
                 resources=[function, f"{function}:{alias.alias_name}"],
             )
         )
-        # DescribeAlarms takes no single alarm as its resource.
+        # DescribeAlarms does not support resource-level permissions.
         role.add_to_policy(
             iam.PolicyStatement(actions=["cloudwatch:DescribeAlarms"], resources=["*"])
         )

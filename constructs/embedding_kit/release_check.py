@@ -1,4 +1,4 @@
-"""The check of a new version as a resource of the stack, on which the alias depends."""
+"""The check of a new version, as a custom resource that the alias depends on."""
 
 from aws_cdk import (
     Acknowledgment,
@@ -29,7 +29,7 @@ from embedding_kit.settings import (
 
 __all__ = ["ReleaseCheck"]
 
-#: The check reads a manifest and compares a few vectors; most of its time it waits for cold starts.
+#: The check reads a manifest and compares a few vectors; it mostly waits for cold starts.
 _MEMORY_MB = 512
 _TIMEOUT = Duration.minutes(5)
 #: CloudFormation waits an hour by default.
@@ -37,12 +37,12 @@ _SERVICE_TIMEOUT = Duration.minutes(10)
 
 
 class ReleaseCheck(Construct):
-    """A custom resource that CloudFormation updates before the alias moves.
+    """A custom resource that CloudFormation updates before the alias changes.
 
     Its function runs from the version's own image. CDK's provider framework calls it: it reports a
     crash of the image at once, and ignores the Delete that follows a failed Create, so a check that
-    cannot even start does not block the stack. A refusal is a failed resource: its reason appears
-    in the output of `cdk deploy`, the alias stays where it is, and the stack rolls back.
+    cannot start does not block the stack. If the check refuses a version, the resource fails:
+    `cdk deploy` prints the reason, the alias does not change, and the stack rolls back.
 
     Attributes:
         function: The function that warms and checks a new version.
@@ -60,22 +60,22 @@ class ReleaseCheck(Construct):
         cold_start: ColdStart,
         experiment: Experiment | None,
     ) -> None:
-        """Check every version before the alias moves to it.
+        """Check every version before the alias serves it.
 
         Args:
             scope: The parent.
             id: The construct's id.
-            alias: The alias that moves.
+            alias: The alias to change.
             model: The model of the image; the check runs from the same image.
-            release: Whether vectors may change, and whether the serving version is asked.
+            release: Whether vectors may change, and whether the check calls the serving version.
             cold_start: With provisioned concurrency, Lambda itself uses weights for a moment.
-            experiment: With weights, another version that must be of the same vector space.
+            experiment: With weights, another version that must have the same vector space.
         """
         super().__init__(scope, id)
         self.function = self._make_function(alias, model)
         provider = self._make_provider()
         other = str(experiment.version) if isinstance(experiment, WeightedExperiment) else ""
-        # The output is written below; its name is known before.
+        # The output is created below; its name is needed here.
         record = CfnOutput(self, "VectorSpace", value="unknown")
         self.resource = CustomResource(
             self,
@@ -105,8 +105,8 @@ class ReleaseCheck(Construct):
         embedder = alias.version.lambda_
         log_group = _logs(self, "Logs")
         role = function_role(self, log_group)
-        # By any version, never unqualified. A policy that named the newest version would change
-        # seconds before the check runs, sooner than IAM spreads it.
+        # Any version, but not the unqualified function. A policy that named the newest version
+        # would change seconds before the check runs, too late for IAM to propagate it.
         role.add_to_policy(
             iam.PolicyStatement(
                 actions=["lambda:GetFunctionConfiguration", "lambda:InvokeFunction"],

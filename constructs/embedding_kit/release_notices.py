@@ -1,4 +1,4 @@
-"""Notices of releases that did not succeed, by an event rule on CodeDeploy."""
+"""Notices of failed and stopped releases, sent by an event rule on CodeDeploy."""
 
 from aws_cdk import Acknowledgment, Validations
 from aws_cdk import aws_codedeploy as codedeploy
@@ -22,8 +22,8 @@ _ACKNOWLEDGED = {
 class ReleaseNotices(Construct):
     """A notice for each deployment that fails or is stopped, which is when CodeDeploy rolls back.
 
-    EventBridge publishes with a role of the rule's own, so the topic and its key need no statement
-    for a service principal. Events:
+    EventBridge publishes with the rule's role, so the topic and its key need no statement for a
+    service principal. Events:
     https://docs.aws.amazon.com/codedeploy/latest/userguide/monitoring-cloudwatch-events.html
 
     Attributes:
@@ -39,7 +39,7 @@ class ReleaseNotices(Construct):
         topic: sns.ITopic,
         runbook_url: str = RUNBOOK,
     ) -> None:
-        """Make the rule.
+        """Create the rule.
 
         Args:
             scope: The parent.

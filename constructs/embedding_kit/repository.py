@@ -1,4 +1,4 @@
-"""The image repository: the CDK's own role pushes to it, this account's functions pull from it."""
+"""The image repository: the CDK's role pushes to it, and this account's functions pull from it."""
 
 from aws_cdk import ArnFormat, DefaultStackSynthesizer, Duration, Fn, RemovalPolicy, Stack
 from aws_cdk import aws_ecr as ecr
@@ -9,7 +9,7 @@ from embedding_kit.settings import RepositorySettings
 
 __all__ = ["EmbeddingRepository"]
 
-#: What `docker push`, and the CDK's question whether an image is there already, need.
+#: The actions of `docker push`, and of the CDK's query whether an image exists.
 PUBLISH_ACTIONS = (
     "ecr:BatchCheckLayerAvailability",
     "ecr:BatchGetImage",
@@ -22,19 +22,19 @@ PUBLISH_ACTIONS = (
     "ecr:UploadLayerPart",
 )
 PULL_ACTIONS = ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
-#: An upload that broke off leaves layers without a tag; nothing refers to them after this.
+#: An interrupted upload leaves untagged layers; they are deleted after this time.
 _UNTAGGED_KEPT = Duration.days(14)
 
 
 class EmbeddingRepository(Construct):
     """An ECR repository for the endpoint's images.
 
-    Tags are immutable and images are scanned when they arrive. The lifecycle
-    deletes only untagged images. The CDK tags every image by its content and tags are immutable, so
+    Tags are immutable and images are scanned when they are pushed. The CDK tags every image by its
+    content, and the lifecycle deletes only untagged images, so
     an image that a version runs is never deleted, however old the version is.
 
     Attributes:
-        repository: The repository itself.
+        repository: The ECR repository.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class EmbeddingRepository(Construct):
         name: str,
         settings: RepositorySettings | None = None,
     ) -> None:
-        """Make the repository.
+        """Create the repository.
 
         Args:
             scope: The parent.
             id: The construct's id.
-            name: The repository's name. A stack publishes its image here by
+            name: The repository's name. A stack publishes its image here with
                 `DefaultStackSynthesizer(image_assets_repository_name=name)`, so it is plain text.
-            settings: What becomes of the images in the end.
+            settings: Whether the images are deleted with the stack.
         """
         super().__init__(scope, id)
         delete = (settings or RepositorySettings()).on_destroy == "delete"
@@ -76,7 +76,7 @@ class EmbeddingRepository(Construct):
         self._let_lambda_pull()
 
     def _let_bootstrap_publish(self) -> None:
-        # Bootstrap's role may push to bootstrap's own repository only; ours must invite it.
+        # Bootstrap's role may push only to bootstrap's repository, so this policy must allow it.
         qualifier = (
             self.node.try_get_context("@aws-cdk/core:bootstrapQualifier")
             or DefaultStackSynthesizer.DEFAULT_QUALIFIER

@@ -13,15 +13,15 @@ __all__ = ["ProvisionedScaling"]
 class ProvisionedScaling(Construct):
     """Provisioned concurrency of an alias under target tracking and scheduled bounds.
 
-    There is never a static count beside it: the two would set the same number against each other.
-    The floor starts to hold when the alias is registered.
+    It sets no static count, which would conflict with autoscaling. The minimum applies as soon as
+    the alias is registered.
 
     While a canary or linear release shifts traffic, AWS serves both versions from the allocated
     environments and refuses to change their number, so autoscaling pauses
     (https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html).
 
     Attributes:
-        target: What Application Auto Scaling scales.
+        target: The scalable target of Application Auto Scaling.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class ProvisionedScaling(Construct):
         Args:
             scope: The parent.
             id: The construct's id.
-            alias: The alias, without weights of its own: AWS would never let it scale.
+            alias: The alias, without weights: AWS would not scale it with them.
             settings: Target, bounds and schedule.
         """
         super().__init__(scope, id)

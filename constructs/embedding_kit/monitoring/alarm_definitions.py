@@ -118,7 +118,7 @@ def _duration(
 def _init_duration(
     metrics: EndpointMetrics, alarms: AlarmSettings, cold_start: ColdStart
 ) -> Iterator[AlarmDefinition]:
-    # On demand, Lambda stops an initialization after 10 s and starts again while the caller waits.
+    # On demand, Lambda stops an initialization after 10 s and repeats it while the caller waits.
     p99 = milliseconds(alarms.effective_init_p99)
     longest = milliseconds(alarms.init_max)
     yield AlarmDefinition(
@@ -240,7 +240,7 @@ def _provisioned(
         condition="Invocations beyond the provisioned concurrency",
         advice="These requests had cold starts",
     )
-    # A share of the highest utilization that AWS's limit of requests per second leaves.
+    # A share of the highest utilization that AWS's limit of requests per second allows.
     utilization = alarms.provisioned_percent / 100 * cold_start.highest_utilization
     yield AlarmDefinition(
         name="ProvisionedConcurrencyUtilization",
@@ -260,7 +260,7 @@ def _other_version_traffic(metrics: EndpointMetrics, release: Release) -> AlarmD
 
     A version that cannot start under provisioned concurrency can leave them, and AWS then refuses
     every change of the provisioned concurrency. During a release they are normal, so the alarm
-    covers more time than a release takes.
+    covers a longer time than a release takes.
     """
     # CloudWatch evaluates up to a day of shorter periods, and up to a week of hours:
     # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
@@ -270,7 +270,7 @@ def _other_version_traffic(metrics: EndpointMetrics, release: Release) -> AlarmD
     period = Duration.minutes(minutes)
     sources = {
         "invocations": metrics.of_alias("Invocations", "Sum"),
-        # Lambda alone counts a crash: the embedder wrote no metric of it.
+        # Only Lambda counts a crash, because the embedder writes no metric for it.
         "errors": metrics.of_alias("Errors", "Sum"),
         "deployed": metrics.of_embedders_version("Requests", "Sum"),
     }

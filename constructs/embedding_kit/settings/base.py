@@ -17,10 +17,10 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 __all__ = ["Duration", "EachOnce", "Settings", "allowed", "format_duration", "rule_error"]
 
-#: Milliseconds of each unit, the largest first.
+#: Milliseconds per unit, largest unit first.
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 _DURATION = re.compile(r"([1-9][0-9]*)(ms|s|m|h|d)")
-#: More digits than any setting's limit needs; a `timedelta` overflows soon after.
+#: More digits than any setting needs; a `timedelta` overflows soon after.
 _DURATION_DIGITS = 9
 DURATION_ALLOWED = 'a whole number and a unit of ms, s, m, h or d, such as "30s"'
 
@@ -28,8 +28,8 @@ DURATION_ALLOWED = 'a whole number and a unit of ms, s, m, h or d, such as "30s"
 class Settings(BaseModel):
     """A group of settings. Frozen; an unknown key or a value of another type is an error."""
 
-    # Strict: TOML has types, so "2048" for a number is a mistake to be shown, not to be mended.
-    # TOML also writes `inf` and `nan`; no setting is either.
+    # Strict: TOML has types, so "2048" for a number is an error and not converted.
+    # TOML also allows `inf` and `nan`, which no setting accepts.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
@@ -37,7 +37,7 @@ def rule_error(rule: str, *, found: object, allowed: str) -> PydanticCustomError
     """Build the error of a rule that spans several values or that a type cannot express.
 
     Args:
-        rule: The rule that is broken, as a sentence without a full stop.
+        rule: The broken rule, as a sentence without a full stop.
         found: The value or values that break the rule.
         allowed: The values that are accepted.
     """

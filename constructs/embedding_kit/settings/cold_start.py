@@ -160,7 +160,7 @@ class Provisioned(Settings):
         highest = self.highest_utilization
         if target < highest:
             return None
-        # The default target leaves the same room below a full environment.
+        # The default target leaves the same margin below full utilization.
         advised = math.floor(70 * highest) / 100
         advice = (
             f"set target_utilization = {advised:g}"
@@ -183,13 +183,13 @@ ColdStart = Annotated[OnDemand | SnapStart | Provisioned, Field(discriminator="k
 
 
 def _check_entries(*entries: tuple[str, Provisioned | ScheduledCapacity]) -> None:
-    """Refuse a minimum that another entry's maximum may be below when it acts.
+    """Refuse a minimum that may exceed another entry's maximum when it is applied.
 
     A bound that an entry sets stays until another entry sets it again. So the minimum of one entry
-    and the maximum of another hold together, unless both entries set both bounds.
+    and the maximum of another apply together, unless both entries set both bounds.
     """
     for low, by_low in entries:
-        for high, by_high in entries:  # the same entry is checked by _check_bounds
+        for high, by_high in entries:  # _check_bounds checks bounds of the same entry.
             if by_low is by_high or by_low.minimum is None or by_high.maximum is None:
                 continue
             if by_low.maximum is not None and by_high.minimum is not None:

@@ -1,4 +1,4 @@
-"""The rules that span several settings: what AWS refuses later, or bills silently.
+"""Rules that span several settings: AWS would reject them later, or bill without use.
 
 Sources: https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html (limitations),
 https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html,
@@ -14,7 +14,7 @@ from embedding_kit.settings.release import AllAtOnce, Experiment, Release, Weigh
 
 __all__ = ["SNAPSTART_STORAGE_MB", "check_alarms", "check_compatible", "check_memory"]
 
-#: SnapStart copies /tmp into the snapshot and takes no more than the smallest one.
+#: SnapStart copies /tmp into the snapshot and supports only the smallest size.
 SNAPSTART_STORAGE_MB = 512
 
 
@@ -25,7 +25,7 @@ def check_compatible(
     release: Release,
     experiment: Experiment | None,
 ) -> None:
-    """Refuse combinations that a deploy would fail on, or that would bill for nothing.
+    """Refuse combinations that would fail a deploy or be billed without use.
 
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
@@ -43,7 +43,7 @@ def check_compatible(
 
 
 def check_alarms(alarms: AlarmSettings, function: FunctionSettings) -> None:
-    """Refuse a threshold that no request can pass, since Lambda ends it at the timeout.
+    """Refuse a threshold that no request can exceed, because Lambda ends it at the timeout.
 
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
@@ -60,7 +60,7 @@ def check_alarms(alarms: AlarmSettings, function: FunctionSettings) -> None:
 
 
 def check_memory(model: Model, function: FunctionSettings) -> None:
-    """Refuse less memory than the model needs to load, where the kit knows that.
+    """Refuse less memory than the model needs to load, if the need is known.
 
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.

@@ -1,4 +1,4 @@
-"""Which web pages may call the endpoint from a browser. None by default.
+"""The web pages that may call the endpoint from a browser; none by default.
 
 Source: https://docs.aws.amazon.com/lambda/latest/api/API_Cors.html
 """
@@ -12,7 +12,7 @@ from embedding_kit.settings.base import Duration, Settings, allowed, rule_error
 
 __all__ = ["SIGNING_HEADERS", "Cors"]
 
-#: The headers that a signed request has. A browser asks for each of them in the preflight.
+#: The headers of a signed request. A browser asks for each of them in the preflight.
 #: https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
 SIGNING_HEADERS = (
     "authorization",

@@ -15,7 +15,7 @@ Schema = dict[str, Any]
 
 _TIMEDELTA = TypeAdapter(timedelta)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-#: The kinds that a table without `kind` has.
+#: The kinds of tables without `kind`.
 _DEFAULT_KINDS = {"none", "all-at-once"}
 _NUMBERS = {"integer": "a whole number", "number": "a number"}
 
@@ -25,7 +25,7 @@ class Location(NamedTuple):
 
     Attributes:
         key: The setting's dotted name, as in a TOML file.
-        schema: Its schema; empty where there is no such setting.
+        schema: Its schema; empty if the setting does not exist.
         siblings: The settings of the same table.
     """
 
@@ -54,7 +54,7 @@ def find(schema: Schema, location: tuple[str | int, ...]) -> Location:
         if isinstance(part, int):
             key, schema = f"{key}[{part}]", _value(schema).get("items", {})
         elif part in tables and len(tables) > 1:
-            schema = tables[part]  # the tag of a union is not a key of the file
+            schema = tables[part]  # The tag of a union is not a key of the file.
         else:
             key = f"{key}.{_quoted(part)}" if key else _quoted(part)
             value = _value(schema)
@@ -125,7 +125,7 @@ def _inline(node: Any, definitions: Schema) -> Any:
         target = definitions[node["$ref"].rpartition("/")[2]]
         return _inline({**target, **{k: v for k, v in node.items() if k != "$ref"}}, definitions)
     if "discriminator" in node:
-        # A default kind may be left out, so a table may match more than one kind.
+        # The default kind may be omitted, so a table may match more than one kind.
         tables = [_with_kind(table) for table in _inline(node["oneOf"], definitions)]
         rest = {k: v for k, v in node.items() if k not in {"discriminator", "oneOf"}}
         return {**rest, "anyOf": tables}
@@ -143,5 +143,5 @@ def _with_kind(table: Schema) -> Schema:
 
 
 def _quoted(name: str) -> str:
-    """Write a key as TOML does: bare if possible, else in quotes."""
+    """Format a key as TOML does: bare if possible, else in quotes."""
     return name if _BARE_KEY.fullmatch(name) else json.dumps(name)

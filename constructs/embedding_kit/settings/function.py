@@ -1,4 +1,4 @@
-"""The Lambda function's size and limits, within AWS's own.
+"""The Lambda function's size and limits, within AWS's limits.
 
 Limits: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """
@@ -12,17 +12,17 @@ from embedding_kit.settings.base import Duration, Settings, allowed, format_dura
 
 __all__ = ["NEW_ACCOUNT_MEMORY_MB", "RETENTION_DAYS", "UNRESERVED_MINIMUM", "FunctionSettings"]
 
-#: What CloudWatch Logs accepts (PutRetentionPolicy).
+#: The values that CloudWatch Logs accepts (PutRetentionPolicy).
 RETENTION_DAYS = (
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180,
     365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
 )  # fmt: skip
-#: Lambda keeps this many of the account's concurrency for functions that reserve none.
+#: Lambda keeps this much of the account's concurrency for functions without a reservation.
 UNRESERVED_MINIMUM = 100
 #: The highest memory per function in a new account; AWS raises it with use or on request.
 #: https://docs.aws.amazon.com/lambda/latest/dg/troubleshooting-deployment.html
 NEW_ACCOUNT_MEMORY_MB = 3008
-#: A megabyte more than the handler would ever send back is refused by the function URL anyway.
+#: A function URL refuses requests above about 6 MB.
 _PAYLOAD_CHARACTERS = 6_000_000
 
 

@@ -16,16 +16,16 @@ from embedding_kit.settings.base import (
 
 __all__ = ["INIT_LIMIT", "RUNBOOK", "AlarmSettings", "Budget"]
 
-#: Lambda ends an on-demand start after 10 s and begins it anew at the first request.
+#: Lambda stops an on-demand start after 10 s and repeats it at the first request.
 #: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
 INIT_LIMIT = timedelta(seconds=10)
 #: The runbook's path in the repository. It has a section for each alarm, named like the alarm.
 RUNBOOK = "docs/runbook.md"
 
 _Email = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$"), allowed("an e-mail address")]
-# An alarm fires above its threshold, and nothing is above 100 percent of itself.
+# An alarm fires above its threshold, and a share cannot exceed 100 percent.
 _Percent = Annotated[float, Field(gt=0, lt=100)]
-#: CloudWatch evaluates an alarm over a day at most; this alarm's period is five minutes.
+#: CloudWatch evaluates an alarm over at most a day; this alarm's period is five minutes.
 #: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
 _SILENCE_STEP = timedelta(minutes=5)
 _SILENCE_LIMIT = timedelta(days=1)

@@ -21,7 +21,7 @@ __all__ = [
     "WeightedExperiment",
 ]
 
-#: CodeDeploy allows this much between the first and the last shift of a Lambda deployment.
+#: CodeDeploy's limit between the first and the last shift of a Lambda deployment.
 _SHIFT_LIMIT = timedelta(hours=48)
 _VERSION = allowed("the number of a published version, such as 12")
 
@@ -105,7 +105,7 @@ class Linear(_Stepwise):
 
     @property
     def _intervals(self) -> int:
-        # The first part moves at once, so there is one interval less than there are parts.
+        # The first part shifts at once, so there is one interval less than there are parts.
         return -(-100 // self.percent) - 1
 
 

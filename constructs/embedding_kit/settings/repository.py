@@ -1,4 +1,4 @@
-"""What becomes of the images when the stack is removed."""
+"""The setting for the images when the stack is removed."""
 
 from typing import Literal
 

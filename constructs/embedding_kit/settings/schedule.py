@@ -35,7 +35,7 @@ class _Field:
     high: int
     wildcards: str = ", - * /"
     names: tuple[str, ...] = ()
-    #: Forms that take the whole field, as a regular expression.
+    #: Forms that apply to the whole field, as a regular expression.
     alone: str = ""
 
     @property
@@ -65,7 +65,7 @@ _FIELDS = (_MINUTES, _HOURS, _DAY_OF_MONTH, _MONTH, _DAY_OF_WEEK, _YEAR)
 
 
 def check_schedule(expression: str) -> None:
-    """Refuse an expression that AWS refuses, and a cron expression that no date matches.
+    """Refuse an expression that AWS refuses, and a cron expression that matches no date.
 
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
@@ -77,7 +77,7 @@ def check_schedule(expression: str) -> None:
 
 
 def _check_at(text: str) -> None:
-    # fromisoformat alone would also take a date without a time, a zone or fractions.
+    # fromisoformat alone would also accept a date without a time, a zone or fractions.
     written = re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", text, re.ASCII)
     try:
         moment = datetime.fromisoformat(text) if written else None
@@ -111,7 +111,7 @@ def _check_cron(text: str) -> None:
 
 
 def _values(field: _Field, text: str) -> list[int]:
-    """List the numbers that a field names; its lowest for a form that takes the whole field."""
+    """Return the numbers of a field; its lowest for a form that applies to the whole field."""
     if field.alone and re.fullmatch(field.alone, text):
         number = re.fullmatch(r"(\d+)W", text)
         return [int(number[1]) if number else field.low]
@@ -127,14 +127,14 @@ def _values(field: _Field, text: str) -> list[int]:
 
 
 def _span(field: _Field, text: str) -> range:
-    """Read a value, a range or steps; an empty range if the text is none of them."""
+    """Parse a value, a range or steps; return an empty range for other text."""
     start, slash, step = text.partition("/")
     first, dash, last = start.partition("-")
     if start == "*":
         low, high = field.low, field.high
     else:
         low = _number(field, first)
-        # A step without a range runs to the end of the field.
+        # A step without a range continues to the end of the field.
         high = _number(field, last) if dash else field.high if slash else low
     every = int(step) if re.fullmatch(r"[0-9]{1,3}", step) else 0
     if slash and not ("/" in field.wildcards and 1 <= every <= field.high):
@@ -143,7 +143,7 @@ def _span(field: _Field, text: str) -> range:
 
 
 def _number(field: _Field, text: str) -> int:
-    """Read a number or a name; -1, which no field allows, for anything else."""
+    """Parse a number or a name; return -1, which no field allows, for other text."""
     if text in field.names:
         return field.low + field.names.index(text)
     return int(text) if re.fullmatch(r"[0-9]{1,4}", text) else -1
