@@ -1,4 +1,4 @@
-"""The command `scripts/bench`: measures this project and others, in one run on one machine."""
+"""The command `scripts/bench`: measure this project and its peers in one run on one machine."""
 
 import argparse
 import compileall
@@ -29,7 +29,7 @@ def main() -> int:
     models = prepare(
         options.cache, model=options.model, quick=options.quick, peers_python=options.peers
     )
-    # As in the image, and as installers leave the others: no start compiles a module.
+    # Compiled as in the image, and as installers do for the peers: no start compiles a module.
     compileall.compile_dir(ROOT / "lambda_image" / "embedder", quiet=1)
     everyone = contenders(models, options.peers)
     present = [contender for contender in everyone if not contender.absent]
@@ -91,7 +91,7 @@ def _options() -> argparse.Namespace:
 
 
 def _gemma(argument: str) -> Path:
-    """Take the folder of a model that the export and the texts of this benchmark fit."""
+    """Return the model's folder if this benchmark's export and texts support the model."""
     folder = Path(argument)
     try:
         family = json.loads((folder / "config.json").read_text("utf-8"))["model_type"]
@@ -169,7 +169,7 @@ def _scaled(row: dict[str, float], factor: float) -> dict[str, float]:
 
 
 def _rate_note(models: Models, seconds: float, peak: float | None) -> str:
-    """Say how many of the core's int8 multiply-adds the linear layers get at 128 tokens."""
+    """Return the rate of int8 multiply-adds at 128 tokens, beside the core's peak if known."""
     config = json.loads((models.source / "config.json").read_text("utf-8"))
     hidden, wide = config["hidden_size"], config["intermediate_size"]
     heads, size = config["num_attention_heads"], config["head_dim"]

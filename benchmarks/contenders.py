@@ -15,20 +15,20 @@ from benchmarks.models import Models
 __all__ = ["BASE", "KIT", "Contender", "Worker", "contenders"]
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The contender that the others are ratios of, and ours.
+#: The baseline of all ratios, and this project.
 BASE, KIT = "baseline", "kit"
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One way to embed.
+    """An implementation to measure.
 
     Attributes:
         kind: Its name in `benchmarks.worker`.
-        label: What tables call it.
-        folder: What it loads.
-        python: The interpreter that has it.
-        absent: Why it cannot be measured; empty if it can.
+        label: Its name in tables.
+        folder: The folder that it loads.
+        python: The interpreter in which it is installed.
+        absent: The reason why it cannot be measured; empty if it can.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Contender:
 
 
 def contenders(models: Models, peers_python: str | None) -> list[Contender]:
-    """Return all contenders; those that are not installed say so."""
+    """Return all contenders; a missing one has a reason in `absent`."""
     peers = peers_python or sys.executable
     return [
         Contender(BASE, "baseline", models.baseline, sys.executable),
@@ -57,11 +57,11 @@ def contenders(models: Models, peers_python: str | None) -> list[Contender]:
 
 
 class Worker:
-    """A contender's process, from its start to its end.
+    """The process of a contender.
 
     Attributes:
-        start: Seconds from the start of the process until it could answer: `wall`, and `cpu` as
-            the process itself counts it; and its memory in MB then.
+        start: Seconds from the start of the process until it was ready: `wall`, and `cpu` as
+            measured by the process itself; and its memory in MB at that time.
     """
 
     def __init__(self, contender: Contender) -> None:
@@ -94,7 +94,7 @@ class Worker:
         self._pipe(self._process.stdout).close()
 
     def embed(self, *requests: tuple[list[str], list[list[int]]]) -> dict[str, float]:
-        """Embed one request after the other; return seconds `cpu` and `wall`, and memory in MB."""
+        """Embed the requests one by one; return seconds `cpu` and `wall`, and memory in MB."""
         pipe = self._pipe(self._process.stdin)
         pipe.write(json.dumps(requests) + "\n")
         pipe.flush()

@@ -2,8 +2,8 @@
 
     python -m benchmarks.endpoint ARTIFACT TEXT...
 
-Runs Lambda's handler on Function URL events and prints, as JSON, the median processor time of the
-whole and of the ONNX run, in seconds.
+It runs Lambda's handler on Function URL events and prints, as JSON, the median CPU time of a whole
+request and of the ONNX run, in seconds.
 """
 
 import json
@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 
 def main() -> None:
-    """Answer one event for each text."""
+    """Process one event for each text."""
     os.environ["EMBEDDING_ARTIFACT"] = sys.argv[1]
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
     from embedder.handler import handler  # noqa: PLC0415 - reads the environment
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _event(body: str) -> dict[str, Any]:
-    """A Function URL's event, payload format 2.0."""
+    """Return a Function URL event, payload format 2.0."""
     return {
         "version": "2.0",
         "rawPath": "/",

@@ -50,7 +50,7 @@ _TAGS = [
     "code",
 ]
 _LONGEST = 9
-#: How many characters the real one knows, about; the rest falls back to bytes.
+#: The approximate number of characters in the published one; others fall back to bytes.
 _SCRIPTS = (
     range(0x21, 0x7F),
     range(0xA1, 0x250),
@@ -70,17 +70,18 @@ _SCRIPTS = (
 
 
 def gemma_tokenizer(*, tokens: int = FULL_SIZE, files: int = 400) -> bytes:
-    """Return a `tokenizer.json` with that many tokens, the added one past the end not counted.
+    """Return a `tokenizer.json` with this many tokens, without the added one past the end.
 
     Args:
-        tokens: At least 1,000 or so; characters and learned tokens share what control tokens leave.
-        files: How many files of the standard library to take words from.
+        tokens: At least about 1,000; control tokens come first, characters and learned tokens
+            share the rest.
+        files: The number of files of the standard library to take words from.
     """
     control = list(_control_tokens())
     characters = [_SPACE, *map(chr, chain.from_iterable(_SCRIPTS))]
     room = tokens - len(control) - 256
     characters = characters[: room // 4]
-    reserved = tokens // 43  # the real one has about 6,200
+    reserved = tokens // 43  # The published one has about 6,200.
     bytes_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
     known = {*control, *bytes_tokens}
     learned = [
@@ -147,7 +148,7 @@ def _control_tokens() -> Iterator[str]:
 
 
 def _learned(count: int, characters: list[str], files: int) -> Iterator[str]:
-    """Give tokens by falling frequency; what a token begins with comes before it."""
+    """Yield tokens by falling frequency; a prefix comes before the longer token."""
     known = set(characters)
     substrings: Counter[str] = Counter()
     for word, times in _words(files).items():
@@ -155,7 +156,7 @@ def _learned(count: int, characters: list[str], files: int) -> Iterator[str]:
             for start in range(len(word)):
                 for stop in range(start + 2, min(start + _LONGEST, len(word)) + 1):
                     substrings[word[start:stop]] += times
-    # Not all of the tokens: each has several merges, and a pair of Chinese characters has one.
+    # Not all tokens: each has several merges, and a pair of Chinese characters has one.
     common = sorted(substrings, key=lambda token: (-substrings[token], len(token), token))
     common = common[: min(count, max(count * 5 // 16, 1000))]
     yield from common
@@ -174,7 +175,7 @@ def _words(files: int) -> Counter[str]:
 
 
 def _merges(learned: Iterable[str], vocabulary: dict[str, int]) -> Iterator[list[str]]:
-    """Give all ways to put each token together, as the conversion from SentencePiece does."""
+    """Yield all splits of each token, as the conversion from SentencePiece does."""
     for token in [*(_SPACE * size for size in range(2, 32)), *learned]:
         ways = [
             [token[:at], token[at:]]

@@ -47,7 +47,7 @@ SOURCE_ROOT = Path(__file__).parents[1] / "lambda_image"
 DIMENSION = 768
 STARTS = 15
 
-# The parts of a start. What the engine needs is in both; the difference is the HTTP layer.
+# The parts of a start. Both import the engine's libraries; the difference is the HTTP layer.
 _ENGINE = "import numpy, onnxruntime, orjson, embedder.engine, embedder.search, embedder.settings"
 _SERVICE = (
     "import embedder.function_url\n"
@@ -70,27 +70,27 @@ print((time.process_time() - before) * 1000)
 
 
 class ReadyTokenizer:
-    """Gives ids that are ready: a text says how many."""
+    """A fake tokenizer; the number of ids depends on the text."""
 
     prefix = (2,)
     suffix = (1,)
     vocabulary_size = 262_144
 
     def encode(self, text: str) -> list[int]:
-        """Return as many ids as the text has spaces, the last of them its own."""
+        """Return as many ids as the text has spaces; the last one depends on the text."""
         return [*range(10, 9 + text.count(" ")), hash(text) % 200_000 + 100]
 
     def spans(self, text: str) -> Sequence[Span]:
-        """Return nothing: not part of the measurement."""
+        """Raise an error, because the measurement does not call it."""
         raise NotImplementedError
 
     def token(self, token_id: int) -> str:
-        """Return nothing: not part of the measurement."""
+        """Raise an error, because the measurement does not call it."""
         raise NotImplementedError
 
 
 class ReadySession:
-    """Gives vectors that are ready."""
+    """A fake session with precomputed vectors."""
 
     def __init__(self) -> None:
         vectors = np.random.default_rng(1).standard_normal((256, DIMENSION)).astype(np.float32)
@@ -99,7 +99,7 @@ class ReadySession:
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
-        """Return as many vectors as there are rows."""
+        """Return as many vectors as the input has rows."""
         del attention_mask
         return self._vectors[: len(input_ids)]
 
@@ -109,10 +109,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--profile", action="store_true", help="show where the time goes")
     arguments = parser.parse_args()
-    # As a session does when it starts: without it each large answer is paid for in page faults.
+    # A session does the same when it starts; otherwise page faults slow down each large response.
     back_heap_with_large_pages(64 << 20)
     service = ready_service()
-    gc.freeze()  # as the handler does when it has started
+    gc.freeze()  # The handler does the same when it has started.
     text = "word " * 31
     one = event("/", {"text": text})
     many = event("/v1/embeddings", {"input": [f"{n} {text}" for n in range(256)], "model": "m"})
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def ready_service() -> Service:
-    """Create a service with the fakes, which logs its requests as in Lambda."""
+    """Create a service with the fakes; it logs its requests as in Lambda."""
     manifest = Manifest(
         format_version=1,
         model=ModelEntry(name="ready", revision="1", architecture="none", license=None),
@@ -157,7 +157,7 @@ def ready_service() -> Service:
 
 
 def event(path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Make a Function URL's event."""
+    """Return a Function URL event."""
     return {
         "version": "2.0",
         "rawPath": path,

@@ -15,7 +15,7 @@ from benchmarks.contenders import BASE, Contender, Worker
 
 __all__ = ["MEMORY_TOKENS", "Batches", "Requests", "Start", "batches", "latency", "starts"]
 
-#: The request after which memory is read.
+#: The length in tokens of the request after which memory is read.
 MEMORY_TOKENS = 512
 #: Consecutive starts of a contender: unmeasured ones to warm up, then measured ones.
 WARM_UPS, STARTS = 2, 3
@@ -27,7 +27,7 @@ _Request = tuple[list[str], list[list[int]]]
 
 
 class Requests:
-    """Makes texts of a given number of tokens, special tokens included.
+    """Create texts with a given number of tokens, special tokens included.
 
     Args:
         tokenizer: The model's `tokenizer.json`.
@@ -65,13 +65,13 @@ def starts(
 ) -> dict[str, Start]:
     """Start each contender several times in a row, in turns with the others, round after round.
 
-    The first starts of a row are not measured: between two rows pass the others' starts, long
-    enough for a kernel or a hypervisor that reclaims memory to take files out of the page cache
-    and free pages off the machine. Where the page cache is to be cold, it is dropped before each.
+    The first starts of a row are not measured: the others' starts between two rows take long
+    enough for a kernel or a hypervisor that reclaims memory to drop files from the page cache and
+    to release free pages. For cold starts, the page cache is dropped before each one.
 
     Returns:
-        For each: median seconds `cpu` and `wall` until it can answer; the peak memory in MB after
-        the start, `start_peak`, and after one request of 512 tokens, `peak`.
+        For each contender: median seconds `cpu` and `wall` until it is ready; the peak memory in MB
+        after the start, `start_peak`, and after one request of 512 tokens, `peak`.
     """
     request = requests.batch([MEMORY_TOKENS])
     seen: dict[str, list[Start]] = {contender.kind: [] for contender in present}
@@ -106,13 +106,13 @@ def latency(
     *,
     seconds: float,
 ) -> dict[int, dict[str, float]]:
-    """Return for each length the median seconds of processor time of one text, by contender.
+    """Return for each length the median CPU seconds of one text, by contender.
 
     Args:
-        present: Who is measured; all of them run at once, and take turns.
-        requests: Makes the texts.
-        lengths: In tokens.
-        seconds: Of wall time for each length.
+        present: The contenders to measure; all of them run at once, and take turns.
+        requests: The source of the texts.
+        lengths: The lengths in tokens.
+        seconds: Wall-clock time for each length.
     """
     with ExitStack() as stack:
         workers = {contender.kind: stack.enter_context(Worker(contender)) for contender in present}
@@ -147,7 +147,7 @@ def batches(present: Sequence[Contender], requests: Requests, *, rounds: int) ->
             single = [([text], [ids]) for text, ids in zip(*whole, strict=True)]
             asked = {kind: single if kind == BASE else [whole] for kind in workers}
             times: dict[str, list[float]] = {kind: [] for kind in workers}
-            for _ in range(rounds + 1):  # the first warms up
+            for _ in range(rounds + 1):  # The first run warms up.
                 for kind, worker in workers.items():
                     times[kind].append(worker.embed(*asked[kind])["cpu"])
             for kind, row in times.items():

@@ -46,7 +46,7 @@ def prepare(cache: Path, *, model: Path | None, quick: bool, peers_python: str |
     """Create missing folders.
 
     Args:
-        cache: The folder that keeps it.
+        cache: The folder that contains them.
         model: A sentence-transformers folder with real weights; None for the replica.
         quick: Whether the replica is the small one.
         peers_python: An interpreter that has torch and transformers, for the real export.
@@ -82,7 +82,7 @@ def prepare(cache: Path, *, model: Path | None, quick: bool, peers_python: str |
 
 
 def _made(folder: Path, make: Callable[[Path], None]) -> Path:
-    """Make a folder with a `model.onnx`, unless a previous run has made it."""
+    """Create a folder with a `model.onnx`, unless a previous run has created it."""
     if not folder.exists():
         sys.stderr.write(f"making {folder} ...\n")
         with new_folder(folder, marker="model.onnx") as unfinished:
@@ -104,7 +104,7 @@ def _export(source: Path, folder: Path, torch_python: str | None) -> None:
 
 
 def _quantize(export: Path, folder: Path) -> None:
-    """`quantize_dynamic` with one scale a tensor, on the graph that level Basic leaves."""
+    """Run `quantize_dynamic` with one scale per tensor, on the graph that level Basic writes."""
     folded = folder / "folded.onnx"
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -118,7 +118,7 @@ def _quantize(export: Path, folder: Path) -> None:
         )
     onnxruntime.InferenceSession(str(export / "model.onnx"), options)
     model = onnx.load(str(folded), load_external_data=False)
-    del model.graph.value_info[:]  # its shapes belong to the traced batch
+    del model.graph.value_info[:]  # Its shapes apply only to the traced batch.
     onnx.save(model, str(folded))
     quantize_dynamic(
         folded,

@@ -82,7 +82,7 @@ int main(void) {
 
 
 def int8_peak() -> float | None:
-    """Return multiply-adds a second of one core, or None where it cannot be measured."""
+    """Return multiply-adds per second of one core, or None if they cannot be measured."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None

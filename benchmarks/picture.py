@@ -9,13 +9,13 @@ from benchmarks.report import Results, Row
 __all__ = ["as_svg"]
 
 _WIDTH = 920
-_LABEL = 210  # room for the contender's name
+_LABEL = 210  # Space for the contender's name.
 _BAR = 16
 _GAP = 5
-_PANEL = 34  # a panel's heading and the space above it
+_PANEL = 34  # A panel's heading and the space above it.
 _TOP = 92
-_VALUE = 120  # room for the number behind a bar
-_LONGEST = 3.0  # a bar longer than this multiple of the baseline's is cut off and labeled
+_VALUE = 120  # Space for the number behind a bar.
+_LONGEST = 3.0  # A bar longer than this multiple of the baseline's is cut off and labeled.
 _COLOURS = {KIT: "#0b7a75", BASE: "#8a8f98"}
 _OTHER = "#c9cdd3"
 # Letters stay legible where they cross the line.

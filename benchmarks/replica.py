@@ -22,12 +22,12 @@ from model_compiler.artifact.writer import new_folder
 
 __all__ = ["EMBEDDING_GEMMA", "SMALL", "Shape", "write_replica"]
 
-_CHUNK = 1 << 22  # values drawn at a time: 16 MB, so that the generator's memory stays small
+_CHUNK = 1 << 22  # Values drawn at a time: 16 MB, so that the generator needs little memory.
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes that make a Gemma 3 text encoder.
+    """The sizes of a Gemma 3 text encoder.
 
     Attributes:
         vocabulary: Number of tokens.
@@ -37,7 +37,7 @@ class Shape:
         heads: Query heads, all of which share one key and value head.
         head: Width of a head.
         window: `sliding_window` as the configuration stores it.
-        positions: The most tokens a text may have.
+        positions: The highest number of tokens in a text.
         dense: Width between the two Dense modules after pooling.
     """
 
@@ -64,7 +64,7 @@ EMBEDDING_GEMMA = Shape(
     positions=2048,
     dense=3072,
 )
-# The same traits in a size that a test can afford.
+# The same structure, small enough for a test.
 SMALL = Shape(
     vocabulary=4096,
     hidden=96,
@@ -77,7 +77,7 @@ SMALL = Shape(
     dense=384,
 )
 
-# As the published model's files name them.
+# The names in the published model's files.
 PROMPTS = {
     "query": "task: search result | query: ",
     "document": "title: none | text: ",
@@ -142,7 +142,7 @@ def _write_weights(folder: Path, shape: Shape, generator: np.random.RandomState)
 
 
 def _tensors(shape: Shape) -> dict[str, tuple[tuple[int, ...], float]]:
-    """Each tensor's name, its shape and the deviation of its values.
+    """Return each tensor's name, its shape and the standard deviation of its values.
 
     The deviations keep activations near one through the layers, as training would.
     """
@@ -180,7 +180,7 @@ def _write_safetensors(
     tensors: dict[str, tuple[tuple[int, ...], float]],
     generator: np.random.RandomState,
 ) -> None:
-    """Draw and write tensors a chunk at a time, in the safetensors format (float32)."""
+    """Draw and write tensors in chunks, in the safetensors format (float32)."""
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     offset = 0
     for name, (dimensions, _) in tensors.items():
@@ -266,7 +266,7 @@ def _write_descriptions(folder: Path, shape: Shape) -> None:
 
 
 def _config(shape: Shape) -> dict[str, object]:
-    """`config.json` with the keys of the published model's."""
+    """Return `config.json` with the keys of the published model's."""
     return {
         "_sliding_window_pattern": 6,
         "architectures": ["Gemma3TextModel"],
@@ -309,7 +309,7 @@ def _write_json(path: Path, value: object) -> None:
 
 
 def main() -> None:
-    """Write the replica where the command line says."""
+    """Write the replica to the folder on the command line."""
     parser = argparse.ArgumentParser(description="Write a structural replica of EmbeddingGemma.")
     parser.add_argument("folder", type=Path, help="the sentence-transformers folder to write")
     parser.add_argument("--small", action="store_true", help="the same traits, in a small size")

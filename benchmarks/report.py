@@ -31,7 +31,7 @@ class Row:
     Attributes:
         name: The measured quantity.
         unit: The unit of the values.
-        values: By contender; those that could not be measured are missing.
+        values: The values by contender; those that could not be measured are missing.
     """
 
     name: str
@@ -57,16 +57,16 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Everything of one run.
+    """The results of one run.
 
     Attributes:
-        model: What was embedded with.
-        exported_by: What wrote the baseline's export.
-        machine: Where.
-        labels: Of the contenders, by kind.
-        absent: Why a contender is missing, by its label.
+        model: The model.
+        exported_by: The program that wrote the baseline's export.
+        machine: The machine.
+        labels: The labels of the contenders, by kind.
+        absent: The reason why a contender is missing, by its label.
         rows: The measurements.
-        notes: Facts that are no ratio, and what could not be measured.
+        notes: Facts that are not ratios, and values that could not be measured.
         full_size: Whether the targets apply.
     """
 
@@ -80,11 +80,11 @@ class Results:
     full_size: bool
 
     def target(self, row: Row) -> float | None:
-        """Return the ratio that a row must reach, if any."""
+        """Return the highest accepted ratio of a row, if any."""
         return TARGETS.get(row.name) if self.full_size else None
 
     def missed(self) -> list[str]:
-        """Return the rows in which Embedding Kit is over its target."""
+        """Return the rows in which Embedding Kit exceeds its target."""
         return [
             row.name
             for row in self.rows
@@ -103,7 +103,7 @@ def as_json(results: Results) -> str:
 
 
 def as_table(results: Results) -> str:
-    """Return Markdown: a row for each measurement, a column for each contender."""
+    """Return Markdown with a row for each measurement and a column for each contender."""
     return "\n".join(_lines(results)) + "\n"
 
 

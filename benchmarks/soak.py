@@ -1,4 +1,4 @@
-"""Sends a hundred thousand mixed requests through the real runtime, and monitors its memory.
+"""Send a hundred thousand mixed requests through the real runtime, and monitor its memory.
 
 `python -m benchmarks.soak ARTIFACT [--requests N]` runs the handler in AWS's Runtime Interface
 Emulator with awslambdaric, as in a Lambda container, and sends it requests of all APIs: short
@@ -25,13 +25,13 @@ from tqdm import tqdm
 from local_function_url.runtime import EmulatedRuntime, Function, emulator_binary
 
 SOURCE_ROOT = Path(__file__).parents[1] / "lambda_image"
-#: So many pairs of requests at the beginning fill what the tokenizer remembers: 16,384 words, then
-#: it starts over.
+#: The number of pairs of requests at the beginning that fill the tokenizer's word cache: 16,384
+#: words, then it is cleared.
 FILLING = 50
-#: So many new words are in each: more tokens than a model of the catalogue takes, and yet within
-#: its limit of characters.
+#: The number of new words in each: more tokens than a model of the catalog accepts, but within its
+#: limit of characters.
 FILLING_WORDS = 512
-#: Memory is read this often.
+#: The number of requests between two readings of the memory.
 EVERY = 100
 ALLOWED_GROWTH = 0.02
 
@@ -93,7 +93,7 @@ def main() -> None:
 def soak(
     runtime: EmulatedRuntime, count: int, seed: int
 ) -> tuple[Counter[int], list[str], list[int], float]:
-    """Send requests; return their statuses, what went wrong, memory in kB, and the seconds."""
+    """Send requests; return their statuses, the errors, memory in kB, and the seconds."""
     statuses: Counter[int] = Counter()
     wrong: list[str] = []
     memory: list[int] = []
@@ -130,7 +130,7 @@ def report(
 
 
 def cases(count: int, seed: int) -> Iterator[Case]:
-    """Make requests, the same for the same seed, each with the status that it must get."""
+    """Yield requests, the same for the same seed, each with the expected status."""
     rng = random.Random(seed)  # noqa: S311 - chance that can be repeated, no secret
     kinds: list[tuple[int, Callable[[random.Random], Case]]] = [
         (30, lambda r: ("POST", "/", {"text": text(r)}, 200)),
@@ -161,42 +161,42 @@ def cases(count: int, seed: int) -> Iterator[Case]:
 
 
 def filling(rng: random.Random) -> Iterator[Case]:
-    """Fill the memory of words and that of chunks in step, so that both are full at once."""
+    """Fill the caches of words and of chunks in step, so that both are full at once."""
     words = new_words(rng, FILLING_WORDS)
     yield "POST", "/tokenize", {"inputs": words}, 200
-    # Tokenized to tell that it is too long, and not embedded: the filling should take no minutes.
+    # Tokenized and refused as too long, but not embedded, so that the filling takes little time.
     yield "POST", "/embed", {"inputs": words}, 422
 
 
 def text(rng: random.Random) -> str:
-    """Return a text of some words, sometimes a long one; every other text has new words."""
+    """Return a text of some words, sometimes a long one; about every other text has new words."""
     count = rng.randint(35, 40) if rng.random() < 0.01 else rng.randint(1, 9)
     words = rng.choices(WORDS, k=count)
     return " ".join([*words, new_words(rng)] if rng.random() < 0.5 else words)
 
 
 def new_words(rng: random.Random, count: int = 4) -> str:
-    """Make words that hardly come again."""
+    """Return words that rarely occur twice."""
     return " ".join(f"{rng.getrandbits(40):x}" for _ in range(count))
 
 
 def texts(rng: random.Random) -> list[str]:
-    """Make a few texts."""
+    """Return a few texts."""
     return [text(rng) for _ in range(rng.randint(1, 4))]
 
 
 def openai(rng: random.Random) -> dict[str, Any]:
-    """Make an input of token ids."""
+    """Return an input of token ids."""
     return {"input": [rng.randint(1000, 20_000) for _ in range(rng.randint(1, 9))], "model": "m"}
 
 
 def similarity(rng: random.Random) -> dict[str, Any]:
-    """Make sentences to compare."""
+    """Return sentences to compare."""
     return {"source_sentence": text(rng), "sentences": texts(rng)}
 
 
 def event(method: str, path: str, body: Any) -> bytes:
-    """Make a Function URL's event."""
+    """Return a Function URL event."""
     return json.dumps(
         {
             "version": "2.0",

@@ -57,20 +57,20 @@ print(1e3 * (loaded - started), after[0] - before[0], 1e3 * (encoded - loaded), 
 
 
 class Speed(NamedTuple):
-    """Microseconds of CPU for one text."""
+    """CPU time of one text in microseconds."""
 
     text: str
     characters: int
     tokens: int
-    #: Words known from texts before.
+    #: All words are known from earlier texts.
     warm: float
-    #: Every word for the first time, after others.
+    #: All words are new, after other texts.
     cold: float
     library: float
 
 
 def main() -> None:
-    """Measure, print, and write JSON where asked."""
+    """Measure, print the result, and write JSON on request."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="a file to write the numbers to")
     arguments = parser.parse_args()
@@ -111,7 +111,7 @@ def _tokenizers() -> Iterator[tuple[str, bytes]]:
 
 def _load(kind: str, folder: str) -> list[float]:
     file = "tokenizer.json" if kind == "tokenizers" else "tokenizer.bin"
-    # The first run may write byte code; the median is of the others.
+    # The first run may write byte code; the median is that of the others.
     environment = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }

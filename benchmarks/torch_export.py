@@ -1,4 +1,4 @@
-"""The baseline's first step: torch's own export of the model. Run by an interpreter with torch.
+"""The baseline's first step, torch's own export of the model; needs an interpreter with torch.
 
 python benchmarks/torch_export.py MODEL_FOLDER TARGET_FOLDER
 """
@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModel
 
-# The shape of the batch that is traced; both of its dimensions stay free in the graph.
+# The shape of the traced batch; both dimensions remain dynamic in the graph.
 _TRACED = (2, 16)
 
 

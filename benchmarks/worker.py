@@ -18,13 +18,13 @@ __all__ = ["KINDS"]
 
 Texts = list[str]
 Ids = list[list[int]]
-#: Takes texts and their token ids, special tokens included, and embeds them. Who can take ids does:
-#: what the model costs is to be compared, and tokenizers have a benchmark of their own.
+#: Embeds texts, or their token ids with special tokens. A contender that accepts ids gets ids:
+#: the benchmark compares the models, and tokenizers have a separate benchmark.
 Embed = Callable[[Texts, Ids], Any]
 
 
 def main() -> None:
-    """Start the contender, then answer until the input ends."""
+    """Start the contender, then process requests until the input ends."""
     kind, folder = sys.argv[1:]
     embed = KINDS[kind](folder)
     _say({"cpu": time.process_time(), **_memory()})
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _kit(folder: str) -> Embed:
-    """This project: the whole service, as Lambda's handler starts it."""
+    """Start this project: the whole service, as Lambda's handler starts it."""
     os.environ["EMBEDDING_ARTIFACT"] = folder
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
     from embedder.embedding_request import EmbedRequest, Inputs  # noqa: PLC0415 - after the measured part
@@ -55,12 +55,12 @@ def _kit(folder: str) -> Embed:
 
 
 def _baseline(folder: str) -> Embed:
-    """The baseline: `tokenizers`, and ONNX Runtime at its level Basic."""
+    """Start the baseline: `tokenizers`, and ONNX Runtime at its level Basic."""
     return _onnx(folder, level="ORT_ENABLE_BASIC")
 
 
 def _export(folder: str) -> Embed:
-    """The plain fp32 export, as ONNX Runtime loads it by default."""
+    """Start the plain fp32 export, as ONNX Runtime loads it by default."""
     return _onnx(folder, level="ORT_ENABLE_ALL")
 
 
@@ -111,7 +111,7 @@ def _sentence_transformers(folder: str) -> Embed:
 
 
 def _fastembed(folder: str) -> Embed:
-    """fastembed, with the plain export: it takes texts, so its time includes their tokens."""
+    """Start fastembed with the plain export; it takes texts, so its time includes tokenizing."""
     from fastembed import TextEmbedding  # noqa: PLC0415
     from fastembed.common.model_description import ModelSource, PoolingType  # noqa: PLC0415
 
@@ -142,7 +142,7 @@ KINDS: dict[str, Callable[[str], Embed]] = {
 
 
 def _memory() -> dict[str, float]:
-    """Return the process's memory in MB: now, at its peak, and the part that is its own."""
+    """Return the process's memory in MB: current, peak, and private."""
     wanted = {"VmRSS": "rss", "VmHWM": "peak", "RssAnon": "anonymous"}
     found = {}
     with open("/proc/self/status", encoding="utf-8") as status:  # noqa: PTH123 - no import
