@@ -1,5 +1,5 @@
-// Reads a JSON list of IAM questions from stdin and answers each: allowed or not, by an evaluator of
-// IAM policies that is not ours.
+// Reads a JSON list of IAM questions from stdin and answers each with an independent evaluator of IAM
+// policies: allowed or not.
 import { text } from 'node:stream/consumers'
 import { runSimulation } from '@cloud-copilot/iam-simulate'
 

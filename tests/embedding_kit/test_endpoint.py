@@ -162,7 +162,7 @@ def test_old_snapshots_are_not_kept(endpoint_template):
 
 
 def test_reserved_concurrency_is_the_backpressure(endpoint_template):
-    """Lambda answers requests above the reservation with 429; there is no queue."""
+    """Lambda answers requests above the reservation with 429 and does not queue them."""
     template = endpoint_template(function=FunctionSettings(reserved_concurrency=20))
     template.has_resource_properties(
         "AWS::Lambda::Function", {"ReservedConcurrentExecutions": 20, "MemorySize": 2048}

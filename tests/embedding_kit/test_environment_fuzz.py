@@ -58,7 +58,7 @@ def folder(tmp_path_factory) -> Path:
 
 @given(content=some.dictionaries(KEYS, VALUES, max_size=5))
 def test_no_content_is_a_traceback(folder, content):
-    """Every error names the file, the key and the values allowed; there is no other exception."""
+    """Every error names the file, the key and the values allowed; no other exception occurs."""
     content.setdefault("model", {"name": "any/model"})
     folder.mkdir(exist_ok=True)
     (folder / "test.toml").write_text(tomlkit.dumps(content), encoding="utf-8")

@@ -337,7 +337,7 @@ def test_the_deployed_space_is_an_output_that_the_check_reads(endpoint_template)
 
 
 def test_cloudformation_does_not_wait_an_hour_for_the_check(endpoint_template):
-    """CloudFormation waits slightly longer than the check's own timeout."""
+    """CloudFormation waits for 10 minutes, longer than the check's own timeout of 5 minutes."""
     endpoint_template().has_resource_properties("Custom::ReleaseCheck", {"ServiceTimeout": "600"})
 
 
