@@ -91,7 +91,7 @@ def test_a_body_that_is_not_base64_is_refused(body: str) -> None:
 
 def test_a_lone_surrogate_in_the_event_is_refused() -> None:
     """JSON can contain a lone surrogate, but UTF-8 cannot."""
-    with pytest.raises(MalformedBodyError, match="lone surrogate stands at character 9"):
+    with pytest.raises(MalformedBodyError, match="found a lone surrogate at character 9"):
         request_from_event({**EVENT, "body": '{"text":"\ud800"}'})
 
 
