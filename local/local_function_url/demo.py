@@ -45,6 +45,14 @@ QUESTIONS = (
     "run something every night in another process",
     "what is the middle value of these numbers",
 )
+#: CloudFormation's defaults, for the functions of the CDK's own that leave them out:
+#: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-function.html
+_FUNCTION_DEFAULTS = {
+    "Description": "function",
+    "Architectures": ["x86_64"],
+    "MemorySize": 128,
+    "Timeout": 3,
+}
 _KINDS = {
     "AWS::ECR::Repository": "image repository",
     "AWS::Lambda::Function": "function",
@@ -183,10 +191,10 @@ def _resources(template: Mapping[str, Any]) -> str:
 def _print_function(resource: Mapping[str, Any]) -> None:
     properties = resource.get("Properties", {})
     if resource["Type"] == "AWS::Lambda::Function":
+        function = _FUNCTION_DEFAULTS | properties
         _print(
-            f"    - {properties.get('Description', 'function')}: "
-            f"{'/'.join(properties['Architectures'])}, {properties['MemorySize']} MB, "
-            f"at most {properties['Timeout']} s"
+            f"    - {function['Description']}: {'/'.join(function['Architectures'])}, "
+            f"{function['MemorySize']} MB, at most {function['Timeout']} s"
         )
     elif resource["Type"] == "AWS::Lambda::Url":
         _print(f"    - Function URL on the alias, auth {properties['AuthType']}")
