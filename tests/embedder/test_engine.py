@@ -233,6 +233,14 @@ LONG = "word " * 400
 LONGS = [f"{LONG} {number}" for number in range(20)]
 
 
+def test_a_run_without_evidence_is_tried_in_the_last_half_second(
+    timed: tuple[Engine, TimedSession],
+) -> None:
+    """Only measured runs justify a refusal; without them any time left is enough to try."""
+    engine, session = timed
+    assert ask(engine, session, ["a"], seconds=0.5).tokens == [3]
+
+
 def test_a_slow_first_run_does_not_refuse_a_long_text(timed: tuple[Engine, TimedSession]) -> None:
     """After a cold first run of 0.9 s for 4 tokens, 200 words with 30 s left are still embedded."""
     engine, session = timed
