@@ -55,6 +55,12 @@ def test_what_was_packed_is_inflated(body: bytes) -> None:
     assert inflate(gzip.compress(body), 300) == body
 
 
+def test_the_whole_window_of_gzip_is_inflated() -> None:
+    """Data that repeats over a distance of 30 KB needs gzip's largest window."""
+    body = np.random.default_rng(5).bytes(30_000) * 2
+    assert inflate(gzip.compress(body), len(body)) == body
+
+
 def test_no_more_than_the_limit_is_inflated() -> None:
     """Decompression stops at the limit, so that a zip bomb is refused without using memory."""
     bomb = gzip.compress(bytes(10_000_000))
