@@ -95,7 +95,8 @@ def _docker(
         with report.step("getting the base images"):
             ensure_bases(docker, asset)
         # The CLI does not build an image whose name the daemon knows. The layers stay cached.
-        docker.succeeds("image", "rm", asset.tag)
+        # By force: a killed run leaves containers, and without force these keep the name.
+        docker.succeeds("image", "rm", "--force", asset.tag)
     except ContainersUnavailableError as error:
         if require_containers:
             report.check("containers", "run on this machine", False, by="Docker", found=error)
