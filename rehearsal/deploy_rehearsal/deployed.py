@@ -1,14 +1,13 @@
 """The resources of the synthesized templates, with their status in the deployed stacks."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from deploy_rehearsal.emulator import Emulator
+from image_rehearsal.report import Report
 
-__all__ = ["DeployedStacks", "Resource", "read_deployed"]
+__all__ = ["DeployedStacks", "Resource", "check_deployed", "read_deployed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,26 +16,17 @@ class Resource:
 
     Attributes:
         stack: The stack's name.
-        path: The construct's path below the stack.
         logical_id: Its logical id.
         type: Its type, such as `AWS::Lambda::Alias`.
-        properties: Its properties in the template, with intrinsic functions.
         physical_id: Its physical id; None if it does not exist.
         status: Its status in CloudFormation.
     """
 
     stack: str
-    path: str
     logical_id: str
     type: str
-    properties: dict[str, Any]
     physical_id: str | None
     status: str
-
-    @property
-    def name(self) -> str:
-        """The type and the construct's path, for a table."""
-        return f"{self.type.removeprefix('AWS::')} {self.path}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,20 +36,16 @@ class DeployedStacks:
     resources: tuple[Resource, ...]
     outputs: dict[str, str]
 
-    def of(self, *types: str) -> Iterator[Resource]:
-        """Return the resources of the given types."""
-        return (resource for resource in self.resources if resource.type in types)
-
-    def one(self, kind: str) -> Resource:
-        """Return the only resource of a type.
+    def one(self, kind: str) -> str:
+        """Return the physical id of the only resource of a type.
 
         Raises:
             ValueError: The stacks have no such resource, or more than one.
         """
-        found = list(self.of(kind))
+        found = [resource for resource in self.resources if resource.type == kind]
         if len(found) != 1:
             raise ValueError(f"{len(found)} resources are of type {kind}, one was expected")
-        return found[0]
+        return str(found[0].physical_id)
 
 
 def read_deployed(assembly: Path, aws: Emulator) -> DeployedStacks:
@@ -80,17 +66,52 @@ def read_deployed(assembly: Path, aws: Emulator) -> DeployedStacks:
         for stack in cloudformation.describe_stacks(StackName=name)["Stacks"]:
             outputs |= {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])}
         for logical_id, resource in template["Resources"].items():
-            path = resource.get("Metadata", {}).get("aws:cdk:path", logical_id)
+            if resource["Type"] == "AWS::CDK::Metadata":
+                continue
             item = found.get(logical_id, {})
             resources.append(
                 Resource(
                     stack=name,
-                    path=path.partition("/")[2].removesuffix("/Resource"),
                     logical_id=logical_id,
                     type=resource["Type"],
-                    properties=resource.get("Properties", {}),
                     physical_id=item.get("PhysicalResourceId"),
                     status=item.get("ResourceStatus", "missing"),
                 )
             )
     return DeployedStacks(resources=tuple(resources), outputs=outputs)
+
+
+def check_deployed(report: Report, aws: Emulator, deployed: DeployedStacks) -> None:
+    """Check that every resource of the templates exists, and that the image is in the repository.
+
+    Their properties are not read back: the emulator would return what it was given. Tests of the
+    constructs and snapshots of the templates check them.
+    """
+    for stack in dict.fromkeys(resource.stack for resource in deployed.resources):
+        ours = [resource for resource in deployed.resources if resource.stack == stack]
+        missing = [
+            f"{resource.logical_id} ({resource.type}): {resource.status}"
+            for resource in ours
+            if resource.physical_id is None or not resource.status.endswith("_COMPLETE")
+        ]
+        check = "CloudFormation has created each resource of the template"
+        found = "; ".join(missing) or f"{len(ours)} resources"
+        report.check(stack, check, not missing, by="CloudFormation", found=found)
+    function = deployed.outputs["AliasArn"].rpartition(":")[0]
+    uri = aws.client("lambda").get_function(FunctionName=function)["Code"]["ImageUri"]
+    faults = _image_faults(aws, uri, repository=deployed.one("AWS::ECR::Repository"))
+    check = "the function's image is in the repository, and is one manifest"
+    report.check("image", check, not faults, by="Lambda, ECR", found=faults or uri)
+
+
+def _image_faults(aws: Emulator, uri: str, *, repository: str) -> str:
+    place, _, tag = uri.rpartition(":")
+    if place != f"{aws.registry}/{repository}":
+        return f"{uri} is not in {repository}"
+    found = aws.client("ecr").batch_get_image(
+        repositoryName=repository, imageIds=[{"imageTag": tag}]
+    )
+    manifests = [json.loads(image["imageManifest"]) for image in found["images"]]
+    if not manifests:
+        return f"{tag} is not in {repository}"
+    return f"{tag} is an index" if "manifests" in manifests[0] else ""

@@ -71,6 +71,11 @@ class Emulator:
         return f"http://localhost:{self.port}"
 
     @property
+    def registry(self) -> str:
+        """ECR's address, as AWS writes it."""
+        return f"{self.account}.dkr.ecr.{self.region}.amazonaws.com"
+
+    @property
     def root(self) -> Credentials:
         """The account's root, whose requests are not checked."""
         return Credentials(key=self.account, secret="test")  # noqa: S106  (not a real secret)
@@ -200,19 +205,10 @@ def environment_of_ministack() -> Path:
         environment = os.environ | {"UV_SYSTEM_CERTS": "1"}
         quiet = ["--quiet", "--no-config"]
         for command in (
-            [str(uv), "venv", *quiet, "--clear", "--python", sys.executable, str(folder)],
-            [
-                str(uv),
-                "pip",
-                "install",
-                *quiet,
-                "--python",
-                str(python),
-                "--requirement",
-                str(_PINS),
-            ],
+            ["venv", *quiet, "--clear", "--python", sys.executable, str(folder)],
+            ["pip", "install", *quiet, "--python", str(python), "--requirement", str(_PINS)],
         ):
-            subprocess.run(command, check=True, env=environment)
+            subprocess.run([str(uv), *command], check=True, env=environment)
         stamp.write_text(wanted)
     return python
 

@@ -6,12 +6,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from deploy_rehearsal.aws_only_checks import add_aws_only
 from deploy_rehearsal.callers import CALLER, STRANGER, check_answers, check_publishing, make_role
 from deploy_rehearsal.cdk import Cdk, check_success
 from deploy_rehearsal.checkout import Checkout, copy_checkout
 from deploy_rehearsal.code_change import check_code_change
-from deploy_rehearsal.deployed import DeployedStacks, read_deployed
+from deploy_rehearsal.deployed import DeployedStacks, check_deployed, read_deployed
 from deploy_rehearsal.deployed_functions import DeployedFunctions, rename_space
 from deploy_rehearsal.destroyed_checks import check_destroyed
 from deploy_rehearsal.docker_client import write_client
@@ -20,7 +19,6 @@ from deploy_rehearsal.environment_checks import check_environment
 from deploy_rehearsal.function import FunctionServer, function_server
 from deploy_rehearsal.release_scenarios import Scenarios
 from deploy_rehearsal.release_variants import VARIANTS
-from deploy_rehearsal.resources import check_resources
 from deploy_rehearsal.variants import synthesize_variants
 from embedding_kit.environment import load_environment
 from image_rehearsal.asset import ImageAsset, certificates, image_assets, synthesize
@@ -83,7 +81,10 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
             )
         if docker and record:
             _remove_images(docker, aws, record)
-    add_aws_only(report)
+    report.note(
+        "Some checks need an AWS account: docs/rehearsal.md lists them, each with its commands and "
+        "its substitute here."
+    )
     return report
 
 
@@ -100,12 +101,7 @@ def _docker(
     except ContainersUnavailableError as error:
         if require_containers:
             report.check("containers", "run on this machine", False, by="Docker", found=error)
-        report.note(str(error))
-        report.not_shown(
-            "image",
-            "the CLI builds it and pushes it to the repository",
-            instead="an empty image is pushed under its tag",
-        )
+        report.note(f"An empty image was pushed instead of the built one: {error}.")
         return None
     return docker
 
@@ -113,10 +109,8 @@ def _docker(
 def _remove_images(docker: Docker, aws: Emulator, record: Path) -> None:
     """Remove the names that the rehearsal gave to images."""
     calls = [json.loads(line)["arguments"] for line in record.read_text().splitlines()]
-    ecr = f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com"
-    pushed = {
-        words[-1].replace(ecr, f"localhost:{aws.port}") for words in calls if words[0] == "push"
-    }
+    local = f"localhost:{aws.port}"
+    pushed = {words[-1].replace(aws.registry, local) for words in calls if words[0] == "push"}
     built = {words[words.index("--tag") + 1] for words in calls if words[0] == "build"}
     for name in sorted(pushed | built):
         docker.succeeds("image", "rm", name)
@@ -125,7 +119,7 @@ def _remove_images(docker: Docker, aws: Emulator, record: Path) -> None:
 def _client(aws: Emulator, docker: Docker | None, asset: ImageAsset, folder: Path) -> Path:
     return write_client(
         folder,
-        registry=f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com",
+        registry=aws.registry,
         local=f"localhost:{aws.port}",
         docker=[docker.client, *certificates(asset)] if docker else None,
         variables=docker.environment if docker else {},
@@ -161,9 +155,9 @@ def _run(
     deployed = read_deployed(assembly, cdk.aws)
     environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
     with report.step("checking the deployed resources"):
+        check_deployed(report, cdk.aws, deployed)
         check_environment(report, cdk.aws, deployed, environment)
-        check_resources(report, cdk.aws, deployed)
-        check_publishing(report, cdk.aws, str(deployed.one("AWS::ECR::Repository").physical_id))
+        check_publishing(report, cdk.aws, deployed.one("AWS::ECR::Repository"))
     with report.step("calling the endpoint"):
         _call(report, cdk, deployed, function)
     with report.step("cdk diff, with nothing changed"):

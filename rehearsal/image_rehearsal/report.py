@@ -7,17 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
 
-__all__ = ["Outcome", "Report", "Row"]
-
-
-class Outcome(Enum):
-    """The outcome of a check. `NOT_SHOWN` needs an AWS account and is not a failure."""
-
-    HOLDS = "holds"
-    BROKEN = "BROKEN"
-    NOT_SHOWN = "not shown"
+__all__ = ["Report", "Row"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +19,14 @@ class Row:
         subject: The resource or the part of the image.
         checked: The check, as a sentence without a period.
         by: The source of the result.
-        outcome: The outcome.
+        holds: Whether the check succeeded.
         found: The value found; empty if the outcome says enough.
     """
 
     subject: str
     checked: str
     by: str
-    outcome: Outcome
+    holds: bool
     found: str = ""
 
 
@@ -51,19 +42,12 @@ class Report:
         self, subject: str, checked: str, holds: bool, *, by: str, found: object = ""
     ) -> bool:
         """Add a check, and print it at once if it fails."""
-        outcome = Outcome.HOLDS if holds else Outcome.BROKEN
         self.rows.append(
-            Row(subject=subject, checked=checked, by=by, outcome=outcome, found=str(found))
+            Row(subject=subject, checked=checked, by=by, holds=holds, found=str(found))
         )
         if not holds:
             print(f"BROKEN  {subject}: {checked}; found: {found}", file=sys.stderr, flush=True)
         return holds
-
-    def not_shown(self, subject: str, checked: str, *, instead: str) -> None:
-        """Add a check that needs an AWS account, with its substitute."""
-        self.rows.append(
-            Row(subject=subject, checked=checked, by=instead, outcome=Outcome.NOT_SHOWN)
-        )
 
     def note(self, text: str) -> None:
         """Add a note below the table."""
@@ -72,7 +56,7 @@ class Report:
     @property
     def broken(self) -> list[Row]:
         """The failed checks."""
-        return [row for row in self.rows if row.outcome is Outcome.BROKEN]
+        return [row for row in self.rows if not row.holds]
 
     def render(self, width: int | None = None) -> str:
         """Return the table, the notes and the summary, for a terminal of `width` columns."""
@@ -80,10 +64,7 @@ class Report:
         lines = [self.title, ""]
         lines += _table(self.rows, total)
         lines += ["", *(line for note in self.notes for line in textwrap.wrap(f"- {note}", total))]
-        made = [row for row in self.rows if row.outcome is not Outcome.NOT_SHOWN]
-        verdict = f"{len(made) - len(self.broken)} of {len(made)} checks hold"
-        if not_shown := len(self.rows) - len(made):
-            verdict += f"; {not_shown} checks need an AWS account"
+        verdict = f"{len(self.rows) - len(self.broken)} of {len(self.rows)} checks hold"
         return "\n".join([*lines, "", verdict])
 
     @contextmanager
@@ -101,7 +82,8 @@ def _table(rows: list[Row], total: int) -> list[str]:
     widths = [max(9, int((total - 8) * share)) for share in shares]
     lines = [_line(heads, widths), _line(tuple("-" * w for w in widths), widths)]
     for row in rows:
-        cells = [row.subject, row.checked, row.by, row.outcome.value, row.found]
+        outcome = "holds" if row.holds else "BROKEN"
+        cells = [row.subject, row.checked, row.by, outcome, row.found]
         wrapped = [textwrap.wrap(c, w) or [""] for c, w in zip(cells, widths, strict=True)]
         height = max(len(cell) for cell in wrapped)
         lines += [

@@ -34,12 +34,12 @@ def aws(tmp_path_factory: pytest.TempPathFactory, function: FunctionServer) -> I
 
 
 @pytest.fixture
-def stack(aws: Emulator) -> Iterator[Callable[[str, dict[str, Any]], None]]:
+def stack(aws: Emulator) -> Iterator[Callable[..., None]]:
     """A function that creates stacks, which are deleted after the test."""
     cloudformation, made = aws.client("cloudformation"), []
 
-    def make(name: str, resources: dict[str, Any]) -> None:
-        template = json.dumps({"Resources": resources})
+    def make(name: str, resources: dict[str, Any], outputs: dict[str, Any] | None = None) -> None:
+        template = json.dumps({"Resources": resources, "Outputs": outputs or {}})
         cloudformation.create_stack(
             StackName=name, TemplateBody=template, Capabilities=["CAPABILITY_IAM"]
         )
