@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     Raises:
         SystemExit: After --help and --version, and with status 2 for invalid arguments.
     """
-    parser = argparse.ArgumentParser(prog="embed")
+    parser = _Parser(prog="embed")
     commands = parser.add_subparsers(dest="command")
     _add_embed(commands)
     _add_info(commands)
@@ -122,6 +123,12 @@ def _add_similar(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("-n", "--num-results", type=int, default=10, help="default: %(default)s")
     parser.add_argument("--json", action="store_true", help="print a JSON line for each match")
     _add_connection(parser)
+
+
+class _Parser(argparse.ArgumentParser):
+    def print_help(self, file: Any = None) -> None:
+        # The method of the base class ignores errors of the file.
+        (file or sys.stdout).write(self.format_help())
 
 
 class _Version(argparse.Action):

@@ -37,10 +37,6 @@ def main() -> NoReturn:
         code = run(sys.argv[1:])
     except SystemExit as ended:  # --help, --version, invalid arguments
         code = ended.code if isinstance(ended.code, int) else 1
-        try:
-            sys.stdout.flush()
-        except OSError:
-            code = code or 1
     with suppress(OSError):
         sys.stderr.flush()
     os._exit(code)
@@ -56,11 +52,10 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         SystemExit: After --help and --version, and with status 2 for invalid arguments.
     """
-    args = parse_arguments(arguments)
-    command = {"embed": _embed, "info": _info, "similar": _similar}[args.command]
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        code = command(args)
+        args = _parse(arguments)
+        code = {"embed": _embed, "info": _info, "similar": _similar}[args.command](args)
         sys.stdout.flush()
     except EmbeddingClientError as error:
         _print_error(f"error: {error}")
@@ -77,6 +72,14 @@ def run(arguments: Sequence[str]) -> int:
         return code
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    try:
+        return parse_arguments(arguments)
+    except SystemExit:
+        sys.stdout.flush()  # here, where an error of standard output is reported
+        raise
 
 
 def _embed(args: argparse.Namespace) -> int:

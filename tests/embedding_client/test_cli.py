@@ -158,10 +158,15 @@ def test_a_named_pipe_is_read_like_standard_input(piped, tmp_path):
     assert len(np.load(tmp_path / "a.npy")) == 2
 
 
-def test_a_full_standard_output_is_an_error(piped):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", [["hello"], ["--help"], ["--version"], ["info", "--help"]], ids=" ".join
+)
+def test_a_full_standard_output_is_an_error(piped, monkeypatch, arguments, unbuffered):
     """It prints one line without a traceback, and the status is 1."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with Path("/dev/full").open("wb") as full:
-        ran = piped("hello", stdout=full, stderr=subprocess.PIPE, capture_output=False)
+        ran = piped(*arguments, stdout=full, stderr=subprocess.PIPE, capture_output=False)
     assert ran.returncode == 1
     assert ran.stderr == (b"error: standard output cannot be written: No space left on device.\n")
 
@@ -353,7 +358,8 @@ def test_an_interrupted_run_can_be_resumed(embed, running, tmp_path, client, end
     arguments += ["--file", str(source), "--output", str(output)]
     command = [*EMBED, "--url", running.url, *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
-        while not (part_of(output).exists() and part_of(output).stat().st_size > 100_000):
+        # The first record, of 256 vectors, is complete.
+        while not (part_of(output).exists() and part_of(output).stat().st_size > 400_000):
             assert run.poll() is None, run.stderr.read()
             time.sleep(0.01)
         run.send_signal(ending)
