@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from embedding_client.checkpoint import Checkpoint, Rejected
@@ -16,10 +15,9 @@ from embedding_client.errors import FileError
 from embedding_client.options import EmbedOptions, data_type
 from embedding_client.outputs import Outputs
 from embedding_client.progress import Progress, progress_on
-from embedding_client.responses import Part
 from embedding_client.resuming import check_resumes
-from embedding_client.row_errors import check_names, refused, row_error, unreadable
-from embedding_client.sources import Record, Row, Source
+from embedding_client.rows import check_names, embed_rows, row_error, unreadable
+from embedding_client.sources import Record, Source
 from embedding_client.writers import WRITERS, Table, check_parquet
 
 __all__ = ["OnError", "Summary", "embed_file"]
@@ -127,50 +125,15 @@ def _embed_rest(
     on_error: OnError,
     shown: Progress,
 ) -> None:
-    waiting: deque[Row] = deque()  # rows that were read and are not in the checkpoint yet
-    texts = _texts(source, checkpoint.rows, waiting)
-    for part in client.iter_parts(texts, **options):
-        taken = _take(waiting, part.count)
-        rejected = _rejected(taken, part)
-        if on_error == "stop" and rejected:
-            at = min(rejected)
+    rows = source.rows(start=checkpoint.rows)
+    for part in embed_rows(client, rows, options):
+        if on_error == "stop" and part.rejected:
+            at = min(part.rejected)
             if at:
                 checkpoint.append(part.vectors[:at], vector_space=client.vector_space)
-            raise row_error(source.name, taken[at], rejected[at])
-        checkpoint.append(part.vectors, vector_space=client.vector_space, rejected=rejected)
-        shown.update(len(taken))
-    if waiting:
-        rest = {position: unreadable(row) for position, row in enumerate(waiting)}
-        checkpoint.append(np.empty((0, 0)), vector_space=None, rejected=rest)
-
-
-def _texts(source: Source, start: int, waiting: deque[Row]) -> Iterator[str]:
-    for row in source.rows(start=start):
-        waiting.append(row)
-        if row.text is not None:
-            yield row.text
-
-
-def _take(waiting: deque[Row], count: int) -> list[Row]:
-    """Remove and return the rows up to the last of `count` texts."""
-    taken: list[Row] = []
-    while count:
-        taken.append(waiting.popleft())
-        count -= taken[-1].text is not None
-    return taken
-
-
-def _rejected(rows: list[Row], part: Part) -> dict[int, Rejected]:
-    rejected: dict[int, Rejected] = {}
-    position = 0
-    for at, row in enumerate(rows):
-        if row.text is None:
-            rejected[at] = unreadable(row)
-            continue
-        if position in part.refused:
-            rejected[at] = refused(part.refused[position])
-        position += 1
-    return rejected
+            raise row_error(source.name, part.rows[at], part.rejected[at])
+        checkpoint.append(part.vectors, vector_space=client.vector_space, rejected=part.rejected)
+        shown.update(len(part.rows))
 
 
 def _stop(source: Source, checkpoint: Checkpoint) -> None:

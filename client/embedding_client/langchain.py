@@ -6,13 +6,12 @@ embeddings = FunctionUrlEmbeddings("https://<id>.lambda-url.<region>.on.aws/")
 store = InMemoryVectorStore(embeddings)
 """
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import httpx
 from langchain_core.embeddings import Embeddings
 
-from embedding_client.async_client import AsyncEmbeddingClient
-from embedding_client.client import EmbeddingClient
+from embedding_client.integrations import RoleEmbedder
 from embedding_client.options import EmbedOptions
 
 __all__ = ["FunctionUrlEmbeddings"]
@@ -42,44 +41,22 @@ class FunctionUrlEmbeddings(Embeddings):
         concurrency: int = 4,
         **options: Unpack[EmbedOptions],
     ) -> None:
-        self._connection: dict[str, Any] = {
-            "url": url,
-            "auth": auth,
-            "vector_space": vector_space,
-            "concurrency": concurrency,
-        }
-        self._client = EmbeddingClient(**self._connection)
-        self._options = options
+        self._embedder = RoleEmbedder(
+            url, auth=auth, vector_space=vector_space, concurrency=concurrency, options=options
+        )
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed a list of documents of any length."""
-        return _lists(self._client.embed(texts, **self._options_for("document")))
+        return self._embedder.embed(texts, "document")
 
     def embed_query(self, text: str) -> list[float]:
         """Embed a query."""
-        return _lists(self._client.embed([text], **self._options_for("query")))[0]
+        return self._embedder.embed([text], "query")[0]
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed a list of documents asynchronously."""
-        async with self._async_client() as client:
-            return _lists(await client.embed(texts, **self._options_for("document")))
+        return await self._embedder.embed_async(texts, "document")
 
     async def aembed_query(self, text: str) -> list[float]:
         """Embed a query asynchronously."""
-        async with self._async_client() as client:
-            return _lists(await client.embed([text], **self._options_for("query")))[0]
-
-    def _async_client(self) -> AsyncEmbeddingClient:
-        # One client for each call, because connections belong to one event loop.
-        space = self._client.vector_space or self._connection["vector_space"]
-        return AsyncEmbeddingClient(**{**self._connection, "vector_space": space})
-
-    def _options_for(self, input_type: str) -> EmbedOptions:
-        if self._options.get("prompt") or self._options.get("input_type"):
-            return self._options
-        return {**self._options, "input_type": input_type}
-
-
-def _lists(vectors: Any) -> list[list[float]]:
-    lists: list[list[float]] = vectors.tolist()
-    return lists
+        return (await self._embedder.embed_async([text], "query"))[0]

@@ -11,8 +11,7 @@ import httpx
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 
-from embedding_client.async_client import AsyncEmbeddingClient
-from embedding_client.client import EmbeddingClient
+from embedding_client.integrations import RoleEmbedder
 from embedding_client.options import EmbedOptions
 
 __all__ = ["FunctionUrlEmbedding"]
@@ -40,60 +39,39 @@ class FunctionUrlEmbedding(BaseEmbedding):
     vector_space: str | None = Field(default=None, description="The vector space of the index.")
     concurrency: int = Field(default=4, ge=1, description="The number of concurrent requests.")
     options: dict[str, Any] = Field(default_factory=dict, description="The embedding options.")
-    _auth: httpx.Auth | None = PrivateAttr(default=None)
-    _client: EmbeddingClient = PrivateAttr()
+    _embedder: RoleEmbedder = PrivateAttr()
 
     def __init__(self, *, url: str, auth: httpx.Auth | None = None, **kwargs: Any) -> None:
         fields: dict[str, Any] = {"model_name": url, "embed_batch_size": 256, **kwargs, "url": url}
         super().__init__(**fields)
-        self._auth = auth
-        self._client = EmbeddingClient(**self._connection())
+        options: EmbedOptions = self.options  # type: ignore[assignment]  # checked by the client
+        self._embedder = RoleEmbedder(
+            url,
+            auth=auth,
+            vector_space=self.vector_space,
+            concurrency=self.concurrency,
+            options=options,
+        )
 
     @classmethod
     def class_name(cls) -> str:
         """Return the name that LlamaIndex stores for this class."""
         return "FunctionUrlEmbedding"
 
-    def _connection(self) -> dict[str, Any]:
-        return {
-            "url": self.url,
-            "auth": self._auth,
-            "vector_space": self.vector_space,
-            "concurrency": self.concurrency,
-        }
-
     def _get_query_embedding(self, query: str) -> list[float]:
-        return _lists(self._client.embed([query], **self._options_for("query")))[0]
+        return self._embedder.embed([query], "query")[0]
 
     def _get_text_embedding(self, text: str) -> list[float]:
         return self._get_text_embeddings([text])[0]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return _lists(self._client.embed(texts, **self._options_for("document")))
+        return self._embedder.embed(texts, "document")
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
-        async with self._async_client() as client:
-            return _lists(await client.embed([query], **self._options_for("query")))[0]
+        return (await self._embedder.embed_async([query], "query"))[0]
 
     async def _aget_text_embedding(self, text: str) -> list[float]:
         return (await self._aget_text_embeddings([text]))[0]
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        async with self._async_client() as client:
-            return _lists(await client.embed(texts, **self._options_for("document")))
-
-    def _async_client(self) -> AsyncEmbeddingClient:
-        # One client for each call, because connections belong to one event loop.
-        space = self._client.vector_space or self.vector_space
-        return AsyncEmbeddingClient(**{**self._connection(), "vector_space": space})
-
-    def _options_for(self, input_type: str) -> EmbedOptions:
-        options: EmbedOptions = self.options  # type: ignore[assignment]  # checked by the client
-        if options.get("prompt") or options.get("input_type"):
-            return options
-        return {**options, "input_type": input_type}
-
-
-def _lists(vectors: Any) -> list[list[float]]:
-    lists: list[list[float]] = vectors.tolist()
-    return lists
+        return await self._embedder.embed_async(texts, "document")

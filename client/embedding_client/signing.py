@@ -52,9 +52,6 @@ class _Request(Protocol):
     url: Any
     content: bytes
 
-    def read(self) -> bytes: ...
-    async def aread(self) -> bytes: ...
-
 
 class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of requests
     """Signs requests to Function URLs.
@@ -73,7 +70,10 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
         credentials: The credentials, instead of a session.
         hosts: More hosts to sign for, such as a custom domain in front of a Function URL.
         region: The region to sign for, if the host does not contain it.
-        service: The service to sign for.
+
+    Raises:
+        ConfigurationError: If several sources of credentials are given. Requests raise it if the
+            region is unknown, and `CredentialsError` if there are no valid credentials.
     """
 
     def __init__(
@@ -84,7 +84,6 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
         credentials: Credentials | None = None,
         hosts: Collection[str] = (),
         region: str | None = None,
-        service: str = "lambda",
     ) -> None:
         if sum(given is not None for given in (profile, session, credentials)) > 1:
             raise ConfigurationError("Give only one of profile, session and credentials.")
@@ -93,7 +92,6 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
         self._credentials = credentials
         self._hosts = frozenset(hosts)
         self._region = region
-        self._service = service
         self._resolved: Credentials | None = None
         self._lock = threading.Lock()
 
@@ -101,7 +99,7 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
         """Sign a request of a sync client."""
         if self._signs_for(request.url.host):
             request.read()
-            self.sign(request)
+            self._sign(request, self._frozen(request.url.host))
         yield request
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
@@ -111,15 +109,6 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
             credentials = await anyio.to_thread.run_sync(self._frozen, request.url.host)
             self._sign(request, credentials)
         yield request
-
-    def sign(self, request: _Request) -> None:
-        """Add the signature to the request's headers.
-
-        Raises:
-            CredentialsError: If no credentials were found, or refreshing them failed.
-            ConfigurationError: If the region is unknown.
-        """
-        self._sign(request, self._frozen(request.url.host))
 
     def _signs_for(self, host: str) -> bool:
         return host in _LOOPBACK or host in self._hosts or bool(_FUNCTION_URL.search(host))
@@ -141,7 +130,7 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
             },
         )
         region = self._region or region_of(request.url.host, session=self._session)
-        _BotocoreSigV4Auth(credentials, self._service, region).add_auth(covered)
+        _BotocoreSigV4Auth(credentials, "lambda", region).add_auth(covered)
         for name in ("Authorization", "X-Amz-Date", "X-Amz-Security-Token"):
             if name in covered.headers:
                 headers[name] = covered.headers[name]

@@ -1,14 +1,13 @@
 """Embeds rows as they arrive and writes a JSON line for each."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice
-from typing import IO, Any
+from typing import IO
 
-from embedding_client.checkpoint import Rejected
 from embedding_client.client import EmbeddingClient
 from embedding_client.options import EmbedOptions
-from embedding_client.row_errors import check_names, refused, row_error, unreadable
+from embedding_client.rows import check_names, embed_rows, row_error
 from embedding_client.sources import Row
 from embedding_client.writers import json_line
 
@@ -46,37 +45,18 @@ def embed_stream(
     while group := list(islice(remaining, _GROUP)):
         for row in group:
             check_names(name, row, ".jsonl")
-        vectors, rejected = _embed(client, group, options)
-        for row in group:
-            if row.number not in rejected:
-                vector = vectors[row.number]
-                output.write(json_line(row.fields, vector, client.vector_space).decode())
-                continue
-            reason = rejected[row.number]
-            if on_error == "stop":
-                output.flush()
-                raise row_error(name, row, reason)
-            if on_error == "null":
-                output.write(json_line(row.fields, None, client.vector_space).decode())
-            report.write(json.dumps({"row": row.number, "line": row.line, **reason}) + "\n")
-            rejections += 1
+        for part in embed_rows(client, group, options):
+            vectors = iter(part.vectors)
+            for position, row in enumerate(part.rows):
+                reason = part.rejected.get(position)
+                if reason is not None:
+                    if on_error == "stop":
+                        output.flush()
+                        raise row_error(name, row, reason)
+                    report.write(json.dumps({"row": row.number, "line": row.line, **reason}) + "\n")
+                    rejections += 1
+                if reason is None or on_error == "null":
+                    vector = next(vectors) if reason is None else None
+                    output.write(json_line(row.fields, vector, client.vector_space).decode())
         output.flush()
     return rejections
-
-
-def _embed(
-    client: EmbeddingClient, group: list[Row], options: EmbedOptions
-) -> tuple[Mapping[int, Any], Mapping[int, Rejected]]:
-    """Return the vectors and the rejections, by row number."""
-    rejected = {row.number: unreadable(row) for row in group if row.text is None}
-    vectors = {}
-    waiting = iter([row for row in group if row.text is not None])
-    texts = [row.text for row in group if row.text is not None]
-    for part in client.iter_parts(texts, **options):
-        embedded = iter(part.vectors)
-        for position, row in enumerate(islice(waiting, part.count)):
-            if position in part.refused:
-                rejected[row.number] = refused(part.refused[position])
-            else:
-                vectors[row.number] = next(embedded)
-    return vectors, rejected
