@@ -56,7 +56,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments if named else [_DEFAULT, *arguments])
 
 
-def _add_embed(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_embed(commands: "argparse._SubParsersAction[_Parser]") -> None:
     parser = commands.add_parser(
         _DEFAULT,
         prog="embed",
@@ -111,13 +111,13 @@ def _add_embed(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(usage_error=parser.error)
 
 
-def _add_info(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_info(commands: "argparse._SubParsersAction[_Parser]") -> None:
     parser = commands.add_parser("info", description="Print the description of an endpoint.")
     parser.add_argument("endpoint", nargs="?", metavar="URL", help="default: --url")
     _add_connection(parser)
 
 
-def _add_similar(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_similar(commands: "argparse._SubParsersAction[_Parser]") -> None:
     parser = commands.add_parser("similar", description="Search the index of an endpoint.")
     parser.add_argument("text")
     parser.add_argument("-n", "--num-results", type=int, default=10, help="default: %(default)s")
