@@ -15,9 +15,10 @@ from embedding_client.errors import FileError
 from embedding_client.options import EmbedOptions, data_type
 from embedding_client.outputs import Outputs
 from embedding_client.progress import Progress, progress_on
+from embedding_client.readers import Record
 from embedding_client.resuming import check_resumes
 from embedding_client.rows import check_names, embed_rows, row_error, unreadable
-from embedding_client.sources import Record, Source
+from embedding_client.sources import Source
 from embedding_client.writers import WRITERS, Table, check_parquet
 
 __all__ = ["OnError", "Summary", "embed_file"]

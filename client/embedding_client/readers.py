@@ -6,14 +6,16 @@ import io
 import json
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
 from embedding_client.errors import FileError
-from embedding_client.sources import Record
 
-__all__ = ["READERS", "problem_of"]
+__all__ = ["READERS", "Record", "problem_of"]
+
+#: The fields of a row, including the text.
+Record = Mapping[str, Any]
 
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")

@@ -4,18 +4,16 @@ import hashlib
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from embedding_client.errors import FileError
 from embedding_client.formats import format_of
+from embedding_client.readers import READERS, Record
 
-__all__ = ["Record", "Row", "Source"]
-
-#: The fields of a row, including the text.
-Record = Mapping[str, Any]
+__all__ = ["Row", "Source"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +109,6 @@ class Source:
         Raises:
             FileError: If the file cannot be read, or is not valid in its format.
         """
-        from embedding_client.readers import READERS  # noqa: PLC0415  (circular import)
-
         with self._opened() as file:
             try:
                 read = READERS[self.kind](file, self.column)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedding_client.errors import FileError
-from embedding_client.sources import Record
+from embedding_client.readers import Record
 
 __all__ = ["ADDED", "WRITERS", "Table", "check_parquet", "json_line", "numbers"]
 

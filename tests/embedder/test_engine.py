@@ -1,7 +1,5 @@
 """The engine computes vectors of texts, with a small model and with a real one."""
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 
@@ -352,25 +350,3 @@ def test_real_vectors_mean_something(minilm: Engine) -> None:
     vectors = minilm.embed(SENTENCES).vectors
     assert int((vectors[1:] @ vectors[0]).argmax()) == 0
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-
-
-def test_the_engine_knows_no_api() -> None:
-    """The engine imports neither the APIs nor their JSON types."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys, embedder.engine; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = {name for name in done.stdout.split() if name.startswith("embedder.")}
-    assert "embedder.encoder" in loaded
-    above = (
-        "json_",
-        "apis",
-        "service",
-        "openapi",
-        "http",
-        "telemetry",
-        "function_url",
-    )
-    assert not {name for name in loaded if name.partition(".")[2].startswith(above)}
