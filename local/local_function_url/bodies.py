@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from email.message import Message
 from typing import Protocol
 
-__all__ = ["BodyError", "check_length", "read_body"]
+__all__ = ["BodyError", "check_length", "read_body", "too_large"]
 
 # A body over the limit is read up to this size, so that the caller can read the response.
 _READ_LIMIT = 64 * 1024 * 1024
@@ -37,7 +37,7 @@ def check_length(headers: Message, *, limit: int) -> None:
         BodyError: If it is over `limit` bytes (413), or is not a number (400).
     """
     if "chunked" not in headers.get("transfer-encoding", "").lower() and _length(headers) > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
 
 
 def read_body(headers: Message, stream: _Stream, *, limit: int) -> bytes:
@@ -59,11 +59,12 @@ def read_body(headers: Message, stream: _Stream, *, limit: int) -> bytes:
         elif total > _READ_LIMIT:
             break
     if total > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     return bytes(body)
 
 
-def _too_large(limit: int) -> BodyError:
+def too_large(limit: int) -> BodyError:
+    """Return Lambda's error for a request over the limit."""
     return BodyError(
         413, f"Request must be smaller than {limit} bytes for the InvokeFunction operation"
     )

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import ClassVar, Self
 
-from local_function_url.bodies import BodyError, check_length, read_body
+from local_function_url.bodies import BodyError, check_length, read_body, too_large
 from local_function_url.events import INTERNAL_SERVER_ERROR, Response, to_event, to_response
 from local_function_url.runtime import FunctionError, Runtime
 from local_function_url.signature import SignatureError, SignedRequest, Verifier
@@ -22,7 +22,6 @@ __all__ = ["PAYLOAD_LIMIT", "LocalFunctionUrl"]
 # The limit of the event, with the base64 of the body: "Request must be smaller than 6291456 bytes".
 # The limit of responses is 100 bytes higher. The emulator checks it.
 PAYLOAD_LIMIT = 6 * 1024 * 1024
-_TOO_LARGE = f"Request must be smaller than {PAYLOAD_LIMIT} bytes for the InvokeFunction operation"
 
 
 class LocalFunctionUrl:
@@ -104,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             request, caller=caller, source_ip=self.client_address[0], request_id=request_id
         )
         if len(event) > PAYLOAD_LIMIT:
-            return _error_response(413, _TOO_LARGE)
+            raise too_large(PAYLOAD_LIMIT)
         try:
             return to_response(self.runtime.invoke(event))
         except FunctionError:
