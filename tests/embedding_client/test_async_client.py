@@ -1,8 +1,5 @@
 """The asynchronous client, on asyncio and on trio."""
 
-import base64
-import json
-
 import anyio
 import httpx
 import numpy as np
@@ -17,10 +14,9 @@ from embedding_client import (
     ServiceError,
     ThrottledError,
     UnreachableError,
-    VectorSpaceError,
 )
+from tests.embedding_client.answers import URL
 
-URL = "https://abc.lambda-url.eu-west-1.on.aws"
 TEXTS = [f"text number {number}" for number in range(30)]
 
 
@@ -100,65 +96,3 @@ def test_one_error_is_raised_not_a_group(run, answer, error):
             await client.embed(TEXTS)
 
     run(main)
-
-
-def test_a_request_that_is_too_large_is_sent_in_halves(running, run):
-    """The client splits a batch that the endpoint rejects as too large."""
-    sizes = []
-
-    async def answer(request):
-        count = len(json.loads(request.content)["texts"])
-        sizes.append(count)
-        if count > 8:
-            return httpx.Response(413, json={"error": "too many", "code": "batch_too_large"})
-        async with httpx.AsyncClient() as through:
-            headers = {name: request.headers[name] for name in request.headers if name != "host"}
-            headers["host"] = request.headers["host"]
-            sent = await through.post(str(request.url), content=request.content, headers=headers)
-        return httpx.Response(sent.status_code, content=sent.content)
-
-    async def main():
-        http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-        async with AsyncEmbeddingClient(running.url, http_client=http) as client:
-            return await client.embed(TEXTS)
-
-    assert len(run(main)) == len(TEXTS)
-    assert max(sizes) == 30
-
-
-def test_another_vector_space_is_refused(running, run):
-    """As in the blocking client."""
-
-    async def main():
-        async with AsyncEmbeddingClient(running.url, vector_space="other@1/int8/x") as client:
-            with pytest.raises(VectorSpaceError, match="cannot be compared"):
-                await client.embed(["a"])
-            with pytest.raises(RequestError, match="no search index"):
-                await client.similar("a")
-
-    run(main)
-
-
-def test_a_refused_text_is_named_by_its_position_in_the_call(run):
-    """As in the blocking client."""
-
-    def answer(request):
-        texts = json.loads(request.content)["texts"]
-        if "long" not in texts:
-            row = base64.b64encode(np.ones(2, "<f4").tobytes()).decode()
-            body = {"embeddings": [row] * len(texts), "vector_space": "m@1/x/2"}
-            return httpx.Response(200, json=body)
-        message = f'"texts[{texts.index("long")}]" has 9 tokens'
-        return httpx.Response(400, json={"error": message, "code": "input_too_long"})
-
-    async def main():
-        http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-        limits = BatchLimits(texts=10)
-        async with AsyncEmbeddingClient(
-            URL, auth=httpx.Auth(), http_client=http, limits=limits, concurrency=1
-        ) as client:
-            with pytest.raises(RequestError, match=r"texts\[13\]") as caught:
-                await client.embed([*"abcdefghijklm", "long"])
-        return caught.value.position
-
-    assert run(main) == 13

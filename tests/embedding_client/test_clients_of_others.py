@@ -52,14 +52,6 @@ def test_openai_gives_the_same_vectors(openai_client, reference):
     assert response.usage.prompt_tokens > len(TEXTS)
 
 
-def test_openai_as_floats(openai_client, reference):
-    """Decimal numbers differ from base64 by at most the last digit."""
-    response = openai_client.embeddings.create(
-        model="all-MiniLM-L6-v2", input=TEXTS[0], encoding_format="float"
-    )
-    assert np.allclose(response.data[0].embedding, reference[0], atol=1e-6)
-
-
 def test_openai_with_token_ids(openai_client, running, client):
     """The token IDs of /tokenize can be sent instead of text."""
     with httpx.Client(auth=SigV4Auth()) as http:

@@ -1,7 +1,5 @@
 """Streams of texts behave the same in the blocking and the asynchronous client."""
 
-import base64
-import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
@@ -9,7 +7,6 @@ from typing import Any
 
 import anyio
 import httpx
-import numpy as np
 import pytest
 
 from embedding_client import (
@@ -18,34 +15,19 @@ from embedding_client import (
     ConfigurationError,
     EmbeddingClient,
     ForbiddenError,
-    RetryPolicy,
 )
+from tests.embedding_client.answers import NO_WAIT, URL, embedded, refused, texts_of
 
-URL = "https://abc.lambda-url.eu-west-1.on.aws"
 BACKENDS = ["asyncio", "trio"]
 
 Handler = Callable[[httpx.Request], Any]
 Outcome = tuple[list[Any], Exception | None]
 
 
-def texts_of(request: httpx.Request) -> list[str]:
-    texts: list[str] = json.loads(request.content)["texts"]
-    return texts
-
-
-def embedded(request: httpx.Request) -> httpx.Response:
-    """Respond as the endpoint does, with the length of each text as its vector."""
-    rows = [
-        base64.b64encode(np.full(2, len(text), "<f4").tobytes()).decode()
-        for text in texts_of(request)
-    ]
-    return httpx.Response(200, json={"embeddings": rows, "vector_space": "m@1/int8/x/2"})
-
-
 def arguments(texts_per_request: int, concurrency: int) -> dict[str, Any]:
     return {
         "auth": httpx.Auth(),
-        "retries": RetryPolicy(base=0),
+        "retries": NO_WAIT,
         "limits": BatchLimits(texts=texts_per_request),
         "concurrency": concurrency,
     }
@@ -114,8 +96,7 @@ def test_refused_texts_do_not_end_a_stream_of_parts(consume: Callable[..., Outco
     def handler(request: httpx.Request) -> httpx.Response:
         for position, text in enumerate(texts_of(request)):
             if len(text) > 3:
-                message = {"error": f'"texts[{position}]" is too long', "code": "input_too_long"}
-                return httpx.Response(400, json=message)
+                return refused(400, "input_too_long", f'"texts[{position}]" is too long')
         return embedded(request)
 
     items, error = consume("iter_parts", ["a", "long", "cc", "longer"], handler, **arguments(2, 2))

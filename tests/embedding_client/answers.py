@@ -1,0 +1,38 @@
+"""Responses of an endpoint, for clients with a mocked transport."""
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+
+from embedding_client import RetryPolicy
+
+URL = "https://abc.lambda-url.eu-west-1.on.aws"
+SPACE = "model@1/int8/abc/2"
+NO_WAIT = RetryPolicy(base=0)
+
+
+def texts_of(request: httpx.Request) -> list[str]:
+    texts: list[str] = json.loads(request.content)["texts"]
+    return texts
+
+
+def vector_of(text: str) -> npt.NDArray[Any]:
+    return np.array([len(text), ord(text[0])], "<f4")
+
+
+def embedded(request: httpx.Request) -> httpx.Response:
+    """Respond with a vector of two numbers for each text: its length and its first character."""
+    rows = [base64.b64encode(vector_of(text).tobytes()).decode() for text in texts_of(request)]
+    return httpx.Response(200, json={"embeddings": rows, "vector_space": SPACE})
+
+
+def refused(
+    status: int, code: str | None = None, message: str = "no", **more: Any
+) -> httpx.Response:
+    headers = {"x-request-id": "r-1", **more.pop("headers", {})}
+    body = {"error": message, "code": code, "field": None, **more}
+    return httpx.Response(status, json=body, headers=headers)
