@@ -1,4 +1,4 @@
-"""Writes what the documentation takes from the code: tables, the tree of errors, the picture.
+"""Writes the parts of the documentation that are generated from the code.
 
 python docs/generate.py
 """
@@ -22,10 +22,10 @@ __all__ = ["GENERATED", "errors_tree", "paths_table", "settings_table", "with_bl
 
 ROOT = Path(__file__).resolve().parents[1]
 _APIS = {
-    "native": "the kit's own",
-    "openai": "OpenAI's",
-    "tei": "text-embeddings-inference's",
-    "embedding_server": "the embedding server's",
+    "native": "native",
+    "openai": "OpenAI",
+    "tei": "TEI",
+    "embedding_server": "embedding server",
 }
 
 
@@ -46,7 +46,7 @@ def settings_table() -> str:
 
 
 def paths_table() -> str:
-    """A row for each path of the service, from the table that it routes by."""
+    """Return a table with a row for each path of the service."""
     rows = ["| request | API | description |", "|---|---|---|"]
     for path, methods in ROUTES.items():
         for method, operation in methods.items():
@@ -56,14 +56,14 @@ def paths_table() -> str:
 
 
 def errors_tree() -> str:
-    """The tree that the errors' module draws."""
+    """Return the tree in the docstring of the client's errors."""
     tree = (errors.__doc__ or "").partition("\n\n")[2]
     lines = [line.removeprefix("    ") for line in tree.rstrip().splitlines()]
     return "\n".join(["```", *lines, "```"])
 
 
 def with_block(text: str, name: str, content: str) -> str:
-    """Puts content between `<!-- name: … -->` and `<!-- end of name -->`."""
+    """Put content between `<!-- name: … -->` and `<!-- end of name -->`."""
     pattern = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end of {name} -->)", re.DOTALL)
     replaced, count = pattern.subn(lambda match: f"{match[1]}{content}\n{match[2]}", text)
     if count != 1:
@@ -83,7 +83,7 @@ def _block(path: str, name: str, content: Callable[[], str]) -> Callable[[], str
     return whole
 
 
-# File → its whole content. A test holds each file to it.
+# The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
     "README.md": _block("README.md", "settings", settings_table),
     "docs/api.md": _block("docs/api.md", "paths", paths_table),

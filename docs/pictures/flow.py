@@ -1,4 +1,4 @@
-"""Draws flow.svg: what happens to a model, to a request, and to what is measured.
+"""Draws flow.svg: the paths of a model, a request and the metrics.
 
 python docs/pictures/flow.py
 """
