@@ -6,7 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from embedder.apis.operation import Call
+from embedder.apis.tei import timing_headers
+from embedder.embedding_request import Embeddings, Timings
+from embedder.messages import Request
 from embedder.service import Service
+from embedder.telemetry import RequestRecord
 from tests.embedder.calls import post, read
 from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer
 
@@ -28,6 +33,14 @@ def test_the_headers_are_teis(service: Service) -> None:
     assert headers["x-compute-tokens"] == "7"
     times = ("compute", "total", "tokenization", "queue", "inference")
     assert all(headers[f"x-{name}-time"].isdecimal() for name in times)
+
+
+def test_the_headers_give_each_stage_its_time() -> None:
+    """Seconds become milliseconds."""
+    embeddings = Embeddings(np.zeros((1, 2), np.float32), [3], "space", Timings(2.0, 3.0))
+    headers = timing_headers(embeddings, Call({}, Request("POST", "/embed"), RequestRecord("1")))
+    assert headers["x-tokenization-time"] == "2000"
+    assert headers["x-inference-time"] == "3000"
 
 
 @pytest.mark.parametrize(
