@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -10,7 +11,7 @@ from image_rehearsal.contents import unloaded
 from image_rehearsal.image_under_test import ImageUnderTest, first_few
 from image_rehearsal.layers import LARGE_BYTES
 from image_rehearsal.runtime import event, run_here, run_inside, running
-from image_rehearsal.vectors import COSINE, TEXTS, body_of, least_cosine, vectors_of
+from image_rehearsal.vectors import COSINE, SHORT_TEXTS, TEXTS, body_of, least_cosine, vectors_of
 
 __all__ = ["check_answers", "check_other_precision"]
 
@@ -62,9 +63,16 @@ def check_other_precision(tested: ImageUnderTest) -> None:
         with running(
             tested.docker, tested.asset.tag, environment=variables, mounts=mounts
         ) as container:
-            answers = container.invoke(_embed_events())
+            answers = container.invoke(_embed_events(SHORT_TEXTS))
         here = {**_here(tested), "EMBEDDING_ARTIFACT": str(artifact)}
-        _compare(tested, answers, here, other, "the same model compiled here, mounted")
+        _compare(
+            tested,
+            answers,
+            here,
+            other,
+            texts=SHORT_TEXTS,
+            artifact="the same model compiled here, mounted",
+        )
 
 
 def _here(tested: ImageUnderTest) -> dict[str, str]:
@@ -93,7 +101,7 @@ def _check_service(tested: ImageUnderTest, here: dict[str, str]) -> None:
     ]
     with running(tested.docker, tested.asset.tag, environment=tested.variables) as container:
         health, empty, similar = container.invoke(asked)
-        answers = container.invoke(_embed_events())
+        answers = container.invoke(_embed_events(TEXTS))
         logs = container.logs()
     statuses = [answer.get("statusCode") for answer in (health, empty, similar)]
     report.check(
@@ -114,7 +122,14 @@ def _check_service(tested: ImageUnderTest, here: dict[str, str]) -> None:
     report.check(
         "handler", check, not leaked and bool(logs), by="docker logs", found=first_few(leaked)
     )
-    _compare(tested, answers, here, _precision(tested), "the image's own artifact")
+    _compare(
+        tested,
+        answers,
+        here,
+        _precision(tested),
+        texts=TEXTS,
+        artifact="the image's own artifact",
+    )
 
 
 def _check_libraries(tested: ImageUnderTest) -> None:
@@ -138,14 +153,20 @@ def _check_libraries(tested: ImageUnderTest) -> None:
     )
 
 
-def _embed_events() -> list[dict[str, Any]]:
-    return [event("POST", "/", json.dumps({"text": text}).encode()) for text in TEXTS]
+def _embed_events(texts: Sequence[str]) -> list[dict[str, Any]]:
+    return [event("POST", "/", json.dumps({"text": text}).encode()) for text in texts]
 
 
 def _compare(
-    tested: ImageUnderTest, answers: list[Any], here: dict[str, str], precision: str, artifact: str
+    tested: ImageUnderTest,
+    answers: list[Any],
+    here: dict[str, str],
+    precision: str,
+    *,
+    texts: Sequence[str],
+    artifact: str,
 ) -> None:
-    lines = "".join(json.dumps(asked) + "\n" for asked in _embed_events()).encode()
+    lines = "".join(json.dumps(asked) + "\n" for asked in _embed_events(texts)).encode()
     output = run_here(["/probe.py", "answers"], environment=here, stdin=lines)
     own = [json.loads(line) for line in output.splitlines()]
     cosine = least_cosine(vectors_of(answers), vectors_of(own))
