@@ -79,6 +79,7 @@ def test_an_unknown_format_is_refused(tmp_path, name):
     ("name", "content", "place", "problem"),
     [
         ("a.txt", "a\n\nb\n", "line 2", "is blank"),
+        ("a.txt", "\na\n", "line 1", "is blank"),
         (
             "a.jsonl",
             '"a"\n{"body": "b"}\n',
