@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import math
 import os
 import signal
 import socket
@@ -29,6 +30,8 @@ EMBED = [sys.executable, "-m", "embedding_client.cli"]
 def embed(running, monkeypatch, capsys):
     """Run the command in this process. Return its status, output and errors."""
     monkeypatch.setenv("EMBED_URL", running.url)
+    # On a busy machine, a run of ten seconds would print its progress among the errors.
+    monkeypatch.setattr("embedding_client.progress._INTERVAL", math.inf)
 
     def run(*arguments):
         code = run_command([str(argument) for argument in arguments])
