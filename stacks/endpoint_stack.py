@@ -48,8 +48,8 @@ class EndpointStack(Stack):
             alarms=environment.alarms,
             name=environment.name,
         )
-        CfnOutput(self, "Url", value=self.endpoint.url.url)
-        CfnOutput(self, "AliasArn", value=self.endpoint.alias.function_arn)
+        CfnOutput(self, "Url", value=self.endpoint.url)
+        CfnOutput(self, "AliasArn", value=self.endpoint.alias_arn)
         if self.endpoint.candidate and self.endpoint.candidate_url:
-            CfnOutput(self, "CandidateUrl", value=self.endpoint.candidate_url.url)
+            CfnOutput(self, "CandidateUrl", value=self.endpoint.candidate_url)
             CfnOutput(self, "CandidateAliasArn", value=self.endpoint.candidate.function_arn)

@@ -11,6 +11,7 @@ app.synth()
 """
 
 from embedding_kit.endpoint import EmbeddingEndpoint
+from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
@@ -51,6 +52,7 @@ __all__ = [
     "EndpointAlarms",
     "EndpointDashboard",
     "FunctionSettings",
+    "IEmbeddingEndpoint",
     "Linear",
     "Model",
     "OnDemand",

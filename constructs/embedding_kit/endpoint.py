@@ -1,9 +1,6 @@
 """The endpoint: function, version, alias `live`, and the alias's function URL with IAM auth."""
 
-from typing import Any
-
 from aws_cdk import Annotations, Duration, Names
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -11,9 +8,11 @@ from constructs import Construct
 
 from embedding_kit.aws_rules import AwsRules
 from embedding_kit.callers import principals
+from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.endpoint_name import claim_name
 from embedding_kit.function import EmbeddingFunction
-from embedding_kit.monitoring.metrics import EndpointMetrics
+from embedding_kit.imported_endpoint import ImportedEndpoint
+from embedding_kit.monitoring.metrics import EndpointMetrics, MetricFilters
 from embedding_kit.monitoring.topic import AlarmEmails
 from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
@@ -48,7 +47,7 @@ LIVE = "live"
 _EXPOSED_HEADERS = ["x-request-id", "x-vector-space"]
 
 
-class EmbeddingEndpoint(Construct):
+class EmbeddingEndpoint(IEmbeddingEndpoint):
     """A text-embedding endpoint: signed HTTP requests in, vectors out.
 
     The URL belongs to the alias. A URL of the function itself would bypass provisioned concurrency
@@ -57,7 +56,9 @@ class EmbeddingEndpoint(Construct):
     Attributes:
         function: The function behind the alias.
         alias: The alias `live`.
-        url: The alias's function URL. It accepts only requests that a granted principal has signed.
+        alias_arn: The ARN of the alias `live`.
+        url: The URL of the alias. It accepts only requests that a granted principal has signed.
+        function_url: The construct of that URL.
         log_group: The function's log group.
         check: The check of each version before the alias moves to it.
         deployment_group: CodeDeploy's deployment group; None with a weighted experiment.
@@ -126,12 +127,13 @@ class EmbeddingEndpoint(Construct):
         # namespace.
         self.name = name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         claim_name(self, name)
+        namespace = f"EmbeddingKit/{name}"
         made = EmbeddingFunction(
             self,
             "Embedder",
             model=model,
             settings=self.settings,
-            metrics_namespace=f"EmbeddingKit/{name}",
+            metrics_namespace=namespace,
             name=name,
             snap_start=isinstance(self.cold_start, SnapStart),
         )
@@ -145,14 +147,11 @@ class EmbeddingEndpoint(Construct):
             additional_versions=self._weights(experiment),
         )
         self._cors = None if cors is None else _cors_options(cors)
-        self.url = _url(self.alias, self._cors)
-        self.metrics = EndpointMetrics(
-            self,
-            "Metrics",
-            alias=self.alias,
-            log_group=self.log_group,
-            namespace=f"EmbeddingKit/{name}",
-        )
+        self.alias_arn = self.alias.function_arn
+        self.function_url = _url(self.alias, self._cors)
+        self.url = self.function_url.url
+        self.metrics = EndpointMetrics(self.function, alias_name=LIVE, namespace=namespace)
+        MetricFilters(self, "Metrics", log_group=self.log_group, namespace=namespace)
         if isinstance(self.cold_start, Provisioned):
             ProvisionedScaling(self, "Scaling", alias=self.alias, settings=self.cold_start)
         self.check = ReleaseCheck(
@@ -176,53 +175,42 @@ class EmbeddingEndpoint(Construct):
                 alarms=self.alarm_settings,
                 timeout=self.settings.timeout,
             ).deployment_group
-        self._urls = [self.url]
+        self._urls = [self.function_url]
         self.candidate = self._candidate(experiment)
-        self.candidate_url = _url(self.candidate, self._cors) if self.candidate else None
-        if self.candidate_url:
-            self._urls.append(self.candidate_url)
+        self.candidate_url: str | None = None
+        if self.candidate:
+            self._urls.append(_url(self.candidate, self._cors))
+            self.candidate_url = self._urls[1].url
         for principal in principals(callers or Callers()):
             self.grant_invoke_url(principal)
         self.node.add_validation(AwsRules(self.function, self.alias))
         self.node.add_validation(AlarmEmails(self, self.alarm_settings.emails))
 
+    @staticmethod
+    def from_embedding_endpoint_attributes(
+        scope: Construct, id: str, *, alias_arn: str, url: str, name: str
+    ) -> IEmbeddingEndpoint:
+        """Import an endpoint of another stack or app, to call it and to read its metrics.
+
+        The metrics are those of the stack's own account and region, unless you pass `account` or
+        `region` with their options.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            alias_arn: Its `alias_arn`, such as the output `AliasArn` of the endpoint's stack.
+            url: Its `url`, such as the output `Url`.
+            name: Its `name`, which is the environment's name.
+
+        Raises:
+            ValueError: `alias_arn` is not the ARN of an alias.
+        """
+        return ImportedEndpoint(scope, id, alias_arn=alias_arn, url=url, name=name)
+
     def grant_invoke_url(self, grantee: iam.IGrantable) -> iam.Grant:
         """Grant a principal permission to call the URL of each alias, and nothing else."""
         granted = [url.grant_invoke_url(grantee) for url in self._urls]
         return granted[0].combine(granted[1]) if len(granted) > 1 else granted[0]
-
-    def metric(self, name: str, **options: Any) -> cloudwatch.Metric:
-        """Return an AWS Lambda metric of the alias `live`.
-
-        Args:
-            name: The metric's name in the namespace AWS/Lambda, such as `Duration`.
-            options: The properties of `aws_cloudwatch.MetricOptions`, such as `statistic`.
-        """
-        return self.alias.metric(name, **options)
-
-    def metric_duration(self, *, statistic: str = "p99", **options: Any) -> cloudwatch.Metric:
-        """Return the duration of requests in milliseconds, with `MetricOptions`."""
-        return self.metrics.of_alias("Duration", statistic).with_(**options)
-
-    def metric_errors(self, *, statistic: str = "Sum", **options: Any) -> cloudwatch.Metric:
-        """Return the number of failed invocations, with `MetricOptions`."""
-        return self.metrics.of_alias("Errors", statistic).with_(**options)
-
-    def metric_invocations(self, *, statistic: str = "Sum", **options: Any) -> cloudwatch.Metric:
-        """Return the number of invocations, with `MetricOptions`."""
-        return self.metrics.of_alias("Invocations", statistic).with_(**options)
-
-    def metric_throttles(self, *, statistic: str = "Sum", **options: Any) -> cloudwatch.Metric:
-        """Return the number of throttled invocations, with `MetricOptions`."""
-        return self.metrics.of_alias("Throttles", statistic).with_(**options)
-
-    def metric_init_duration(self, *, statistic: str = "p99", **options: Any) -> cloudwatch.Metric:
-        """Return the init duration of on-demand cold starts in ms, with `MetricOptions`."""
-        return self.metrics.of_platform("InitDuration", statistic).with_(**options)
-
-    def metric_texts(self, *, statistic: str = "Sum", **options: Any) -> cloudwatch.Metric:
-        """Return the number of embedded texts, with `MetricOptions`."""
-        return self.metrics.of_embedder("Texts", statistic).with_(**options)
 
     def _weights(self, experiment: Experiment | None) -> list[lambda_.VersionWeight] | None:
         if not isinstance(experiment, WeightedExperiment):

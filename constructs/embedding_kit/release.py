@@ -9,8 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from embedding_kit.monitoring.alarm_definitions import milliseconds
-from embedding_kit.monitoring.metrics import PERIOD, EndpointMetrics
+from embedding_kit.monitoring.metrics import PERIOD, EndpointMetrics, milliseconds
 from embedding_kit.settings import AlarmSettings, AllAtOnce, Canary, Release
 
 __all__ = ["GuardedRelease"]
@@ -81,17 +80,17 @@ class GuardedRelease(Construct):
         alarms: AlarmSettings,
         timeout: timedelta,
     ) -> list[cloudwatch.Alarm]:
-        crashes = metrics.of_version("Errors", "Sum")
+        crashes = metrics.of_version(version, "Errors", "Sum")
         failures = cloudwatch.MathExpression(
             expression="IF(requests > 0, 100 * failures / requests, 0)",
             using_metrics={
-                "failures": metrics.of_embedders_version("ServerErrors", "Sum"),
-                "requests": metrics.of_embedders_version("Requests", "Sum"),
+                "failures": metrics.of_embedders_version(version, "ServerErrors", "Sum"),
+                "requests": metrics.of_embedders_version(version, "Requests", "Sum"),
             },
             period=PERIOD,
             label="Failed requests of the new version, percent",
         )
-        slow = metrics.of_version("Duration", "p99")
+        slow = metrics.of_version(version, "Duration", "p99")
         p99 = milliseconds(alarms.effective_duration_p99(timeout))
         percent = alarms.error_percent
         limits: dict[str, tuple[cloudwatch.IMetric, float, str]] = {

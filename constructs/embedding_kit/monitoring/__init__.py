@@ -1,5 +1,6 @@
 """Metrics, alarms, dashboard and budget of an endpoint.
 
 A threshold passes through three files: `settings/observability.py` validates it and derives its
-default, `alarm_definitions.py` defines the alarm, and `alarms.py` creates it.
+default, `alarm_definitions.py` defines the alarm, and `alarms.py` creates it. The dashboard draws
+the thresholds that `alarms.py` used.
 """

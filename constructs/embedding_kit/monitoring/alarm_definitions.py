@@ -7,22 +7,13 @@ from datetime import timedelta
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from embedding_kit.monitoring.metrics import PERIOD, EndpointMetrics
-from embedding_kit.settings import (
-    AlarmSettings,
-    ColdStart,
-    FunctionSettings,
-    Provisioned,
-    Release,
-    SnapStart,
-)
+from embedding_kit.endpoint import EmbeddingEndpoint
+from embedding_kit.monitoring.metrics import PERIOD, milliseconds, percent
+from embedding_kit.settings import Provisioned, SnapStart
 
-__all__ = ["AlarmDefinition", "alarm_definitions", "error_rate", "milliseconds"]
+__all__ = ["AlarmDefinition", "alarm_definitions"]
 
-_ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
-_BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 _NOT_BREACHING = cloudwatch.TreatMissingData.NOT_BREACHING
-_BREACHING = cloudwatch.TreatMissingData.BREACHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +24,7 @@ class AlarmDefinition:
         name: The alarm's name, and in lower case its section in the runbook.
         metric: The metric or the metric math.
         threshold: The threshold in the metric's unit.
-        condition: The condition in words, with the number, without the time: "p99 duration above
-            15,000 ms".
+        condition: The condition in words, without the time. `{:,g}` is replaced by the threshold.
         advice: The likely cause or the consequence, as one sentence without a full stop.
         page: Whether the alarm is part of the composite alarm that pages.
     """
@@ -45,7 +35,7 @@ class AlarmDefinition:
     condition: str
     advice: str
     page: bool = False
-    comparison: cloudwatch.ComparisonOperator = _ABOVE
+    below: bool = False
     missing: cloudwatch.TreatMissingData = _NOT_BREACHING
     datapoints: int = 3
     periods: int = 5
@@ -58,76 +48,53 @@ class AlarmDefinition:
         minutes = self.periods * self.period_minutes
         of = "" if datapoints == minutes else f"{datapoints} of "
         unit = "minute" if minutes == 1 else "minutes"
-        return f"{self.condition} for {of}{minutes} {unit}. {self.advice}"
+        return f"{self.condition.format(self.threshold)} for {of}{minutes} {unit}. {self.advice}"
 
 
-def alarm_definitions(
-    metrics: EndpointMetrics,
-    alarms: AlarmSettings,
-    function: FunctionSettings,
-    cold_start: ColdStart,
-    release: Release,
-) -> Iterator[AlarmDefinition]:
+def alarm_definitions(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     """List the alarms of an endpoint."""
-    yield from _duration(metrics, alarms, function)
-    yield from _init_duration(metrics, alarms, cold_start)
-    yield from _errors(metrics, alarms)
-    yield from _capacity(metrics, alarms, function)
-    if isinstance(cold_start, Provisioned):
-        yield from _provisioned(metrics, alarms, cold_start)
-        yield _other_version_traffic(metrics, release)
-    yield from _missing(metrics, alarms)
+    yield from _duration(endpoint)
+    yield from _init_duration(endpoint)
+    yield from _errors(endpoint)
+    yield from _capacity(endpoint)
+    if isinstance(endpoint.cold_start, Provisioned):
+        yield from _provisioned(endpoint, endpoint.cold_start)
+        yield _other_version_traffic(endpoint)
+    yield from _missing(endpoint)
 
 
-def error_rate(metrics: EndpointMetrics) -> cloudwatch.MathExpression:
-    """Return failed invocations in percent of all; 0, not missing data, without invocations."""
-    return _percent(
-        metrics.of_alias("Errors", "Sum"), metrics.of_alias("Invocations", "Sum"), "Errors, percent"
-    )
-
-
-def milliseconds(span: timedelta) -> float:
-    """Return a duration in milliseconds, the unit of Lambda's metrics."""
-    return span / timedelta(milliseconds=1)
-
-
-def _duration(
-    metrics: EndpointMetrics, alarms: AlarmSettings, function: FunctionSettings
-) -> Iterator[AlarmDefinition]:
-    p50 = milliseconds(alarms.effective_duration_p50(function.timeout))
+def _duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
+    metrics, alarms, timeout = endpoint.metrics, endpoint.alarm_settings, endpoint.settings.timeout
     yield AlarmDefinition(
         name="DurationP50",
         metric=metrics.of_alias("Duration", "p50"),
-        threshold=p50,
-        condition=f"p50 duration above {p50:,g} ms",
+        threshold=milliseconds(alarms.effective_duration_p50(timeout)),
+        condition="p50 duration above {:,g} ms",
         advice="Likely longer texts, larger batches, or too little CPU",
     )
-    p99 = milliseconds(alarms.effective_duration_p99(function.timeout))
-    timeout = milliseconds(function.timeout)
     yield AlarmDefinition(
         name="DurationP99",
         metric=metrics.of_alias("Duration", "p99"),
-        threshold=p99,
+        threshold=milliseconds(alarms.effective_duration_p99(timeout)),
         page=True,
-        condition=f"p99 duration above {p99:,g} ms",
-        advice=f"Likely large batches or cold starts. Requests fail at the timeout of {timeout:,g} "
-        "ms",
+        condition="p99 duration above {:,g} ms",
+        advice="Likely large batches or cold starts. Requests fail at the timeout of "
+        f"{milliseconds(timeout):,g} ms",
     )
 
 
-def _init_duration(
-    metrics: EndpointMetrics, alarms: AlarmSettings, cold_start: ColdStart
-) -> Iterator[AlarmDefinition]:
+def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     # On demand, Lambda stops an initialization after 10 s and repeats it while the caller waits.
-    p99 = milliseconds(alarms.effective_init_p99)
-    longest = milliseconds(alarms.init_max)
+    metrics = endpoint.metrics
+    p99 = milliseconds(endpoint.alarm_settings.effective_init_p99)
+    longest = milliseconds(endpoint.alarm_settings.init_max)
     yield AlarmDefinition(
         name="InitDurationP99",
         metric=metrics.of_platform("InitDuration", "p99"),
         threshold=p99,
         datapoints=1,
         periods=1,
-        condition=f"p99 init duration above {p99:,g} ms",
+        condition="p99 init duration above {:,g} ms",
         advice="Lambda's limit is 10,000 ms. Likely a new image that is not cached yet, or a "
         "larger artifact",
     )
@@ -137,102 +104,90 @@ def _init_duration(
         threshold=longest,
         datapoints=1,
         periods=1,
-        condition=f"Maximum init duration above {longest:,g} ms",
+        condition="Maximum init duration above {:,g} ms",
         advice="At 10,000 ms Lambda restarts the initialization while the caller waits",
     )
-    if isinstance(cold_start, Provisioned):
+    if isinstance(endpoint.cold_start, Provisioned):
         yield AlarmDefinition(
             name="ProvisionedInitDurationMax",
             metric=metrics.of_platform("ProvisionedInitDuration", "Maximum"),
             threshold=longest,
             datapoints=1,
             periods=1,
-            condition=f"Maximum init duration of provisioned concurrency above {longest:,g} ms",
+            condition="Maximum init duration of provisioned concurrency above {:,g} ms",
             advice="Autoscaling adds capacity late",
         )
-    if isinstance(cold_start, SnapStart):
+    if isinstance(endpoint.cold_start, SnapStart):
         yield AlarmDefinition(
             name="RestoreDurationP99",
             metric=metrics.of_platform("RestoreDuration", "p99"),
             threshold=p99,
             datapoints=1,
             periods=1,
-            condition=f"p99 restore duration above {p99:,g} ms",
+            condition="p99 restore duration above {:,g} ms",
             advice="Cold starts without SnapStart may be faster",
         )
 
 
-def _errors(metrics: EndpointMetrics, alarms: AlarmSettings) -> Iterator[AlarmDefinition]:
+def _errors(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
+    metrics, alarms = endpoint.metrics, endpoint.alarm_settings
+    requests = metrics.of_alias("UrlRequestCount", "Sum")
     yield AlarmDefinition(
         name="Errors",
-        metric=error_rate(metrics),
+        metric=metrics.error_rate(),
         threshold=alarms.error_percent,
         page=True,
-        condition=f"Failed invocations above {alarms.error_percent:g}%",
+        condition="Failed invocations above {:,g}%",
         advice="Invocations crash, time out or run out of memory",
     )
     yield AlarmDefinition(
         name="Url5xx",
-        metric=_percent(
-            metrics.of_alias("Url5xxCount", "Sum"),
-            metrics.of_alias("UrlRequestCount", "Sum"),
-            "URL 5xx, percent",
-        ),
+        metric=percent(metrics.of_alias("Url5xxCount", "Sum"), requests, "URL 5xx, percent"),
         threshold=alarms.error_percent,
         page=True,
-        condition=f"5xx responses of the URL above {alarms.error_percent:g}%",
+        condition="5xx responses of the URL above {:,g}%",
         advice="The function failed, or Lambda rejected the request before it reached the function",
     )
     yield AlarmDefinition(
         name="Throttles",
-        metric=_percent(
-            metrics.of_alias("Throttles", "Sum"),
-            metrics.of_alias("UrlRequestCount", "Sum"),
-            "Throttled, percent",
-        ),
+        metric=percent(metrics.of_alias("Throttles", "Sum"), requests, "Throttled, percent"),
         threshold=alarms.throttle_percent,
         page=True,
-        condition=f"Throttled requests (429) above {alarms.throttle_percent:g}%",
+        condition="Throttled requests (429) above {:,g}%",
         advice="The reserved concurrency or the account's concurrency quota is used up",
     )
 
 
-def _capacity(
-    metrics: EndpointMetrics, alarms: AlarmSettings, function: FunctionSettings
-) -> Iterator[AlarmDefinition]:
-    percent, limit, quota = (
-        alarms.concurrency_percent,
-        function.concurrency_limit,
-        function.account_concurrency,
-    )
+def _capacity(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
+    metrics, function = endpoint.metrics, endpoint.settings
+    share = endpoint.alarm_settings.concurrency_percent
+    limit, quota = function.concurrency_limit, function.account_concurrency
     yield AlarmDefinition(
         name="Concurrency",
         metric=metrics.of_function("ConcurrentExecutions", "Maximum"),
-        threshold=limit * percent / 100,
-        condition=f"Concurrency above {limit * percent / 100:,g} of {limit:,} ({percent:g}%)",
+        threshold=limit * share / 100,
+        condition=f"Concurrency above {{:,g}} of {limit:,} ({share:g}%)",
         advice="Throttling is next",
     )
     yield AlarmDefinition(
         name="AccountConcurrency",
         metric=metrics.of_account("ConcurrentExecutions", "Maximum"),
-        threshold=quota * percent / 100,
+        threshold=quota * share / 100,
         condition="Concurrency of all functions of the account above "
-        f"{quota * percent / 100:,g} of {quota:,} ({percent:g}%)",
+        f"{{:,g}} of {quota:,} ({share:g}%)",
         advice="Throttling of every function without reserved concurrency is next",
     )
-    memory = function.memory_mb * alarms.memory_percent / 100
     yield AlarmDefinition(
         name="Memory",
         metric=metrics.of_platform("MaxMemoryUsed", "Maximum"),
-        threshold=memory,
-        condition=f"Memory above {memory:,g} of {function.memory_mb:,} MB",
+        threshold=function.memory_mb * endpoint.alarm_settings.memory_percent / 100,
+        condition=f"Memory above {{:,g}} of {function.memory_mb:,} MB",
         advice="A larger request may run out of memory",
     )
 
 
-def _provisioned(
-    metrics: EndpointMetrics, alarms: AlarmSettings, cold_start: Provisioned
-) -> Iterator[AlarmDefinition]:
+def _provisioned(endpoint: EmbeddingEndpoint, cold_start: Provisioned) -> Iterator[AlarmDefinition]:
+    metrics = endpoint.metrics
     yield AlarmDefinition(
         name="ProvisionedConcurrencySpillover",
         metric=metrics.of_alias("ProvisionedConcurrencySpilloverInvocations", "Sum"),
@@ -241,7 +196,7 @@ def _provisioned(
         advice="These requests had cold starts",
     )
     # A share of the highest utilization that AWS's limit of requests per second allows.
-    utilization = alarms.provisioned_percent / 100 * cold_start.highest_utilization
+    utilization = endpoint.alarm_settings.provisioned_percent / 100 * cold_start.highest_utilization
     yield AlarmDefinition(
         name="ProvisionedConcurrencyUtilization",
         metric=metrics.of_alias("ProvisionedConcurrencyUtilization", "Maximum").with_(
@@ -255,7 +210,7 @@ def _provisioned(
     )
 
 
-def _other_version_traffic(metrics: EndpointMetrics, release: Release) -> AlarmDefinition:
+def _other_version_traffic(endpoint: EmbeddingEndpoint) -> AlarmDefinition:
     """Return the alarm for weights that a failed release left on the alias.
 
     A version that cannot start under provisioned concurrency can leave them, and AWS then refuses
@@ -264,15 +219,16 @@ def _other_version_traffic(metrics: EndpointMetrics, release: Release) -> AlarmD
     """
     # CloudWatch evaluates up to a day of shorter periods, and up to a week of hours:
     # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
-    covered = release.shift + timedelta(minutes=30)
+    covered = endpoint.release.shift + timedelta(minutes=30)
     minutes = 5 if covered <= timedelta(days=1) else 60
     periods = -(-covered // timedelta(minutes=minutes))
     period = Duration.minutes(minutes)
+    metrics, version = endpoint.metrics, endpoint.alias.version.version
     sources = {
         "invocations": metrics.of_alias("Invocations", "Sum"),
         # Only Lambda counts a crash, because the embedder writes no metric for it.
         "errors": metrics.of_alias("Errors", "Sum"),
-        "deployed": metrics.of_embedders_version("Requests", "Sum"),
+        "deployed": metrics.of_embedders_version(version, "Requests", "Sum"),
     }
     return AlarmDefinition(
         name="OtherVersionTraffic",
@@ -294,7 +250,8 @@ def _other_version_traffic(metrics: EndpointMetrics, release: Release) -> AlarmD
     )
 
 
-def _missing(metrics: EndpointMetrics, alarms: AlarmSettings) -> Iterator[AlarmDefinition]:
+def _missing(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
+    metrics, every = endpoint.metrics, endpoint.alarm_settings.traffic_every
     yield AlarmDefinition(
         name="MissingPlatformLogs",
         metric=cloudwatch.MathExpression(
@@ -312,14 +269,14 @@ def _missing(metrics: EndpointMetrics, alarms: AlarmSettings) -> Iterator[AlarmD
         condition="Invocations without platform logs",
         advice="The alarms on init duration and memory have no data",
     )
-    if alarms.traffic_every is not None:
-        periods = alarms.traffic_every // timedelta(minutes=5)
+    if every is not None:
+        periods = every // timedelta(minutes=5)
         yield AlarmDefinition(
             name="NoTraffic",
             metric=metrics.of_alias("UrlRequestCount", "Sum").with_(period=Duration.minutes(5)),
             threshold=1,
-            comparison=_BELOW,
-            missing=_BREACHING,
+            below=True,
+            missing=cloudwatch.TreatMissingData.BREACHING,
             datapoints=periods,
             periods=periods,
             period_minutes=5,
@@ -327,14 +284,3 @@ def _missing(metrics: EndpointMetrics, alarms: AlarmSettings) -> Iterator[AlarmD
             condition="No requests",
             advice="Callers cannot reach the URL or have lost permission",
         )
-
-
-def _percent(
-    part: cloudwatch.IMetric, whole: cloudwatch.IMetric, label: str
-) -> cloudwatch.MathExpression:
-    return cloudwatch.MathExpression(
-        expression="IF(whole > 0, 100 * part / whole, 0)",
-        using_metrics={"part": part, "whole": whole},
-        period=PERIOD,
-        label=label,
-    )

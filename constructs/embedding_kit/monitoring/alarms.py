@@ -12,6 +12,9 @@ from embedding_kit.monitoring.alarm_definitions import AlarmDefinition, alarm_de
 
 __all__ = ["EndpointAlarms"]
 
+_ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
+_BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
+
 
 class EndpointAlarms(Construct):
     """Alarms on an endpoint.
@@ -22,6 +25,7 @@ class EndpointAlarms(Construct):
 
     Attributes:
         alarms: Each alarm by its name.
+        thresholds: Each alarm's threshold by its name, in the unit of its metric.
         page: The composite alarm.
     """
 
@@ -51,18 +55,8 @@ class EndpointAlarms(Construct):
             ValueError: `disabled` has a name that no alarm of this endpoint has.
         """
         super().__init__(scope, id)
-        definitions = _enabled(
-            [
-                *alarm_definitions(
-                    endpoint.metrics,
-                    endpoint.alarm_settings,
-                    endpoint.settings,
-                    endpoint.cold_start,
-                    endpoint.release,
-                )
-            ],
-            disabled,
-        )
+        definitions = _enabled([*alarm_definitions(endpoint)], disabled)
+        self.thresholds = {definition.name: definition.threshold for definition in definitions}
         notify = [actions.SnsAction(topic)] if topic else []
         runbook = endpoint.alarm_settings.runbook_url
         self.alarms: dict[str, cloudwatch.Alarm] = {}
@@ -90,7 +84,7 @@ class EndpointAlarms(Construct):
             definition.name,
             metric=definition.metric,
             threshold=definition.threshold,
-            comparison_operator=definition.comparison,
+            comparison_operator=_BELOW if definition.below else _ABOVE,
             evaluation_periods=definition.periods,
             datapoints_to_alarm=definition.datapoints,
             treat_missing_data=definition.missing,

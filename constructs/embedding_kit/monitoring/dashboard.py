@@ -5,7 +5,6 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.monitoring.alarm_definitions import error_rate, milliseconds
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate
 from embedding_kit.monitoring.metrics import PERIOD
@@ -61,6 +60,7 @@ class EndpointDashboard(Construct):
         self._endpoint = endpoint
         self._metrics = endpoint.metrics
         self._prices = prices
+        self._thresholds = alarms.thresholds
         self.dashboard = cloudwatch.Dashboard(
             self,
             "Dashboard",
@@ -88,6 +88,11 @@ class EndpointDashboard(Construct):
             )
         ]
 
+    def _threshold(self, alarm: str) -> tuple[float, str] | None:
+        """Return the line of an alarm on p99; None if the alarm is disabled."""
+        threshold = self._thresholds.get(alarm)
+        return None if threshold is None else (threshold, "Alarm on p99")
+
     def _traffic(self) -> list[cloudwatch.IWidget]:
         metrics = self._metrics
         return [
@@ -101,7 +106,7 @@ class EndpointDashboard(Construct):
                 "Errors and throttles",
                 metrics.of_alias("Errors", "Sum", "Errors"),
                 metrics.of_alias("Throttles", "Sum", "Throttled (429)"),
-                right=[error_rate(metrics)],
+                right=[metrics.error_rate()],
             ),
             _graph(
                 "Texts and tokens per second",
@@ -113,13 +118,11 @@ class EndpointDashboard(Construct):
 
     def _latency(self) -> list[cloudwatch.IWidget]:
         metrics = self._metrics
-        endpoint = self._endpoint
-        p99 = endpoint.alarm_settings.effective_duration_p99(endpoint.settings.timeout)
         return [
             _graph(
                 "Duration, ms",
                 *(metrics.of_alias("Duration", p, p) for p in ("p50", "p90", "p99", "Maximum")),
-                limit=(milliseconds(p99), "Alarm on p99"),
+                limit=self._threshold("DurationP99"),
             ),
             _graph(
                 "Duration at the URL, ms",
@@ -151,10 +154,7 @@ class EndpointDashboard(Construct):
             _graph(
                 "Init duration, ms",
                 *starts,
-                limit=(
-                    milliseconds(self._endpoint.alarm_settings.effective_init_p99),
-                    "Alarm on p99",
-                ),
+                limit=self._threshold("InitDurationP99"),
             ),
             _graph(
                 "Initializations",

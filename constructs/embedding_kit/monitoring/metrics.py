@@ -7,6 +7,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/telemetry-schema-reference.html
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -14,7 +15,16 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-__all__ = ["PERIOD", "PLATFORM_METRICS", "VERSION_METRICS", "EndpointMetrics", "PlatformMetric"]
+__all__ = [
+    "PERIOD",
+    "PLATFORM_METRICS",
+    "VERSION_METRICS",
+    "EndpointMetrics",
+    "MetricFilters",
+    "PlatformMetric",
+    "milliseconds",
+    "percent",
+]
 
 #: The embedder's metrics per version. They count all requests: by the URL, by Invoke, or through
 #: another service.
@@ -59,35 +69,38 @@ PLATFORM_METRICS = (
 )
 
 
-class EndpointMetrics(Construct):
-    """The metric filters on a function's log group, and all metrics of an endpoint.
+def milliseconds(span: timedelta) -> float:
+    """Return a duration in milliseconds, the unit of Lambda's metrics."""
+    return span / timedelta(milliseconds=1)
 
-    Attributes:
-        namespace: The namespace of the filters' and the embedder's metrics.
-    """
+
+def percent(
+    part: cloudwatch.IMetric, whole: cloudwatch.IMetric, label: str
+) -> cloudwatch.MathExpression:
+    """Return a part in percent of a whole; 0, not missing data, while the whole is 0."""
+    return cloudwatch.MathExpression(
+        expression="IF(whole > 0, 100 * part / whole, 0)",
+        using_metrics={"part": part, "whole": whole},
+        period=PERIOD,
+        label=label,
+    )
+
+
+class MetricFilters(Construct):
+    """The metric filters on a function's log group."""
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        alias: lambda_.Alias,
-        log_group: logs.ILogGroup,
-        namespace: str,
+        self, scope: Construct, id: str, *, log_group: logs.ILogGroup, namespace: str
     ) -> None:
         """Create the metric filters.
 
         Args:
             scope: The parent.
             id: The construct's id.
-            alias: The alias that callers invoke.
             log_group: The function's log group, in JSON format with system log level INFO.
             namespace: A CloudWatch namespace that only this endpoint uses.
         """
         super().__init__(scope, id)
-        self.namespace = namespace
-        self._alias = alias
-        self._function = alias.version.lambda_
         for metric in PLATFORM_METRICS:
             logs.MetricFilter(
                 self,
@@ -100,18 +113,38 @@ class EndpointMetrics(Construct):
                 unit=metric.unit,
             )
 
+
+class EndpointMetrics:
+    """All metrics of an endpoint, with a period of one minute.
+
+    Attributes:
+        namespace: The namespace of the filters' and the embedder's metrics.
+    """
+
+    def __init__(self, function: lambda_.IFunction, *, alias_name: str, namespace: str) -> None:
+        """Name the metrics.
+
+        Args:
+            function: The function.
+            alias_name: The alias that callers invoke.
+            namespace: The namespace of the filters' and the embedder's metrics.
+        """
+        self.namespace = namespace
+        self._function = function
+        self._alias = {
+            "FunctionName": function.function_name,
+            # Not the alias's own name: alarms on it would make a cycle with CodeDeploy.
+            "Resource": f"{function.function_name}:{alias_name}",
+        }
+
     def of_alias(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
         """Return a Lambda metric of the alias or of its URL, such as `Duration`."""
-        return self._alias.metric(name, statistic=statistic, period=PERIOD, label=label)
+        return self.of_function(name, statistic, label).with_(dimensions_map=self._alias)
 
-    def of_version(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
-        """Return a Lambda metric of the alias's new version, during a release."""
-        return self.of_alias(name, statistic, label).with_(
-            dimensions_map={
-                "FunctionName": self._function.function_name,
-                "Resource": f"{self._function.function_name}:{self._alias.alias_name}",
-                "ExecutedVersion": self._alias.version.version,
-            }
+    def of_version(self, version: str, name: str, statistic: str) -> cloudwatch.Metric:
+        """Return a Lambda metric of a version behind the alias, during a release."""
+        return self.of_alias(name, statistic).with_(
+            dimensions_map={**self._alias, "ExecutedVersion": version}
         )
 
     def of_function(self, name: str, statistic: str, label: str | None = None) -> cloudwatch.Metric:
@@ -135,21 +168,21 @@ class EndpointMetrics(Construct):
             dimensions_map={"FunctionName": self._function.function_name}
         )
 
-    def of_embedders_version(
-        self, name: str, statistic: str, label: str | None = None
-    ) -> cloudwatch.Metric:
-        """Return a metric of the alias's new version, by its name in `VERSION_METRICS`."""
+    def of_embedders_version(self, version: str, name: str, statistic: str) -> cloudwatch.Metric:
+        """Return a metric that the embedder writes by version, by its name in `VERSION_METRICS`."""
         if name not in VERSION_METRICS:
             known = ", ".join(VERSION_METRICS)
             raise ValueError(
                 f"no metric per version has this name; found: {name!r}; allowed: {known}"
             )
-        return self._metric(self.namespace, name, statistic, label).with_(
-            dimensions_map={
-                "FunctionName": self._function.function_name,
-                "Version": self._alias.version.version,
-            }
+        return self._metric(self.namespace, name, statistic).with_(
+            dimensions_map={"FunctionName": self._function.function_name, "Version": version}
         )
+
+    def error_rate(self) -> cloudwatch.MathExpression:
+        """Return failed invocations in percent of all."""
+        errors, invocations = (self.of_alias(n, "Sum") for n in ("Errors", "Invocations"))
+        return percent(errors, invocations, "Errors, percent")
 
     def _metric(
         self, namespace: str, name: str, statistic: str, label: str | None = None

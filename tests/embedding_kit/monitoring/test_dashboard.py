@@ -58,7 +58,7 @@ def template(synthesize, model):
     """Return the template of an endpoint with alarms and dashboard."""
     made: dict[str, Template] = {}
 
-    def make(cold_start=None) -> Template:
+    def make(cold_start=None, *disabled: str) -> Template:
         def build(stack: Stack) -> None:
             endpoint = EmbeddingEndpoint(
                 stack,
@@ -69,10 +69,12 @@ def template(synthesize, model):
                 name="test",
             )
             topic = AlarmTopic(stack, "Notices").topic
-            alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint, topic=topic)
+            alarms = EndpointAlarms(
+                stack, "Alarms", endpoint=endpoint, topic=topic, disabled=disabled
+            )
             EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
 
-        key = repr(cold_start)
+        key = repr((cold_start, disabled))
         if key not in made:
             made[key] = synthesize(build)
         return made[key]
@@ -188,6 +190,26 @@ def test_provisioned_concurrency_has_a_widget(template):
     """Only an endpoint with provisioned concurrency shows its utilization and spillover."""
     titles = [widget["properties"].get("title") for widget in _widgets(template(Provisioned()))]
     assert "Provisioned concurrency" in titles
+
+
+def test_an_alarm_on_p99_has_its_line_unless_it_is_disabled(template):
+    """The line is at the alarm's threshold; without the alarm it would be misleading."""
+    assert _lines(template(None)) == {
+        "Duration, ms": 15000,
+        "Init duration, ms": 5000,
+        "Concurrent executions": 1000,
+        "Memory, MB": 2048,
+    }
+    without = _lines(template(None, "InitDurationP99", "DurationP99"))
+    assert without == {"Concurrent executions": 1000, "Memory, MB": 2048}
+
+
+def _lines(template: Template) -> dict[str, float]:
+    return {
+        widget["properties"]["title"]: line["value"]
+        for widget in _widgets(template)
+        for line in widget["properties"].get("annotations", {}).get("horizontal", [])
+    }
 
 
 def test_widgets_lie_side_by_side_and_do_not_overlap(watching):

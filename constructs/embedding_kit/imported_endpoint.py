@@ -1,0 +1,71 @@
+"""An endpoint of another stack or app, known by its outputs."""
+
+from aws_cdk import Fn, Token
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from embedding_kit.endpoint_interface import IEmbeddingEndpoint
+from embedding_kit.monitoring.metrics import EndpointMetrics
+from embedding_kit.settings.base import rule_error
+
+__all__ = ["ImportedEndpoint"]
+
+#: The actions to call a function URL, each with the condition that limits it to the URL.
+#: https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html
+_CALL = {
+    "lambda:InvokeFunctionUrl": {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}},
+    "lambda:InvokeFunction": {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}},
+}
+#: arn:aws:lambda:REGION:ACCOUNT:function:NAME:ALIAS
+_ARN_PARTS = 8
+
+
+class ImportedEndpoint(IEmbeddingEndpoint):
+    """An endpoint that this app uses and does not create."""
+
+    def __init__(self, scope: Construct, id: str, *, alias_arn: str, url: str, name: str) -> None:
+        """Import the endpoint; see `EmbeddingEndpoint.from_embedding_endpoint_attributes`."""
+        super().__init__(scope, id)
+        parts = alias_arn.split(":")
+        if not Token.is_unresolved(alias_arn) and len(parts) != _ARN_PARTS:
+            raise rule_error(
+                "a permission to call the URL names the alias",
+                found=f"alias_arn = {alias_arn}",
+                allowed="the ARN of the alias, such as "
+                "arn:aws:lambda:eu-central-1:111122223333:function:embedder:live",
+            )
+        self.alias_arn = alias_arn
+        self.url = url
+        self.name = name
+        self.metrics = EndpointMetrics(
+            lambda_.Function.from_function_arn(self, "Function", alias_arn),
+            alias_name=Fn.select(_ARN_PARTS - 1, Fn.split(":", alias_arn)),
+            namespace=f"EmbeddingKit/{name}",
+        )
+
+    def grant_invoke_url(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant a principal of this app permission to call the URL, and nothing else.
+
+        A principal of another account also needs permission from the endpoint: `Callers`.
+
+        Raises:
+            ValueError: The principal has no policy that this app can add to.
+        """
+        granted = [
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=[action],
+                resource_arns=[self.alias_arn],
+                conditions=condition,
+            )
+            for action, condition in _CALL.items()
+        ]
+        if not all(grant.success for grant in granted):
+            raise rule_error(
+                "an imported endpoint can grant a principal only by the principal's own policy",
+                found=type(grantee.grant_principal).__name__,
+                allowed="a role, a user or a group, or to list the principal in the callers of "
+                "the endpoint itself",
+            )
+        return granted[0].combine(granted[1])

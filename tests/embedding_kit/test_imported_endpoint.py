@@ -1,0 +1,133 @@
+"""Test an endpoint that another app imports: who may call it, and its metrics."""
+
+import pytest
+from aws_cdk import App, CfnOutput, CfnParameter, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Match
+
+from embedding_kit import EmbeddingEndpoint, IEmbeddingEndpoint
+
+ALIAS = "arn:aws:lambda:eu-central-1:111122223333:function:embedder:live"
+OTHER = ALIAS.replace("live", "candidate")
+URL = "https://abcdefghij.lambda-url.eu-central-1.on.aws/"
+CALLER = "arn:aws:iam::111122223333:role/Caller"
+
+
+def _imported(stack: Stack, alias_arn: str = ALIAS) -> IEmbeddingEndpoint:
+    return EmbeddingEndpoint.from_embedding_endpoint_attributes(
+        stack, "Embeddings", alias_arn=alias_arn, url=URL, name="production"
+    )
+
+
+def _role(stack: Stack) -> iam.Role:
+    return iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
+
+
+@pytest.fixture(scope="module")
+def granted(synthesize):
+    """Return the policy document of a role that was granted the URL."""
+
+    def build(stack: Stack) -> None:
+        grant = _imported(stack).grant_invoke_url(_role(stack))
+        grant.assert_success()
+
+    (policy,) = synthesize(build).find_resources("AWS::IAM::Policy").values()
+    return policy["Properties"]["PolicyDocument"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "allowed"),
+    [
+        (("lambda:InvokeFunctionUrl", ALIAS, {"lambda:FunctionUrlAuthType": "AWS_IAM"}), True),
+        (("lambda:InvokeFunction", ALIAS, {"lambda:InvokedViaFunctionUrl": "true"}), True),
+        (("lambda:InvokeFunction", ALIAS, {}), False),
+        (("lambda:InvokeFunctionUrl", OTHER, {"lambda:FunctionUrlAuthType": "AWS_IAM"}), False),
+    ],
+    ids=["the URL", "by the URL", "by Invoke", "another alias"],
+)
+def test_a_granted_role_may_call_the_url_only(granted, may, question, asked, allowed):
+    """The role's own policy has both permissions that a URL requires, on the alias only."""
+    action, resource, context = asked
+    may_it = question(
+        principal=CALLER,
+        action=action,
+        resource=resource,
+        account="111122223333",
+        context=context,
+        identity=[granted],
+    )
+    assert may(may_it) == [allowed]
+
+
+def test_an_endpoint_of_this_app_and_an_imported_one_have_one_interface(synthesize, model):
+    """Code that takes an `IEmbeddingEndpoint` works with both, and its own endpoint's ARN."""
+
+    def use(stack: Stack, endpoint: IEmbeddingEndpoint) -> None:
+        endpoint.grant_invoke_url(_role(stack))
+        CfnOutput(stack, "Where", value=f"{endpoint.url} {endpoint.alias_arn} {endpoint.name}")
+
+    synthesize(lambda stack: use(stack, _imported(stack))).has_output(
+        "Where", {"Value": f"{URL} {ALIAS} production"}
+    )
+    synthesize(
+        lambda stack: use(stack, EmbeddingEndpoint(stack, "Own", model=model, name="own"))
+    ).has_output("Where", {"Value": {"Fn::Join": ["", Match.array_with([" own"])]}})
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["text", "parameter"])
+def test_the_metrics_have_the_dimensions_of_the_alias(synthesize, known):
+    """An ARN that is known at deploy time only is split by CloudFormation."""
+
+    def build(stack: Stack) -> None:
+        arn = ALIAS if known else CfnParameter(stack, "Arn").value_as_string
+        endpoint = _imported(stack, arn)
+        for name, metric in (
+            ("Duration", endpoint.metric_duration(statistic="Maximum")),
+            ("Texts", endpoint.metric_texts()),
+            ("InitDuration", endpoint.metric_init_duration(statistic="Maximum")),
+        ):
+            cloudwatch.Alarm(stack, name, metric=metric, threshold=1, evaluation_periods=1)
+
+    function, alias = "embedder", "embedder:live"
+    if not known:
+        parts = {"Fn::Split": [":", {"Ref": "Arn"}]}
+        function, name = ({"Fn::Select": [n, parts]} for n in (6, 7))
+        alias = {"Fn::Join": ["", [function, ":", name]]}
+    template = synthesize(build)
+    for namespace, metric, dimensions in (
+        ("AWS/Lambda", "Duration", {"FunctionName": function, "Resource": alias}),
+        ("EmbeddingKit/production", "Texts", {"FunctionName": function}),
+        ("EmbeddingKit/production", "InitDuration", {}),
+    ):
+        wanted = [{"Name": name, "Value": value} for name, value in dimensions.items()]
+        template.has_resource_properties(
+            "AWS::CloudWatch::Alarm",
+            {
+                "Namespace": namespace,
+                "MetricName": metric,
+                "Dimensions": wanted or Match.absent(),
+            },
+        )
+
+
+def test_a_principal_without_a_policy_cannot_be_granted():
+    """Only the endpoint's own stack can permit an account, so the error names the setting."""
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
+        _imported(Stack(App())).grant_invoke_url(iam.AccountPrincipal("444455556666"))
+    assert str(refused.value) == (
+        "an imported endpoint can grant a principal only by the principal's own policy; "
+        "found: AccountPrincipal; allowed: a role, a user or a group, or to list the principal in "
+        "the callers of the endpoint itself"
+    )
+
+
+def test_the_functions_arn_is_refused():
+    """A permission on the function would not allow calls of the alias's URL."""
+    function = ALIAS.removesuffix(":live")
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
+        _imported(Stack(App()), function)
+    assert str(refused.value) == (
+        f"a permission to call the URL names the alias; found: alias_arn = {function}; "
+        f"allowed: the ARN of the alias, such as {ALIAS}"
+    )
