@@ -1,14 +1,18 @@
 """Test the rules of single settings and of combinations of settings."""
 
+import re
 from datetime import timedelta
 
+import aws_cdk as cdk
 import pytest
 from pydantic import ValidationError
 
 from embedding_kit.settings import (
+    AlarmSettings,
     AliasExperiment,
     AllAtOnce,
     Canary,
+    Cors,
     FunctionSettings,
     Linear,
     Model,
@@ -320,3 +324,40 @@ def test_the_numbers_of_releases_and_experiments_have_bounds(make, first, last):
         assert make(last)
         with pytest.raises(ValidationError, match="less than or equal to 99"):
             make(last + 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field", "rest"),
+    [
+        (FunctionSettings, "timeout", {}),
+        (Provisioned, "request_duration", {}),
+        (AlarmSettings, "duration_p99", {}),
+        (Canary, "interval", {}),
+        (Cors, "max_age", {"origins": ["*"]}),
+    ],
+)
+def test_a_duration_of_the_cdk_is_that_duration(settings, field, rest):
+    """In Python, a CDK app writes its durations as it does for other constructs."""
+    by_cdk, by_text = ({**rest, field: value} for value in (cdk.Duration.minutes(2), "2m"))
+    assert settings(**by_cdk) == settings(**by_text)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (cdk.Duration.seconds(0), "a duration is positive"),
+        (cdk.Duration.millis(1500), "Lambda takes a timeout in whole seconds, up to 15 minutes"),
+        (
+            cdk.Duration.seconds(cdk.Token.as_number({"Ref": "Seconds"})),
+            (
+                "a duration must be known at synth; found: a Duration from a token; "
+                "allowed: a Duration of a number"
+            ),
+        ),
+    ],
+    ids=["zero", "fraction", "token"],
+)
+def test_a_duration_of_the_cdk_obeys_the_same_rules(value, message):
+    """Zero, a fraction of a second, and a number that only the deploy knows are refused."""
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        FunctionSettings(timeout=value)

@@ -2,7 +2,7 @@
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import (
     AfterValidator,
@@ -65,7 +65,23 @@ def format_duration(span: timedelta) -> str:
     return f"{milliseconds // _UNITS[unit]}{unit}"
 
 
+@runtime_checkable
+class _CdkDuration(Protocol):
+    """`aws_cdk.Duration`, which the settings do not import: it would start a Node process."""
+
+    def is_unresolved(self) -> bool: ...
+    def to_milliseconds(self) -> float: ...
+
+
 def _parse(value: object) -> object:
+    if isinstance(value, _CdkDuration):
+        if value.is_unresolved():
+            raise rule_error(
+                "a duration must be known at synth",
+                found="a Duration from a token",
+                allowed="a Duration of a number",
+            )
+        value = timedelta(milliseconds=value.to_milliseconds())
     if isinstance(value, timedelta):
         if value <= timedelta(0):
             raise rule_error("a duration is positive", found=value, allowed="more than zero")
