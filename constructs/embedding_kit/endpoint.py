@@ -1,16 +1,21 @@
 """The endpoint: function, version, alias `live`, and the alias's function URL with IAM auth."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Annotations, Duration, Names
 from aws_cdk import aws_codedeploy as codedeploy
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from embedding_kit.aws_rules import AwsRules
 from embedding_kit.callers import principals
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.endpoint_name import claim_name
-from embedding_kit.function import EmbeddingFunction
+from embedding_kit.function import EmbeddingFunction, Network
 from embedding_kit.imported_endpoint import ImportedEndpoint
 from embedding_kit.monitoring.metrics import EndpointMetrics, MetricFilters
 from embedding_kit.monitoring.topic import AlarmEmails
@@ -86,6 +91,13 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         cors: Cors | None = None,
         alarms: AlarmSettings | None = None,
         name: str | None = None,
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
+        role: iam.IRole | None = None,
+        environment_encryption: kms.IKey | None = None,
+        log_group: logs.ILogGroup | None = None,
+        tracing: lambda_.Tracing = lambda_.Tracing.ACTIVE,
     ) -> None:
         """Create the endpoint.
 
@@ -103,10 +115,21 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
                 fails if no `AlarmTopic` of the app has the addresses in its `emails`.
             name: The name in logs and in the metrics' namespace, unique in account and region; by
                 default derived from the construct's path.
+            vpc: A VPC for the function; none by default. The function calls no other service, so
+                subnets without a route to the internet are enough.
+            vpc_subnets: The subnets; the CDK's default for `vpc` if unset.
+            security_groups: The security groups; a new one if unset.
+            role: An execution role; by default a new one. It is granted what the function needs,
+                except with `role.without_policy_updates()`.
+            environment_encryption: A key for the environment variables of all functions; by
+                default Lambda's own.
+            log_group: A log group that only this function writes to; by default a new one with the
+                retention in `function`.
+            tracing: Whether X-Ray traces requests.
 
         Raises:
-            ValueError: The settings are incompatible, or another endpoint of the app has the same
-                name in the same account and region.
+            ValueError: The settings or these properties are incompatible, or another endpoint of
+                the app has the same name in the same account and region.
         """
         super().__init__(scope, id)
         self.settings = function or FunctionSettings()
@@ -136,6 +159,11 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             metrics_namespace=namespace,
             name=name,
             snap_start=isinstance(self.cold_start, SnapStart),
+            network=Network(vpc=vpc, subnets=vpc_subnets, security_groups=security_groups),
+            role=role,
+            environment_encryption=environment_encryption,
+            log_group=log_group,
+            tracing=tracing,
         )
         self.function = made.function
         self.log_group = made.log_group
@@ -151,7 +179,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         self.function_url = _url(self.alias, self._cors)
         self.url = self.function_url.url
         self.metrics = EndpointMetrics(self.function, alias_name=LIVE, namespace=namespace)
-        MetricFilters(self, "Metrics", log_group=self.log_group, namespace=namespace)
+        MetricFilters(self, "Metrics", log_group=made.log_group, namespace=namespace)
         if isinstance(self.cold_start, Provisioned):
             ProvisionedScaling(self, "Scaling", alias=self.alias, settings=self.cold_start)
         self.check = ReleaseCheck(
@@ -162,6 +190,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             release=self.release,
             cold_start=self.cold_start,
             experiment=experiment,
+            environment_encryption=environment_encryption,
+            tracing=tracing,
         )
         self.deployment_group: codedeploy.LambdaDeploymentGroup | None = None
         if not isinstance(experiment, WeightedExperiment):

@@ -1,16 +1,58 @@
 """The function: the image on ARM64, with its own log group and a minimal role."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Size, Validations
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from embedding_kit.image import image_code
 from embedding_kit.settings import FunctionSettings, Model
+from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
 
-__all__ = ["EmbeddingFunction", "environment_variables", "function_role"]
+__all__ = ["EmbeddingFunction", "Network", "environment_variables", "function_role"]
+
+#: Lambda manages the function's network interfaces with these permissions of its role.
+#: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
+_NETWORK_ACTIONS = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+)
+#: The settings of the log group that the construct creates.
+_LOG_SETTINGS = ("log_retention_days", "logs_on_destroy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """The VPC that the function is attached to; by default none.
+
+    Raises:
+        ValueError: Subnets or security groups are given without a VPC.
+    """
+
+    vpc: ec2.IVpc | None = None
+    subnets: ec2.SubnetSelection | None = None
+    security_groups: Sequence[ec2.ISecurityGroup] | None = None
+
+    def __post_init__(self) -> None:
+        without = {"vpc_subnets": self.subnets, "security_groups": self.security_groups}
+        found = [name for name, value in without.items() if value is not None]
+        if self.vpc is None and found:
+            raise rule_error(
+                "subnets and security groups belong to a VPC",
+                found=f"{' and '.join(found)} without vpc",
+                allowed="vpc beside them, or none of the three",
+            )
 
 
 class EmbeddingFunction(Construct):
@@ -31,6 +73,11 @@ class EmbeddingFunction(Construct):
         metrics_namespace: str,
         name: str,
         snap_start: bool,
+        network: Network,
+        role: iam.IRole | None,
+        environment_encryption: kms.IKey | None,
+        log_group: logs.ILogGroup | None,
+        tracing: lambda_.Tracing,
     ) -> None:
         """Create the function.
 
@@ -42,17 +89,19 @@ class EmbeddingFunction(Construct):
             metrics_namespace: The namespace of the embedder's own metrics.
             name: The environment's name in the embedder's logs.
             snap_start: Whether published versions start from a snapshot.
+            network: The function's VPC, if it has one.
+            role: Another execution role.
+            environment_encryption: A key for the environment variables.
+            log_group: Another log group.
+            tracing: Whether X-Ray traces requests.
+
+        Raises:
+            ValueError: The settings also configure the log group.
         """
         super().__init__(scope, id)
-        self.log_group = logs.LogGroup(
-            self,
-            "Logs",
-            retention=_retention(settings.log_retention_days),
-            # Deleted if its creation is rolled back, because it has no logs yet.
-            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-            if settings.logs_on_destroy == "retain"
-            else RemovalPolicy.DESTROY,
-        )
+        self.log_group = self._log_group(settings) if log_group is None else log_group
+        if log_group is not None:
+            _check_log_group(settings)
         self.function = lambda_.DockerImageFunction(
             self,
             "Function",
@@ -66,14 +115,18 @@ class EmbeddingFunction(Construct):
             environment=environment_variables(
                 settings, metrics_namespace=metrics_namespace, name=name
             ),
-            role=function_role(self, self.log_group),
+            role=self._role(role, network),
+            vpc=network.vpc,
+            vpc_subnets=network.subnets,
+            security_groups=network.security_groups,
+            environment_encryption=environment_encryption,
             log_group=self.log_group,
             # The platform's own records, from which cold starts are measured, come as JSON only,
             # and only at INFO: a system level of WARN drops those of successful requests.
             logging_format=lambda_.LoggingFormat.JSON,
             system_log_level_v2=lambda_.SystemLogLevel.INFO,
             application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
-            tracing=lambda_.Tracing.ACTIVE,
+            tracing=tracing,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
             current_version_options=lambda_.VersionOptions(
                 # An old version costs nothing, and rollbacks and comparisons need it. With
@@ -101,6 +154,27 @@ class EmbeddingFunction(Construct):
                 )
             )
 
+    def _log_group(self, settings: FunctionSettings) -> logs.LogGroup:
+        return logs.LogGroup(
+            self,
+            "Logs",
+            retention=_retention(settings.log_retention_days),
+            # Deleted if its creation is rolled back, because it has no logs yet.
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+            if settings.logs_on_destroy == "retain"
+            else RemovalPolicy.DESTROY,
+        )
+
+    def _role(self, given: iam.IRole | None, network: Network) -> iam.IRole:
+        role = function_role(self, self.log_group) if given is None else given
+        if given is not None:
+            self.log_group.grant_write(given)
+        if network.vpc is not None:
+            role.add_to_principal_policy(
+                iam.PolicyStatement(actions=list(_NETWORK_ACTIONS), resources=["*"])
+            )
+        return role
+
 
 def environment_variables(
     settings: FunctionSettings, *, metrics_namespace: str, name: str
@@ -118,7 +192,7 @@ def environment_variables(
     } | {name: str(value) for name, value in optional.items() if value is not None}
 
 
-def function_role(scope: Construct, log_group: logs.LogGroup) -> iam.Role:
+def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
     """Create a role that may write to one log group and to X-Ray, and nothing else.
 
     AWS's managed policy for this lets a function write to every log group of the account.
@@ -128,10 +202,21 @@ def function_role(scope: Construct, log_group: logs.LogGroup) -> iam.Role:
     Validations.of(role).acknowledge(
         Acknowledgment(
             id="AwsSolutions-IAM5[Resource::*]",
-            reason="X-Ray's actions to write traces know no resource to name.",
+            reason="X-Ray's actions to write traces, and those of a VPC's network interfaces, are "
+            "granted on all resources or on none.",
         )
     )
     return role
+
+
+def _check_log_group(settings: FunctionSettings) -> None:
+    found = [name for name in _LOG_SETTINGS if name in settings.model_fields_set]
+    if found:
+        raise rule_error(
+            "a log group of your own has its own retention and removal policy",
+            found=f"log_group with function.{' and function.'.join(found)}",
+            allowed="log_group, or these settings for the endpoint's own log group",
+        )
 
 
 def _retention(days: int) -> logs.RetentionDays:

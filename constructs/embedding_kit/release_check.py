@@ -10,6 +10,7 @@ from aws_cdk import (
     Validations,
 )
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import custom_resources as custom
@@ -59,6 +60,8 @@ class ReleaseCheck(Construct):
         release: Release,
         cold_start: ColdStart,
         experiment: Experiment | None,
+        environment_encryption: kms.IKey | None,
+        tracing: lambda_.Tracing,
     ) -> None:
         """Check every version before the alias serves it.
 
@@ -70,9 +73,12 @@ class ReleaseCheck(Construct):
             release: Whether vectors may change, and whether the check calls the serving version.
             cold_start: With provisioned concurrency, Lambda itself uses weights for a moment.
             experiment: With weights, another version that must have the same vector space.
+            environment_encryption: A key for the environment variables of its functions.
+            tracing: Whether X-Ray traces the check.
         """
         super().__init__(scope, id)
-        self.function = self._make_function(alias, model)
+        self._key = environment_encryption
+        self.function = self._make_function(alias, model, tracing)
         provider = self._make_provider()
         other = str(experiment.version) if isinstance(experiment, WeightedExperiment) else ""
         # The output is created below; its name is needed here.
@@ -101,7 +107,9 @@ class ReleaseCheck(Construct):
         if alias.node.default_child:
             alias.node.default_child.node.add_dependency(self.resource)
 
-    def _make_function(self, alias: lambda_.Alias, model: Model) -> lambda_.DockerImageFunction:
+    def _make_function(
+        self, alias: lambda_.Alias, model: Model, tracing: lambda_.Tracing
+    ) -> lambda_.DockerImageFunction:
         embedder = alias.version.lambda_
         log_group = _logs(self, "Logs")
         role = function_role(self, log_group)
@@ -142,7 +150,8 @@ class ReleaseCheck(Construct):
             role=role,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
-            tracing=lambda_.Tracing.ACTIVE,
+            tracing=tracing,
+            environment_encryption=self._key,
         )
         _acknowledge(
             function,
@@ -161,6 +170,7 @@ class ReleaseCheck(Construct):
             on_event_handler=self.function,
             log_group=log_group,
             framework_on_event_role=role,
+            provider_function_env_encryption=self._key,
         )
         name = Stack.of(self).resolve(self.function.node.default_child.logical_id)  # type: ignore[union-attr]
         _acknowledge(

@@ -3,9 +3,7 @@
 import re
 import subprocess
 import sys
-import textwrap
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from aws_cdk import App, Duration, Environment, Stack
@@ -28,7 +26,6 @@ from embedding_kit import (
     WeightedExperiment,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
 ROLE = "arn:aws:iam::111122223333:role/search"
 
 
@@ -246,31 +243,13 @@ def test_the_execution_role_is_the_same_from_release_to_release(endpoint_templat
     )
 
 
-def test_the_constructs_work_in_somebody_elses_app(tmp_path):
-    """Five lines that import only `embedding_kit` synthesize an endpoint, from any folder."""
-    app = """
-        from aws_cdk import App, Stack
-        from embedding_kit import EmbeddingEndpoint, Model
-        app = App(outdir="out")
-        EmbeddingEndpoint(Stack(app, "Search"), "E", model=Model(name="BAAI/bge-small-en-v1.5"))
-        app.synth()
-    """
-    (tmp_path / "foreign.py").write_text(textwrap.dedent(app))
+def test_the_packages_example_works_in_another_app(tmp_path):
+    """The example in the docstring imports only `embedding_kit` and synthesizes in any folder."""
+    (example,) = re.findall(r"```python\n(.*?)```", embedding_kit.__doc__, flags=re.DOTALL)
+    (tmp_path / "foreign.py").write_text(example.replace("App()", 'App(outdir="out")'))
     subprocess.run([sys.executable, "foreign.py"], cwd=tmp_path, check=True)
     template = Template.from_string((tmp_path / "out" / "Search.template.json").read_text())
     template.resource_count_is("AWS::Lambda::Url", 1)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [embedding_kit.__doc__, (ROOT / "docs" / "operations.md").read_text()],
-    ids=["docstring", "operations.md"],
-)
-def test_what_is_shown_to_others_works(text, monkeypatch, tmp_path):
-    """The examples in the package's docstring and in the operations guide synthesize."""
-    monkeypatch.chdir(tmp_path)
-    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    exec(compile(example, "example", "exec"), {})
 
 
 def test_the_metrics_that_people_ask_for_have_methods(synthesize, model):

@@ -1,0 +1,164 @@
+"""Test the properties that the function takes from the app: VPC, role, key, log group, tracing."""
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk.assertions import Template
+
+from embedding_kit import EmbeddingEndpoint, FunctionSettings
+
+LAMBDA = iam.ServicePrincipal("lambda.amazonaws.com")
+
+
+@pytest.fixture(scope="module")
+def build(synthesize, model):
+    """Return the template of an endpoint with the properties that a function of the stack gives."""
+
+    def make(properties) -> Template:
+        return synthesize(
+            lambda stack: EmbeddingEndpoint(stack, "Endpoint", model=model, **properties(stack))
+        )
+
+    return make
+
+
+def _functions(template: Template) -> dict[str, dict]:
+    """Return each function's properties: the embedder, the check and the CDK's framework."""
+    names = {"EndpointEmbedder": "embedder", "EndpointCheckFunction": "check"}
+    return {
+        next((short for start, short in names.items() if name.startswith(start)), "framework"): (
+            function["Properties"]
+        )
+        for name, function in template.find_resources("AWS::Lambda::Function").items()
+    }
+
+
+def _statements(template: Template, role: str) -> list[dict]:
+    return [
+        statement
+        for policy in template.find_resources("AWS::IAM::Policy").values()
+        if any(attached["Ref"].startswith(role) for attached in policy["Properties"]["Roles"])
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+    ]
+
+
+def test_the_embedder_is_in_the_vpc(build):
+    """Its role may manage network interfaces; the check stays outside, for it calls AWS's APIs."""
+
+    def properties(stack):
+        vpc = ec2.Vpc(
+            stack,
+            "Vpc",
+            max_azs=2,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(name=name, subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
+                for name in ("one", "two")
+            ],
+        )
+        group = ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-12345678")
+        subnets = ec2.SubnetSelection(subnet_group_name="two")
+        return {"vpc": vpc, "vpc_subnets": subnets, "security_groups": [group]}
+
+    template = build(properties)
+    functions = _functions(template)
+    network = functions["embedder"]["VpcConfig"]
+    assert network["SecurityGroupIds"] == ["sg-12345678"]
+    assert [subnet["Ref"][:12] for subnet in network["SubnetIds"]] == ["VpctwoSubnet"] * 2
+    assert not any("VpcConfig" in functions[other] for other in ("check", "framework"))
+    for role, count in (("EndpointEmbedderRole", 1), ("EndpointCheckRole", 0)):
+        actions = [statement["Action"] for statement in _statements(template, role)]
+        assert sum("ec2:CreateNetworkInterface" in names for names in actions) == count
+
+
+@pytest.mark.parametrize("updates", [True, False], ids=["mutable", "without policy updates"])
+def test_another_execution_role_is_granted_its_permissions(build, updates):
+    """It is the function's role; a role without policy updates stays as it is."""
+
+    def properties(stack):
+        role = iam.Role(stack, "Mine", assumed_by=LAMBDA)
+        return {"role": role if updates else role.without_policy_updates()}
+
+    template = build(properties)
+    role = _functions(template)["embedder"]["Role"]["Fn::GetAtt"][0]
+    assert role.startswith("Mine")
+    assert not [name for name in template.to_json()["Resources"] if "EmbedderRole" in name]
+    written = [s for s in _statements(template, "Mine") if "logs:PutLogEvents" in s["Action"]]
+    assert len(written) == updates
+
+
+def test_the_key_encrypts_the_variables_of_all_functions(build):
+    """The check and the CDK's own function run in the same account under the same rules."""
+    template = build(lambda stack: {"environment_encryption": kms.Key(stack, "Key")})
+    keys = {
+        name: function["KmsKeyArn"]["Fn::GetAtt"][0][:3]
+        for name, function in _functions(template).items()
+    }
+    assert keys == {"embedder": "Key", "check": "Key", "framework": "Key"}
+
+
+def test_another_log_group_gets_logs_and_metric_filters(build):
+    """The embedder writes to it, and the cold starts are extracted from it."""
+    template = build(
+        lambda stack: {"log_group": logs.LogGroup.from_log_group_name(stack, "Logs", "/mine")}
+    )
+    assert _functions(template)["embedder"]["LoggingConfig"]["LogGroup"] == "/mine"
+    template.all_resources_properties("AWS::Logs::MetricFilter", {"LogGroupName": "/mine"})
+    assert not [
+        name
+        for name in template.find_resources("AWS::Logs::LogGroup")
+        if name.startswith("EndpointEmbedder")
+    ]
+
+
+def test_tracing_can_be_turned_off(build):
+    """Neither the embedder nor the check sends traces, and no role may."""
+    template = build(lambda _: {"tracing": lambda_.Tracing.DISABLED})
+    assert not any("TracingConfig" in function for function in _functions(template).values())
+    assert "xray:" not in str(template.to_json())
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            {"log_group": True, "function": FunctionSettings(log_retention_days=14)},
+            (
+                "a log group of your own has its own retention and removal policy; "
+                "found: log_group with function.log_retention_days; "
+                "allowed: log_group, or these settings for the endpoint's own log group"
+            ),
+        ),
+        (
+            {
+                "log_group": True,
+                "function": FunctionSettings(log_retention_days=30, logs_on_destroy="delete"),
+            },
+            (
+                "a log group of your own has its own retention and removal policy; found: "
+                "log_group with function.log_retention_days and function.logs_on_destroy; "
+                "allowed: log_group, or these settings for the endpoint's own log group"
+            ),
+        ),
+        (
+            {"vpc_subnets": ec2.SubnetSelection(), "security_groups": []},
+            (
+                "subnets and security groups belong to a VPC; found: vpc_subnets and "
+                "security_groups without vpc; allowed: vpc beside them, or none of the three"
+            ),
+        ),
+    ],
+    ids=["retention", "both, though they are the defaults", "no VPC"],
+)
+def test_properties_that_exclude_each_other_are_refused(model, properties, message):
+    """A setting without effect is an error, also if it has its default."""
+    stack = Stack(App())
+    if "log_group" in properties:
+        group = logs.LogGroup.from_log_group_name(stack, "Logs", "/mine")
+        properties = {**properties, "log_group": group}
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
+        EmbeddingEndpoint(stack, "Endpoint", model=model, **properties)
+    assert str(refused.value) == message
