@@ -69,7 +69,7 @@ def _sources_hash() -> str:
     sources = [
         *(ROOT / "lambda_image" / "model_compiler").rglob("*.py"),
         *(ROOT / "lambda_image" / "embedder").rglob("*.py"),
-        ROOT / "requirements.txt",
+        ROOT / "uv.lock",
     ]
     digest = hashlib.sha256()
     for path in sorted(sources):

@@ -107,6 +107,8 @@ class Cdk:
             "PATH": path,
             # The copy's sources come before those of the installed checkout.
             "PYTHONPATH": self.checkout.python_path,
+            # The copy's .venv is a link; a setup would install the copy into the user's .venv.
+            "UV_NO_SYNC": "1",
             "CDK_DOCKER": str(self.docker),
             "NODE_USE_SYSTEM_CA": "1",
         }

@@ -16,14 +16,8 @@ __all__ = ["Checkout", "copy_checkout"]
 
 #: A model that needs no model hub and no accepted terms.
 _MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-_LINKED = ("node_modules",)
+_LINKED = (".venv", "node_modules")
 _SOURCE_ROOTS = ("constructs", "lambda_image", "client", "local", "rehearsal", ".")
-#: Writes the stamp that scripts/setup computes.
-_STAMP = r"""
-set -euo pipefail
-eval "$(grep -E '^ *(python|stamp)=' scripts/setup)"
-printf '%s\n' "$stamp" > .venv/stamp
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +101,4 @@ def copy_checkout(source: Path, folder: Path, environment: str) -> Checkout:
             shutil.copy2(source / name, folder / name)
     for name in _LINKED:
         (folder / name).symlink_to(source / name)
-    # A folder of links and a new stamp: the scripts find the packages up to date, and so
-    # never install through the links into the user's environment.
-    (folder / ".venv").mkdir()
-    for entry in (source / ".venv").iterdir():
-        if entry.name == "pyvenv.cfg":
-            shutil.copy2(entry, folder / ".venv" / entry.name)
-        elif entry.name != "stamp":
-            (folder / ".venv" / entry.name).symlink_to(entry)
-    subprocess.run(["bash", "-c", _STAMP], cwd=folder, check=True)
     return Checkout(root=folder, environment=environment)

@@ -64,5 +64,5 @@ def test_an_app_may_have_another_cdk(package, taken, refused):
         True,
         False,
     ]
-    assert f"{package}=={taken[0]}" in (ROOT / "requirements.txt").read_text().splitlines()
-    assert f"{package}=={taken[0]}" in (ROOT / "requirements.in").read_text().splitlines()
+    lock = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    assert {item["version"] for item in lock if item["name"] == package} == {taken[0]}

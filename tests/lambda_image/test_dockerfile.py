@@ -3,11 +3,9 @@
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from local_function_url import endpoint
 
@@ -80,35 +78,10 @@ def test_the_image_runs_the_handler_that_the_local_runtime_runs(stages):
 
 
 def test_the_image_installs_what_the_local_runtime_runs(stages):
-    """The pinned versions of the runtime are also those of the tests and of the local URL."""
+    """The image installs the versions and the files that uv.lock has; see scripts/pin."""
     dependencies = next(stage for stage in stages if stage[0].endswith(" dependencies"))
     assert "COPY requirements.txt" in " ".join(dependencies)
     assert "--requirement requirements.txt" in " ".join(dependencies)
-    here = _pins(ROOT / "requirements.txt")
-    image = _pins(IMAGE / "requirements.txt")
-    assert image
-    assert {name: here.get(name) for name in image} == image
-
-
-def test_models_are_compiled_with_the_versions_that_are_tested(stages):
-    """The compiler's versions in the image are those of the tests."""
-    here = _pins(ROOT / "requirements.txt")
-    compiler = _pins(IMAGE / "compiler-requirements.txt")
-    assert {name: here.get(name) for name in compiler} == compiler
-
-
-def test_the_image_compiles_with_all_that_the_compiler_needs():
-    """The requirements are the dependencies of the package's extra `compiler`."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {Requirement(line).name for line in project["optional-dependencies"]["compiler"]}
-    written = {
-        line.strip()
-        for line in (IMAGE / "compiler-requirements.in").read_text().splitlines()
-        if line.strip() and not line.startswith(("#", "-"))
-    }
-    assert {name.replace("-", "_") for name in written} == {
-        name.replace("-", "_") for name in needed
-    }
 
 
 def test_the_artifact_lies_where_the_embedder_looks_for_it():
@@ -149,15 +122,3 @@ def test_what_the_dockerfile_copies_is_what_the_context_sends():
         for word in line.split()[:-1]
     }
     assert sent == copied
-
-
-def _pins(path: Path) -> dict[str, str]:
-    """Return the pinned version of each requirement, by its normalized name."""
-    requirements = [
-        Requirement(line) for line in path.read_text().splitlines() if line and line[0] not in "#-"
-    ]
-    return {
-        requirement.name.lower().replace("_", "-"): str(requirement.specifier)
-        for requirement in requirements
-        if requirement.marker is None
-    }

@@ -1,4 +1,7 @@
-"""scripts/setup: quiet, and whole after it was interrupted. The installers are stand-ins."""
+"""scripts/setup prints little, and repairs a setup that was interrupted.
+
+Python and uv are stand-ins, so that each step can fail or be interrupted.
+"""
 
 import os
 import shutil
@@ -11,16 +14,21 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# As `python3`, it makes an environment whose programs are copies of it. Each call is written down.
+# As `python3`, it makes a .venv whose programs are copies of it. It records each call. As `uv`, it
+# finds .venv up to date if the last `uv sync` that ended had the same lock file.
 _PROGRAM = textwrap.dedent("""\
     #!/usr/bin/env bash
     echo "$(basename "$0") $*" >> "$CALLS"
-    case "$1 $2" in
-      "-c "*) exit 0 ;;
-      "--version ") echo "Python 3.13.1"; exit 0 ;;
-      "-m venv") rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python; cp "$0" .venv/bin/uv ;;
+    case "$*" in
+      "-c import sys; print"*) echo "$0"; exit 0 ;;
+      "-c "*) exit "${OLD_PYTHON:-0}" ;;
+      --version) echo "Python 3.9.1"; exit 0 ;;
+      *--check*) cmp --silent uv.lock .venv/synced; exit ;;
+      "-m venv"*) rm -rf .venv; mkdir -p .venv/bin; tee .venv/bin/{python,uv} < "$0" > /dev/null
+                  chmod +x .venv/bin/* ;;
     esac
     for line in $(seq 100); do echo "installer line $line of: $*"; done
+    [[ "$*" != "sync "* ]] || cp uv.lock .venv/synced
     if [ -n "$STOP_AT" ] && [[ "$*" == *"$STOP_AT"* ]]; then
       if [ -n "$HANG" ]; then echo hangs > "$HANG"; read -r < "$HANG"; fi
       echo "no room on the disk" >&2
@@ -37,17 +45,16 @@ class Checkout:
         self.calls = root / "calls"
         (root / "scripts").mkdir()
         shutil.copy(ROOT / "scripts" / "setup", root / "scripts")
-        (root / "lambda_image").mkdir()
-        for name in ("requirements.txt", "pyproject.toml", "lambda_image/requirements.txt"):
-            (root / name).write_text("numpy==1\n")
+        (root / "uv.lock").write_text("numpy 1\n")
         command = 'source "$(dirname "$0")/setup"\necho "ready: $VIRTUAL_ENV"\n'
         (root / "scripts" / "command").write_text(command)
         (root / "python").write_text(_PROGRAM)
         (root / "python").chmod(0o755)
 
     def start(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
-        """Starts the command in a session of its own."""
-        settings = {"CALLS": str(self.calls), "STOP_AT": "", "HANG": "", **variables}
+        """Start the command in a session of its own."""
+        settings = {"CALLS": str(self.calls), "STOP_AT": "", "HANG": "", "UV_NO_SYNC": ""}
+        settings |= variables
         return subprocess.Popen(
             ["bash", self.root / "scripts" / "command", *arguments],
             env={**os.environ, "PYTHON": str(self.root / "python"), **settings},
@@ -58,56 +65,58 @@ class Checkout:
         )
 
     def run(self, *arguments: str, **variables: str) -> tuple[int, str, str]:
-        """Runs the command; returns its status, standard output and standard error."""
+        """Run the command. Return its exit status, standard output and standard error."""
         self.calls.write_text("")
         process = self.start(*arguments, **variables)
         output, errors = process.communicate()
         return process.returncode, output, errors
 
     @property
-    def made_anew(self) -> bool:
-        """Whether the last run made the environment from nothing."""
+    def made_from_nothing(self) -> bool:
+        """Whether the last run made a new .venv."""
         return "venv --clear" in self.calls.read_text()
 
 
 @pytest.fixture
 def checkout(tmp_path):
+    """A checkout that was never set up."""
     return Checkout(tmp_path)
 
 
 def test_a_setup_prints_a_line_for_each_step(checkout):
-    """What the installers print goes to the log; a second setup does nothing and prints nothing."""
+    """The installers' output goes to the log. A second setup does nothing and prints nothing."""
     status, output, errors = checkout.run()
     assert (status, output) == (0, f"ready: {checkout.root}/.venv\n")
     lines = errors.splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 3
     assert all(line.endswith(" s") for line in lines)
-    assert (checkout.root / ".cache/setup.log").read_text().count("installer line") == 500
+    assert (checkout.root / ".cache/setup.log").read_text().count("installer line") == 300
     assert checkout.run() == (0, output, "")
+    assert "--check" in checkout.calls.read_text().splitlines()[-1]
 
 
-def test_a_verbose_setup_shows_everything(checkout):
-    """As `scripts/demo --verbose` asks."""
-    assert checkout.run("--verbose")[2].count("installer line") == 500
+def test_a_verbose_setup_shows_the_output_of_the_installers(checkout):
+    """The calling script's `--verbose` is enough, as in `scripts/demo --verbose`."""
+    assert checkout.run("--verbose")[2].count("installer line") == 300
 
 
 @pytest.mark.parametrize("arguments", [(), ("--verbose",)])
-def test_a_setup_that_fails_ends_the_command(checkout, arguments):
-    """It shows the end of the log and names the file; the next one makes the environment anew."""
-    status, output, errors = checkout.run(*arguments, STOP_AT="-r requirements.txt")
+def test_a_failed_setup_ends_the_command(checkout, arguments):
+    """It prints the end of the log and names the file. The next setup makes a new .venv."""
+    status, output, errors = checkout.run(*arguments, STOP_AT="sync")
     assert (status, output) == (1, "")
     assert errors.endswith("no room on the disk\n")
     if not arguments:
         assert f"the whole log is {checkout.root}/.cache/setup.log" in errors
         assert len(errors.splitlines()) == 24
     assert checkout.run()[:2] == (0, f"ready: {checkout.root}/.venv\n")
-    assert checkout.made_anew
+    assert checkout.made_from_nothing
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("step", ["venv", "uv==", "-r requirements.txt", "aws-sam-cli", "-e ."])
-def test_an_interrupted_setup_is_made_good(checkout, how, step):
-    """Wherever it was ended: what it left is not trusted."""
+@pytest.mark.parametrize("step", ["venv", "uv-requirements.txt", "sync"])
+def test_the_next_setup_repairs_an_interrupted_one(checkout, how, step):
+    """It makes a new .venv, at whatever step the first one was interrupted."""
     pipe = checkout.root / "pipe"
     os.mkfifo(pipe)
     with checkout.start(STOP_AT=step, HANG=str(pipe)) as process:
@@ -117,24 +126,38 @@ def test_an_interrupted_setup_is_made_good(checkout, how, step):
     assert process.returncode != 0
     assert "ready" not in output
     assert checkout.run()[:2] == (0, f"ready: {checkout.root}/.venv\n")
-    assert checkout.made_anew
+    assert checkout.made_from_nothing
 
 
-def test_changed_pins_keep_the_environment(checkout):
-    """It is brought up to date; an update that was interrupted is not trusted either."""
+def test_a_changed_lock_file_updates_the_environment(checkout):
+    """The .venv is kept, unless the update was interrupted."""
     assert checkout.run()[0] == 0
-    (checkout.root / "requirements.txt").write_text("numpy==2\n")
+    (checkout.root / "uv.lock").write_text("numpy 2\n")
     assert checkout.run()[0] == 0
-    assert not checkout.made_anew
-    assert "pip install" in checkout.calls.read_text()
-    (checkout.root / "requirements.txt").write_text("numpy==3\n")
-    assert checkout.run(STOP_AT="-e .")[0] == 1
+    assert not checkout.made_from_nothing
+    assert "uv sync --locked" in checkout.calls.read_text().splitlines()[-1]
+    (checkout.root / "uv.lock").write_text("numpy 3\n")
+    assert checkout.run(STOP_AT="sync")[0] == 1
     assert checkout.run()[0] == 0
-    assert checkout.made_anew
+    assert checkout.made_from_nothing
 
 
-def test_two_setups_beside_each_other_take_turns(checkout):
-    """The second finds what the first has made."""
+def test_a_setup_can_be_skipped(checkout):
+    """With uv's UV_NO_SYNC, the command uses the .venv as it is."""
+    assert checkout.run(UV_NO_SYNC="1") == (0, f"ready: {checkout.root}/.venv\n", "")
+    assert checkout.calls.read_text() == ""
+    assert not (checkout.root / ".cache").exists()
+
+
+def test_an_unsupported_python_is_refused(checkout):
+    """The message names the supported versions and the one that was found."""
+    status, output, errors = checkout.run(OLD_PYTHON="1")
+    assert (status, output) == (1, "")
+    assert errors.startswith("error: Python 3.11 to 3.14 is needed, Python 3.9.1 was found")
+
+
+def test_two_setups_at_the_same_time_take_turns(checkout):
+    """The second one finds the .venv of the first up to date."""
     with checkout.start() as first, checkout.start() as second:
         for process in (first, second):
             assert process.communicate()[0] == f"ready: {checkout.root}/.venv\n"

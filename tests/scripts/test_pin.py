@@ -1,0 +1,83 @@
+"""scripts/pin exports the files that pip reads from uv.lock."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
+EXPORTS = (
+    "scripts/uv-requirements.txt",
+    "lambda_image/requirements.txt",
+    "lambda_image/compiler-requirements.txt",
+)
+
+
+def locked(name: str) -> dict[str, Any]:
+    """Return the one version of a package that the lock file has."""
+    (package,) = (package for package in LOCK["package"] if package["name"] == name)
+    return package
+
+
+def exported(path: str) -> dict[str, tuple[str, set[str]]]:
+    """Return the version and the hashes of each package in a requirements file."""
+    lines = (ROOT / path).read_text().replace("\\\n", " ").splitlines()
+    found = {}
+    for line in lines:
+        if line.startswith("#"):
+            continue
+        requirement, *hashes = re.split(r"\s+--hash=", line.strip())
+        parsed = Requirement(requirement)
+        found[canonicalize_name(parsed.name)] = (str(parsed.specifier), set(hashes))
+    return found
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(line).name) for line in requirements}
+
+
+@pytest.mark.parametrize("path", EXPORTS)
+def test_an_exported_file_has_the_versions_and_hashes_of_the_lock_file(path):
+    """The image and the bootstrap of uv install the files that the tests ran with."""
+    packages = exported(path)
+    assert packages
+    for name, (version, hashes) in packages.items():
+        package = locked(name)
+        assert version == f"=={package['version']}"
+        files = [*package.get("wheels", []), *filter(None, [package.get("sdist")])]
+        assert {file["hash"] for file in files} <= hashes, name
+
+
+def test_the_image_installs_the_packages_of_its_group():
+    """They are installed without dependencies, so the file has nothing else."""
+    assert set(exported("lambda_image/requirements.txt")) == names(
+        PROJECT["dependency-groups"]["image"]
+    )
+
+
+def test_the_image_compiles_with_all_that_the_compiler_needs():
+    """The file has the package's extra `compiler`, and all that those packages depend on."""
+    packages = set(exported("lambda_image/compiler-requirements.txt"))
+    assert names(PROJECT["project"]["optional-dependencies"]["compiler"]) <= packages
+    for name in packages:
+        # Not on Linux, or only with an older Python than the image has.
+        needed = {
+            dependency["name"]
+            for dependency in locked(name).get("dependencies", [])
+            if not re.search(r"python_full_version < '3\.1[123]'", dependency.get("marker", ""))
+        }
+        assert needed <= packages, name
+
+
+def test_the_lock_file_names_no_registry_but_pypi():
+    """It installs the same files everywhere, whatever index the machine that wrote it uses."""
+    sources = {str(package["source"]) for package in LOCK["package"]}
+    assert sources == {str({"registry": "https://pypi.org/simple"}), str({"editable": "."})}
+    hosts = set(re.findall(r"https?://([^/]+)/", (ROOT / "uv.lock").read_text()))
+    assert hosts == {"pypi.org", "files.pythonhosted.org"}
