@@ -16,7 +16,7 @@ if _node.is_file():
 
 from aws_cdk import App  # noqa: E402
 
-from embedding_kit.environment import EnvironmentFileError, load_environment  # noqa: E402
+from embedding_kit.environment_file import EnvironmentFileError, load_environment  # noqa: E402
 from stacks.environment_stacks import EnvironmentStacks  # noqa: E402
 
 _ROOT = Path(__file__).parent

@@ -15,7 +15,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session, get_session
 
-from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.settings import Provisioned
 from stacks.deployed import Deployed, find_deployed
 from stacks.names import endpoint_stack_name, repository_name

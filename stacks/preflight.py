@@ -13,7 +13,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session, get_session
 
-from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.quotas import needed_concurrency
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from stacks.names import repository_name, repository_stack_name

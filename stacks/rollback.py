@@ -11,22 +11,20 @@ traffic currently points to", and AWS does not document the effect of a wrong on
 (https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-resources.html).
 """
 
-import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
+from botocore.exceptions import ClientError
+from botocore.session import Session
 
-from embedding_kit.environment import Environment, load_environment
+from embedding_kit.environment import Environment
 from stacks.deployed import Deployed, find_deployed, find_deployment_group
 from stacks.names import endpoint_stack_name
+from stacks.version_command import run_version_command
 
 __all__ = ["main", "roll_back"]
 
-_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _NEXT = (
     "Next: fix the cause and run scripts/deploy; the fix is checked and released as usual. "
     "The same commit again releases the version that was rolled back"
@@ -35,22 +33,14 @@ _NEXT = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="scripts/rollback", description=__doc__)
-    parser.add_argument("environment")
-    parser.add_argument(
-        "--version", help="the version that gets all requests; the one before by default"
+    return run_version_command(
+        arguments,
+        roll_back,
+        program="scripts/rollback",
+        description=__doc__,
+        default="the one before",
+        failure="{} was not rolled back",
     )
-    options = parser.parse_args(arguments)
-    try:
-        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-        print(roll_back(get_session(), environment, version=options.version))
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except (BotoCoreError, ClientError) as error:
-        print(f"error: {options.environment} was not rolled back: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 def roll_back(session: Session, environment: Environment, *, version: str | None = None) -> str:

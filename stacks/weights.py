@@ -7,22 +7,18 @@ used with Provisioned Concurrency" (https://github.com/hashicorp/terraform/issue
 https://github.com/gradientedge/cdk-utils/pull/1110).
 """
 
-import argparse
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
-from embedding_kit.environment import Environment, load_environment
+from embedding_kit.environment import Environment
 from stacks.deployed import Deployed, find_deployed, find_deployment_group
 from stacks.names import endpoint_stack_name
+from stacks.version_command import run_version_command
 
 __all__ = ["Weights", "clear_weights", "find_stuck_weights", "main"]
-
-_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +42,14 @@ class Weights:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="scripts/clear-weights", description=__doc__)
-    parser.add_argument("environment")
-    parser.add_argument(
-        "--version", help="the version that gets all requests; the one with most of them by default"
+    return run_version_command(
+        arguments,
+        clear_weights,
+        program="scripts/clear-weights",
+        description=__doc__,
+        default="the one with most of them",
+        failure="the weights of {}",
     )
-    options = parser.parse_args(arguments)
-    try:
-        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-        print(clear_weights(get_session(), environment, version=options.version))
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except (BotoCoreError, ClientError) as error:
-        print(f"error: the weights of {options.environment}: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 def clear_weights(session: Session, environment: Environment, *, version: str | None) -> str:

@@ -20,7 +20,7 @@ from deploy_rehearsal.function import FunctionServer, function_server
 from deploy_rehearsal.release_scenarios import Scenarios
 from deploy_rehearsal.release_variants import VARIANTS
 from deploy_rehearsal.variants import synthesize_variants
-from embedding_kit.environment import load_environment
+from embedding_kit.environment_file import load_environment
 from image_rehearsal.asset import ImageAsset, certificates, image_assets, synthesize
 from image_rehearsal.base_image import ensure_bases
 from image_rehearsal.docker import ContainersUnavailableError, Docker, containers

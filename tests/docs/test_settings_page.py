@@ -9,7 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.settings.descriptions import export_schema
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 from pydantic import ValidationError
 
 from embedding_kit import Provisioned, ScheduledCapacity
-from embedding_kit.environment import load_environment
+from embedding_kit.environment_file import load_environment
 
 AT = "cron(0 8 ? * MON-FRI *)"
 

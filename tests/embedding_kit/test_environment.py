@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from embedding_kit import AllAtOnce, Canary, OnDemand
-from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 MINILM = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'

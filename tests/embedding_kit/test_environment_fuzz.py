@@ -9,7 +9,8 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as some
 
-from embedding_kit.environment import Environment, EnvironmentFileError, load_environment
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.settings.descriptions import export_schema, kinds
 
 

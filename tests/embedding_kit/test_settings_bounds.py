@@ -12,7 +12,7 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 
-from embedding_kit.environment import EnvironmentFileError, load_environment
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.settings import (
     AlarmSettings,
     Budget,

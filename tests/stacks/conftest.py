@@ -18,7 +18,8 @@ os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
 
 from aws_cdk import App
 
-from embedding_kit.environment import Environment, load_environment
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import (
     AlarmSettings,
     AliasExperiment,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stacks import weights
+from stacks import version_command
 from stacks.weights import clear_weights, find_stuck_weights, main
 
 LEFT = {"3": 1.0}
@@ -170,7 +170,7 @@ def test_the_weights_of_a_running_release_are_not_stuck(session, environments):
 
 def test_the_command_prints_what_it_did(session, environments, monkeypatch, capsys):
     """The command prints one line on stdout, or an error with exit status 1."""
-    monkeypatch.setattr(weights, "get_session", lambda: session)
+    monkeypatch.setattr(version_command, "get_session", lambda: session)
     session.deployed()
     _alias(session, "3", {})
     assert main(["dev"]) == 0

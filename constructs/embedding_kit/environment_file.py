@@ -1,0 +1,160 @@
+"""Read `environments/NAME.toml`. No other module reads these files.
+
+An error lists all mistakes of a file, one per line: file, key, value found and values allowed.
+"""
+
+import json
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from embedding_kit.environment import Environment
+from embedding_kit.settings.descriptions import describe, export_schema, find
+
+__all__ = ["EnvironmentFileError", "load_environment"]
+
+#: An ECR repository name must not end with a hyphen or have two in a row.
+#: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_CreateRepository.html
+_NAME = re.compile(r"(?=.{1,31}$)[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_NAME_ALLOWED = (
+    "1 to 31 lower-case letters and digits, a letter first, with single hyphens between them"
+)
+#: The file that identifies a sentence-transformers folder, in the image's build too.
+_FOLDER_HOLDS = "modules.json"
+_SHOWN = 80  # Characters shown of a value; a whole table would hide the mistake.
+
+
+class EnvironmentFileError(ValueError):
+    """An environment file is missing or unreadable, or has values that are not allowed."""
+
+
+def load_environment(name: str, *, folder: Path) -> Environment:
+    """Load the environment of that name.
+
+    Args:
+        name: The environment's name, which is the file's name without `.toml`.
+        folder: The folder of the environment files.
+
+    Raises:
+        EnvironmentFileError: The message has file, key, value found and values allowed.
+    """
+    path = folder / f"{name}.toml"
+    shown = f"{folder.name}/{path.name}"
+    if Path(name).name == name and path.is_file() and _NAME.fullmatch(name) is None:
+        raise EnvironmentFileError(
+            f"{shown}: the file's name is not allowed, for it becomes a part of the repository's; "
+            f"found: {name}; allowed: {_NAME_ALLOWED}"
+        )
+    if _NAME.fullmatch(name) is None or not path.is_file():
+        stems = sorted(file.stem for file in folder.glob("*.toml"))
+        known = ", ".join(stem for stem in stems if _NAME.fullmatch(stem)) or "none"
+        raise EnvironmentFileError(
+            f"there is no environment {name!r}: {shown} is no file; allowed: {known}"
+        )
+    written = _read(path, shown)
+    if "name" in written:
+        raise EnvironmentFileError(
+            f"{shown}: name: found: {_quote(written['name'])}; "
+            "allowed: no such key, for the file's name is the environment's"
+        )
+    try:
+        environment = Environment.model_validate({"name": name, **written})
+    except ValidationError as error:
+        lines = [f"{shown}: {_explain(detail)}" for detail in error.errors()]
+        raise EnvironmentFileError("\n".join(lines)) from None
+    return _with_paths_from(folder, environment, shown)
+
+
+def _read(path: Path, shown: str) -> dict[str, Any]:
+    try:
+        # Some editors on Windows write a byte order mark before UTF-8.
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise EnvironmentFileError(f"{shown} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise EnvironmentFileError(
+            f"{shown} is not TOML; found: the byte 0x{error.object[error.start]:02x} at offset "
+            f"{error.start}; allowed: text in UTF-8"
+        ) from None
+    except RecursionError:
+        raise EnvironmentFileError(
+            f"{shown} is not TOML; found: values nested too deeply; allowed: a table in a table"
+        ) from None
+    except ValueError as error:  # A syntax error, or a number with thousands of digits.
+        raise EnvironmentFileError(f"{shown} is not TOML: {error}") from None
+
+
+def _explain(error: ErrorDetails) -> str:
+    """Format a pydantic error as one line: key, value found, values allowed."""
+    place = find(_schema(), error["loc"])
+    key = place.key or "the file"
+    context = error.get("ctx", {})
+    if error["type"] == "rule":
+        found = _show(context["found"])
+        return f"{key}: {context['rule']}; found: {found}; allowed: {context['allowed']}"
+    if error["type"] == "extra_forbidden":
+        known = ", ".join(place.siblings)
+        return f"{key}: unknown key; found: {_quote(error['input'])}; allowed here: {known}"
+    if error["type"] == "missing":
+        return f"{key}: missing; found: nothing; allowed: {describe(place.schema)}"
+    if error["type"].startswith("union_tag"):
+        found = _quote(context["tag"]) if "tag" in context else "nothing"
+        return f"{key}.kind: found: {found}; allowed: {describe(place.schema)}"
+    return f"{key}: found: {_quote(error['input'])}; allowed: {describe(place.schema)}"
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return export_schema(Environment)
+
+
+def _quote(value: object) -> str:
+    """Format a value as TOML does, so that "2" and 2 look different."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _show(json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value))
+
+
+def _show(value: object) -> str:
+    # One line per mistake, whatever characters a value contains.
+    text = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)
+    )
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _with_paths_from(folder: Path, environment: Environment, shown: str) -> Environment:
+    """Make the file's relative paths absolute, and refuse a path that does not exist."""
+    model = environment.model
+    absolute = {}
+    if model.folder:
+        absolute["folder"] = _found(
+            folder / model.folder,
+            holds=_FOLDER_HOLDS,
+            key=f"{shown}: model.folder",
+            what=f"a sentence-transformers folder, which holds {_FOLDER_HOLDS}",
+        )
+    if model.index:
+        absolute["index"] = _found(
+            folder / model.index, holds="", key=f"{shown}: model.index", what="a file of texts"
+        )
+    return environment.model_copy(update={"model": model.model_copy(update=absolute)})
+
+
+def _found(path: Path, *, holds: str, key: str, what: str) -> Path:
+    try:
+        absolute = path.resolve()
+        there = (absolute / holds).is_file()
+    except (OSError, ValueError):  # A name that no file system accepts.
+        absolute, there = path, False
+    if not there:
+        raise EnvironmentFileError(
+            f"{key}: the path leads to no such thing; found: {_show(absolute)}; "
+            f"allowed: the path of {what}, absolute or from the file's own folder"
+        )
+    return absolute
