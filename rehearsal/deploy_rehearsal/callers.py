@@ -1,7 +1,9 @@
 """Checks of callers' permissions, with signed requests to the deployed URL and calls to ECR."""
 
 import json
+from typing import Any
 
+from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from deploy_rehearsal.calls import send
@@ -94,66 +96,42 @@ def check_publishing(report: Report, aws: Emulator, repository: str) -> None:
     """Call ECR as bootstrap's image-publishing role, and as another role."""
     name = f"cdk-hnb659fds-image-publishing-role-{aws.account}-{aws.region}"
     publisher = aws.assume(f"arn:aws:iam::{aws.account}:role/{name}")
-    images = [{"imageTag": "missing"}]
-    digest = "sha256:" + "0" * 64
-    may = {
-        "DescribeRepositories": lambda ecr: ecr.describe_repositories(repositoryNames=[repository]),
-        "DescribeImages": lambda ecr: ecr.describe_images(
-            repositoryName=repository, imageIds=images
-        ),
-        "BatchGetImage": lambda ecr: ecr.batch_get_image(
-            repositoryName=repository, imageIds=images
-        ),
-        "BatchCheckLayerAvailability": lambda ecr: ecr.batch_check_layer_availability(
-            repositoryName=repository, layerDigests=[digest]
-        ),
-        "InitiateLayerUpload": lambda ecr: ecr.initiate_layer_upload(repositoryName=repository),
+    stranger = aws.assume(f"arn:aws:iam::{aws.account}:role/{STRANGER}")
+    one = {"repositoryName": repository}
+    images = one | {"imageIds": [{"imageTag": "missing"}]}
+    may: dict[str, dict[str, Any]] = {
+        "DescribeRepositories": {"repositoryNames": [repository]},
+        "DescribeImages": images,
+        "BatchGetImage": images,
+        "BatchCheckLayerAvailability": one | {"layerDigests": ["sha256:" + "0" * 64]},
+        "InitiateLayerUpload": one,
     }
     may_not = {
-        "DeleteRepository": lambda ecr: ecr.delete_repository(repositoryName=repository),
-        "BatchDeleteImage": lambda ecr: ecr.batch_delete_image(
-            repositoryName=repository, imageIds=images
-        ),
-        "SetRepositoryPolicy": lambda ecr: ecr.set_repository_policy(
-            repositoryName=repository, policyText="{}"
-        ),
-        "PutLifecyclePolicy": lambda ecr: ecr.put_lifecycle_policy(
-            repositoryName=repository, lifecyclePolicyText="{}".ljust(100)
-        ),
+        "DeleteRepository": one,
+        "BatchDeleteImage": images,
+        "SetRepositoryPolicy": one | {"policyText": "{}"},
+        "PutLifecyclePolicy": one | {"lifecyclePolicyText": "{}".ljust(100)},
     }
-    by = "ECR as that role; the emulated AWS's policies"
-    refused = [action for action, call in may.items() if _denied(call, aws, publisher)]
-    report.check(
-        "repository policy",
-        f"bootstrap's role may {', '.join(may)}",
-        not refused,
-        by=by,
-        found=", ".join(refused),
-    )
-    allowed = [action for action, call in may_not.items() if not _denied(call, aws, publisher)]
-    report.check(
-        "repository policy",
-        f"bootstrap's role may not {', '.join(may_not)}",
-        not allowed,
-        by=by,
-        found=", ".join(allowed),
-    )
-    stranger = aws.assume(f"arn:aws:iam::{aws.account}:role/{STRANGER}")
-    permitted = [
-        action for action, call in {**may, **may_not}.items() if not _denied(call, aws, stranger)
-    ]
-    report.check(
-        "repository policy",
-        "another role may do none of these",
-        not permitted,
-        by=by,
-        found=", ".join(permitted),
-    )
+
+    def denied(who: Credentials, actions: dict[str, Any]) -> list[str]:
+        ecr = aws.client("ecr", who)
+        return [name for name, given in actions.items() if _denied(ecr, name, given)]
+
+    refused = denied(publisher, may)
+    allowed = sorted(may_not.keys() - denied(publisher, may_not))
+    permitted = sorted((may | may_not).keys() - denied(stranger, may | may_not))
+    for check, faults in (
+        (f"bootstrap's role may {', '.join(may)}", refused),
+        (f"bootstrap's role may not {', '.join(may_not)}", allowed),
+        ("another role may do none of these", permitted),
+    ):
+        by = "ECR as that role; the emulated AWS's policies"
+        report.check("repository policy", check, not faults, by=by, found=", ".join(faults))
 
 
-def _denied(call: object, aws: Emulator, who: Credentials) -> bool:
+def _denied(ecr: Any, action: str, given: dict[str, Any]) -> bool:
     try:
-        call(aws.client("ecr", who))  # type: ignore[operator]  # each takes a client
+        getattr(ecr, xform_name(action))(**given)
     except ClientError as error:
         return error.response["Error"]["Code"] in {"AccessDeniedException", "AccessDenied"}
     return False

@@ -434,6 +434,17 @@ def test_null_preserves_the_position_of_rows(embed, tmp_path, suffix):
     assert [row["embedding"] is None for row in rows] == [False, True, False]
 
 
+@pytest.mark.parametrize("to_file", [True, False], ids=["file", "standard output"])
+def test_the_last_rows_may_have_no_text(embed, tmp_path, to_file):
+    """They follow the last text that is sent."""
+    source, output = tmp_path / "a.jsonl", tmp_path / "out.jsonl"
+    source.write_text('"one"\n{"text": ""}\n{"text": null}\n')
+    to = ["--output", output] if to_file else []
+    code, out, _ = embed("--file", source, "--on-error", "null", *to)
+    rows = lines(output.read_text() if to_file else out)
+    assert (code, [row["embedding"] is None for row in rows]) == (3, [False, True, True])
+
+
 def test_skipped_rows_are_reported_again(embed, tmp_path):
     """The report is deleted only when every row has a vector."""
     source, output = tmp_path / "a.txt", tmp_path / "a.npy"

@@ -142,41 +142,7 @@ def test_langchain_openai(running, reference):
         assert np.allclose(embeddings.embed_query(TEXTS[0]), reference[0], atol=1e-5)
 
 
-class RecordedEncoding:
-    """The token IDs of the recorded texts by tiktoken's `cl100k_base`, which needs a download."""
-
-    def __init__(self, texts, lists):
-        self.ids = dict(zip(texts, lists, strict=True))
-        self.texts = {tuple(ids): text for text, ids in self.ids.items()}
-
-    def encode(self, text, **_):
-        """Return a recorded text's ids."""
-        return self.ids[text]
-
-    encode_ordinary = encode
-
-    def decode(self, ids):
-        """Return the recorded text of ids."""
-        return self.texts[tuple(ids)]
-
-
 GOLDEN = json.loads((Path(__file__).parent / "goldens" / "langchain_defaults.json").read_bytes())
-
-
-def test_the_error_for_langchains_defaults_names_the_fix(running, monkeypatch):
-    """LangChain sends the IDs of another tokenizer. The endpoint refuses them."""
-    encoding = RecordedEncoding(GOLDEN["texts"], GOLDEN["requests"][0]["input"])
-    monkeypatch.setattr("tiktoken.get_encoding", lambda _: encoding)
-    monkeypatch.setattr("tiktoken.encoding_for_model", lambda _: encoding)
-    with httpx2.Client(auth=SigV4Auth()) as http:
-        embeddings = OpenAIEmbeddings(
-            model="all-MiniLM-L6-v2", base_url=running.url + "/v1", api_key="-", http_client=http
-        )
-        with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
-            embeddings.embed_documents(GOLDEN["texts"])
-        for text in GOLDEN["texts"]:
-            with pytest.raises(openai.BadRequestError, match="check_embedding_ctx_length=False"):
-                embeddings.embed_query(text)
 
 
 @pytest.mark.parametrize("body", GOLDEN["requests"])

@@ -69,9 +69,12 @@ def test_llama_index_returns_the_endpoints_vectors(running, reference):
 def test_another_vector_space_is_refused(running, kind):
     """An index of another model cannot be searched."""
     embeddings = kind(url=running.url, vector_space="another@1/int8/abc")
-    query = getattr(embeddings, "embed_query", None) or embeddings.get_query_embedding
+    blocking = getattr(embeddings, "embed_query", None) or embeddings.get_query_embedding
+    asynchronous = getattr(embeddings, "aembed_query", None) or embeddings.aget_query_embedding
     with pytest.raises(VectorSpaceError, match="cannot be compared"):
-        query("anything")
+        blocking("anything")
+    with pytest.raises(VectorSpaceError, match="cannot be compared"):
+        asyncio.run(asynchronous("anything"))
 
 
 class Recorder:

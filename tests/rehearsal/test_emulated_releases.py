@@ -177,14 +177,6 @@ def during_the_shift(release: Release, act: Callable[[], None], content: str) ->
     return ended[0]
 
 
-def test_a_release_shifts_a_part_and_then_everything(release):
-    """During the shift the alias names the old version, with a weight of the new one."""
-    seen: list[tuple[str, dict[str, float]]] = []
-    assert during_the_shift(release, lambda: seen.append(release.alias()), "b") == "UPDATE_COMPLETE"
-    assert seen == [("1", {"2": 0.1})]
-    assert release.alias() == ("2", {})
-
-
 def test_an_alarm_during_the_shift_rolls_everything_back(release):
     """Alias, function and version are as before, and the same content can be deployed again."""
     assert during_the_shift(release, lambda: release.set_alarm("ALARM"), "b") == (
@@ -235,25 +227,6 @@ def test_a_hook_without_an_answer_fails_the_release(release):
     assert (info["status"], info["deploymentGroupName"]) == ("Failed", f"{release.name}-Group")
 
 
-def test_provisioned_concurrency_does_not_change_while_there_are_weights(release):
-    """AWS refuses it with this message, and the allocation stays."""
-    where = {"FunctionName": release.name, "Qualifier": "live"}
-    put = release.lambda_.put_provisioned_concurrency_config
-    put(**where, ProvisionedConcurrentExecutions=2)
-    refused: list[str] = []
-
-    def change() -> None:
-        with pytest.raises(release.lambda_.exceptions.InvalidParameterValueException) as raised:
-            put(**where, ProvisionedConcurrentExecutions=3)
-        refused.append(str(raised.value))
-
-    assert during_the_shift(release, change, "b") == "UPDATE_COMPLETE"
-    assert "Alias with weights can not be used with Provisioned Concurrency" in refused[0]
-    kept = release.lambda_.get_provisioned_concurrency_config(**where)
-    assert kept["RequestedProvisionedConcurrentExecutions"] == 2
-    put(**where, ProvisionedConcurrentExecutions=3)
-
-
 def test_a_deployment_can_be_stopped_and_then_leaves_its_weights(release):
     """The group rolls back only on failures and alarms, not after a stop by hand."""
     codedeploy = release.aws.client("codedeploy")
@@ -266,26 +239,6 @@ def test_a_deployment_can_be_stopped_and_then_leaves_its_weights(release):
 
     assert during_the_shift(release, stop, "b") == "UPDATE_ROLLBACK_COMPLETE"
     assert release.alias() == ("1", {"2": 0.1})
-
-
-def test_the_api_returns_the_versions_of_the_last_successful_deployment(release):
-    """`scripts/rollback` reads the previous version from CodeDeploy."""
-    client = release.aws.client("codedeploy")
-    group = {"applicationName": release.name, "deploymentGroupName": f"{release.name}-Group"}
-    assert (
-        "lastSuccessfulDeployment"
-        not in client.get_deployment_group(**group)["deploymentGroupInfo"]
-    )
-    assert release.deploy("b") == "UPDATE_COMPLETE"
-    info = client.get_deployment_group(**group)["deploymentGroupInfo"]
-    last = info["lastSuccessfulDeployment"]["deploymentId"]
-    targets = client.list_deployment_targets(deploymentId=last)["targetIds"]
-    (target,) = client.batch_get_deployment_targets(deploymentId=last, targetIds=targets)[
-        "deploymentTargets"
-    ]
-    moved = target["lambdaTarget"]["lambdaFunctionInfo"]
-    assert (moved["currentVersion"], moved["targetVersion"]) == ("1", "2")
-    assert client.get_deployment(deploymentId=last)["deploymentInfo"]["creator"] == "CloudFormation"
 
 
 def test_an_alarm_uses_its_dimensions_and_metric_math(aws, stack):

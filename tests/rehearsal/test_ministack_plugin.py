@@ -7,17 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from botocore.exceptions import ClientError
 
 from deploy_rehearsal.emulator import environment_of_ministack
 
 PLUGIN = Path(__file__).with_name("ministack_plugin.py")
 MODULES = sorted(PLUGIN.parent.glob("ministack_*.py"))
-ALARM = {
-    "EvaluationPeriods": 1,
-    "ComparisonOperator": "GreaterThanThreshold",
-    "Threshold": 1,
-}
 
 
 def in_ministack(code: str) -> subprocess.CompletedProcess[str]:
@@ -75,45 +69,6 @@ def test_it_touches_nothing_else_that_is_private(module):
     listed = re.findall(r"\((\w+), \"(\w+)\"\)", text)
     private = {f"{module}.{name}" for module, name in listed if name.startswith("_")}
     assert used == private
-
-
-def test_an_image_that_is_not_there_is_an_error(aws):
-    """MiniStack alone answers an empty list, and the CLI would take that for a published image."""
-    ecr = aws.client("ecr")
-    ecr.create_repository(repositoryName="empty")
-    with pytest.raises(ecr.exceptions.ImageNotFoundException):
-        ecr.describe_images(repositoryName="empty", imageIds=[{"imageTag": "none"}])
-    assert ecr.describe_images(repositoryName="empty")["imageDetails"] == []
-
-
-def test_what_cannot_be_made_is_kept_as_it_was_resolved(aws, stack):
-    """A reference in a recorded resource is the thing that it refers to."""
-    stack(
-        "recorded",
-        {
-            "App": {
-                "Type": "AWS::CodeDeploy::Application",
-                "Properties": {"ApplicationName": "app"},
-            },
-            "Group": {
-                "Type": "AWS::CodeDeploy::DeploymentGroup",
-                "Properties": {
-                    "ApplicationName": {"Ref": "App"},
-                    "ServiceRoleArn": {"Fn::Sub": "arn:aws:iam::${AWS::AccountId}:role/release"},
-                },
-            },
-        },
-    )
-    (group,) = aws.recorded("AWS::CodeDeploy::DeploymentGroup")
-    assert group["properties"] == {
-        "ApplicationName": "app",
-        "ServiceRoleArn": f"arn:aws:iam::{aws.account}:role/release",
-    }
-
-
-def test_a_deleted_stack_leaves_no_record(aws):
-    """The checks after a destroy read the same record."""
-    assert aws.recorded("AWS::CodeDeploy::DeploymentGroup") == []
 
 
 def test_capacity_is_read_and_suspended_by_its_own_api(aws, stack):
@@ -185,66 +140,6 @@ def test_a_templates_reserved_concurrency_is_reserved(aws, stack):
     assert found["ReservedConcurrentExecutions"] == 20
 
 
-def test_what_is_kept_ready_is_listed(aws):
-    """All of a function's, as on AWS: none is an empty list, and no error."""
-    client = aws.client("lambda")
-    role = f"arn:aws:iam::{aws.account}:role/ready"
-    aws.client("iam").create_role(RoleName="ready", AssumeRolePolicyDocument="{}")
-    code = {"ImageUri": f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com/images:1"}
-    client.create_function(
-        FunctionName="ready", Role=role, PackageType="Image", Code=code, Publish=True
-    )
-    client.create_alias(FunctionName="ready", Name="live", FunctionVersion="1")
-
-    def listed() -> list[str]:
-        found = client.list_provisioned_concurrency_configs(FunctionName="ready")
-        return [config["FunctionArn"] for config in found["ProvisionedConcurrencyConfigs"]]
-
-    assert listed() == []
-    where = {"FunctionName": "ready", "Qualifier": "live"}
-    client.put_provisioned_concurrency_config(**where, ProvisionedConcurrentExecutions=1)
-    assert listed() == [f"arn:aws:lambda:{aws.region}:{aws.account}:function:ready:live"]
-    client.delete_provisioned_concurrency_config(**where)
-    assert listed() == []
-    client.delete_function(FunctionName="ready")
-
-
-def test_alarms_on_mathematics_and_on_alarms_stand(aws, stack):
-    """The mathematics is kept, and the composite's rule names alarms that are there."""
-    metrics = [{"Id": "sum", "Expression": "1 + 1", "ReturnData": True}]
-    stack(
-        "alarms",
-        {
-            "Sum": {"Type": "AWS::CloudWatch::Alarm", "Properties": {**ALARM, "Metrics": metrics}},
-            "Page": {
-                "Type": "AWS::CloudWatch::CompositeAlarm",
-                "Properties": {"AlarmRule": {"Fn::Sub": 'ALARM("${Sum.Arn}")'}},
-            },
-        },
-    )
-    both = ["MetricAlarm", "CompositeAlarm"]
-    found = aws.client("cloudwatch").describe_alarms(AlarmTypes=both)
-    (alarm,), (page,) = found["MetricAlarms"], found["CompositeAlarms"]
-    assert page["AlarmRule"] == f'ALARM("{alarm["AlarmArn"]}")'
-    assert alarm["Threshold"] == 1.0
-    (kept,) = aws.recorded("AWS::CloudWatch::Alarm")
-    assert kept["properties"]["Metrics"] == metrics
-
-
-def test_a_composite_on_an_alarm_that_is_not_there_is_refused(aws):
-    """The emulated service's own refusal is the resource's."""
-    cloudformation = aws.client("cloudformation")
-    properties = {"AlarmRule": 'ALARM("nobody")'}
-    template = {
-        "Resources": {"Page": {"Type": "AWS::CloudWatch::CompositeAlarm", "Properties": properties}}
-    }
-    cloudformation.create_stack(StackName="refused", TemplateBody=json.dumps(template))
-    events = cloudformation.describe_stack_events(StackName="refused")["StackEvents"]
-    reasons = " ".join(event.get("ResourceStatusReason", "") for event in events)
-    assert "do not exist" in reasons
-    cloudformation.delete_stack(StackName="refused")
-
-
 def test_a_budget_stands_with_its_notifications(aws, stack):
     """MiniStack has budgets, only not for CloudFormation."""
     notice = {
@@ -279,38 +174,3 @@ def test_a_budget_stands_with_its_notifications(aws, stack):
         AccountId=aws.account, BudgetName=found["BudgetName"]
     )["Notifications"]
     assert [n["Threshold"] for n in notices] == [80]
-
-
-def test_policies_are_checked_where_they_name_a_secure_transport(aws):
-    """Bootstrap's bucket refuses what does not come by TLS; the loopback counts as that."""
-    s3, iam = aws.client("s3"), aws.client("iam")
-    s3.create_bucket(Bucket="assets")
-    refuse = {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Deny",
-                "Principal": "*",
-                "Action": "s3:*",
-                "Resource": ["arn:aws:s3:::assets", "arn:aws:s3:::assets/*"],
-                "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-            }
-        ],
-    }
-    s3.put_bucket_policy(Bucket="assets", Policy=json.dumps(refuse))
-    trust = {
-        "Version": "2012-10-17",
-        "Statement": [
-            {"Effect": "Allow", "Principal": {"AWS": aws.account}, "Action": "sts:AssumeRole"}
-        ],
-    }
-    may = {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"}],
-    }
-    role = iam.create_role(RoleName="reader", AssumeRolePolicyDocument=json.dumps(trust))
-    iam.put_role_policy(RoleName="reader", PolicyName="may", PolicyDocument=json.dumps(may))
-    reader = aws.client("s3", aws.assume(role["Role"]["Arn"]))
-    assert reader.list_objects_v2(Bucket="assets")["KeyCount"] == 0
-    with pytest.raises(ClientError, match="AccessDenied"):
-        reader.put_object(Bucket="assets", Key="a", Body=b"")
