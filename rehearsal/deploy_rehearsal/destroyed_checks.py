@@ -60,7 +60,7 @@ def check_destroyed(report: Report, aws: Emulator, environment: Environment) -> 
 
 def _names(aws: Emulator, kind: str) -> list[str]:
     service, operation, lists, name = _LISTED[kind]
-    arguments = {
+    arguments: dict[str, dict[str, Any]] = {
         "capacity": {"ServiceNamespace": "lambda"},
         "alarms": {"AlarmTypes": ["MetricAlarm", "CompositeAlarm"]},
         "budgets": {"AccountId": aws.account},
