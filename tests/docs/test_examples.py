@@ -1,4 +1,4 @@
-"""The documentation is true: its examples run, and what it takes from the code is fresh."""
+"""The examples of the documentation run, and its generated parts are up to date."""
 
 import os
 import re
@@ -22,7 +22,7 @@ generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 
 @pytest.fixture(scope="module")
 def url(minilm_artifact):
-    """What `scripts/serve` serves, at another port."""
+    """Serve the model of `scripts/serve` at another port."""
     with pytest.MonkeyPatch.context() as environment:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
             environment.delenv(name, raising=False)
@@ -32,7 +32,7 @@ def url(minilm_artifact):
 
 
 def blocks(page, language):
-    """The examples of a page that are to be run."""
+    """Return the examples of a page, without those that cannot run."""
     found = BLOCK.finditer(page.read_text(encoding="utf-8"))
     return [one["code"] for one in found if one["language"] == language and not one["reason"]]
 
@@ -43,7 +43,7 @@ def pages_with(language):
 
 @pytest.fixture
 def run(url, tmp_path):
-    """Runs a program as a reader would, in an empty folder, with the environment's programs."""
+    """Run a program in an empty folder, with the programs of the environment."""
     (tmp_path / ".curlrc").write_text("fail\nsilent\nshow-error\n")
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -64,26 +64,26 @@ def run(url, tmp_path):
 
 @pytest.mark.parametrize("page", pages_with("python"))
 def test_python_examples_run(page, url, run):
-    """A page's Python examples, one after the other as they stand, end without an error."""
+    """The Python examples of a page run in one process, in order."""
     run(sys.executable, "-W", "error", "-c", "\n".join(blocks(page, "python")).replace(SERVED, url))
 
 
 @pytest.mark.parametrize("page", pages_with("bash"))
 def test_shell_examples_run(page, url, run):
-    """So do its commands, each block in a shell of its own, and they print something."""
+    """Each block of commands runs in a new shell, and prints something."""
     for block in blocks(page, "bash"):
         assert run("bash", "-euo", "pipefail", "-c", block.replace(SERVED, url))
 
 
 @pytest.mark.parametrize("name", generate["GENERATED"])
-def test_what_is_generated_is_fresh(name):
-    """Run `python docs/generate.py` where this fails."""
+def test_generated_files_are_up_to_date(name):
+    """`python docs/generate.py` writes them."""
     assert (ROOT / name).read_text(encoding="utf-8") == generate["GENERATED"][name]()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
-    """Each link to a file of the repository finds it."""
+def test_links_to_files_are_valid(page):
+    """Each file exists."""
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
     missing = [
         link
@@ -93,8 +93,8 @@ def test_links_lead_somewhere(page):
     assert not missing
 
 
-def test_commands_that_are_named_are_there():
-    """Each `scripts/…` that a page names can be run."""
+def test_scripts_on_the_pages_exist():
+    """Each `scripts/…` is an executable file."""
     named = {
         name for page in PAGES for name in re.findall(r"scripts/([a-z-]+)", page.read_text("utf-8"))
     }
@@ -102,8 +102,8 @@ def test_commands_that_are_named_are_there():
     assert not [name for name in sorted(named) if not os.access(ROOT / "scripts" / name, os.X_OK)]
 
 
-def test_the_layout_that_is_drawn_is_there():
-    """Each path in README's picture of the folders exists."""
+def test_the_layout_in_readme_exists():
+    """Each path in its list of folders."""
     drawn = re.search(r"## Layout\n\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     names = [
         name.rstrip(",")

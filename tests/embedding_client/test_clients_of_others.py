@@ -77,8 +77,8 @@ def test_openai_with_its_largest_batch_as_floats(openai_client, reference):
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/octet-stream"])
-def test_a_request_in_gzip_is_taken(running, reference, content_type):
-    """The Function URL hands it over in base64, and the function inflates it."""
+def test_a_compressed_request_is_accepted(running, reference, content_type):
+    """The Function URL passes it on as base64, and the function inflates it."""
     body = gzip.compress(json.dumps({"texts": TEXTS}).encode())
     headers = {"content-encoding": "gzip", "content-type": content_type}
     with httpx.Client(auth=SigV4Auth()) as http:
@@ -86,8 +86,8 @@ def test_a_request_in_gzip_is_taken(running, reference, content_type):
     assert np.allclose(answer.json()["embeddings"], reference, atol=1e-6)
 
 
-def test_an_answer_in_gzip_is_the_functions_own_bytes(running):
-    """The Function URL hands `Accept-Encoding` in and the binary answer out."""
+def test_responses_are_compressed_on_request(running):
+    """The Function URL passes on `Accept-Encoding` and the binary response."""
     body = {"texts": [f"{n} {TEXTS[0]}" for n in range(20)]}
     with httpx.Client(auth=SigV4Auth()) as http:
         packed = http.post(running.url + "/", json=body).raise_for_status()

@@ -1,4 +1,4 @@
-"""The image as the stacks ask for it, and the words that it is built by."""
+"""The image asset of the stacks, and the command that builds it."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ COPY --from=model /a /
 
 @pytest.fixture
 def asset(tmp_path: Path) -> ImageAsset:
-    """An image of two platforms: its build stages' and its own."""
+    """An image whose build stages have another platform than its last stage."""
     (tmp_path / "Dockerfile").write_text(DOCKERFILE)
     return ImageAsset(
         hash="abc",
@@ -43,16 +43,16 @@ def assembly(folder: Path, source: dict[str, object]) -> Path:
     return folder
 
 
-def test_it_is_built_by_the_clis_words(asset):
-    """The order counts, because `scripts/rehearse` compares the command with the CLI's."""
+def test_the_command_is_that_of_the_cli(asset):
+    """In the same order, because `scripts/rehearse` compares both commands."""
     assert " ".join(asset.command) == (
         "build --build-arg MODEL=minilm --build-arg PRECISION=int8 --build-context texts=/texts "
         "--secret id=hub_token,env=HF_TOKEN --tag cdkasset-abc --platform linux/arm64 ."
     )
 
 
-def test_it_is_read_from_the_asset_manifest(tmp_path):
-    """Folder, file, arguments and platform are the assembly's."""
+def test_the_asset_is_read_from_the_manifest(tmp_path):
+    """With the folder, the file, the arguments and the platform."""
     source = {
         "directory": "asset.abc",
         "dockerBuildArgs": {"MODEL": "minilm"},
@@ -64,15 +64,15 @@ def test_it_is_read_from_the_asset_manifest(tmp_path):
     assert found.arguments == {"MODEL": "minilm"}
 
 
-def test_what_is_not_rehearsed_is_refused(tmp_path):
-    """An option of the builder that is ignored would build another image than the deploy."""
+def test_an_unsupported_option_is_an_error(tmp_path):
+    """Without it, the rehearsal would build another image than the deploy."""
     source = {"directory": "asset.abc", "networkMode": "host"}
     with pytest.raises(ValueError, match=r"has \['networkMode'\]"):
         image_assets(assembly(tmp_path, source))
 
 
-def test_the_bases_are_those_that_the_last_stage_needs(asset, monkeypatch):
-    """Each with its platform; a stage that nothing uses pulls nothing."""
+def test_the_bases_of_the_last_stage_are_listed(asset, monkeypatch):
+    """Each with its platform. The base of an unused stage is not pulled."""
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     assert named_bases(asset) == [
         Base(name="base:1", architecture="amd64"),
@@ -82,13 +82,13 @@ def test_the_bases_are_those_that_the_last_stage_needs(asset, monkeypatch):
 
 
 def test_on_an_arm_machine_all_bases_are_arm(asset, monkeypatch):
-    """There nothing is emulated."""
+    """Build stages run natively there."""
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert {base.architecture for base in named_bases(asset)} == {"arm64"}
 
 
-def test_certificates_are_a_secret_and_only_where_asked_for(asset, tmp_path, monkeypatch):
-    """They reach the commands that ask for them, and no layer."""
+def test_certificates_are_a_secret_of_the_build(asset, tmp_path, monkeypatch):
+    """Only if the Dockerfile mounts them."""
     bundle = tmp_path / "bundle.crt"
     bundle.touch()
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
@@ -97,8 +97,8 @@ def test_certificates_are_a_secret_and_only_where_asked_for(asset, tmp_path, mon
     assert certificates(asset) == []
 
 
-def test_the_projects_own_dockerfile_holds_one_platform_a_tag(root, monkeypatch):
-    """A daemon may hold no more, and then the emulated build could not find its bases."""
+def test_the_dockerfile_uses_each_tag_on_one_platform(root, monkeypatch):
+    """Some daemons store only one platform per tag."""
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     own = ImageAsset(
         hash="abc",

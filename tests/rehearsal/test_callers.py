@@ -1,4 +1,4 @@
-"""Who is answered: the emulated AWS truly checks who calls, or its rows mean nothing."""
+"""The checks of callers fail if the permissions are wrong."""
 
 import json
 

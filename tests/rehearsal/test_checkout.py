@@ -48,8 +48,8 @@ def settings(checkout: Checkout) -> dict:
     return tomllib.loads(checkout.file.read_text())
 
 
-def test_it_has_what_git_knows_or_would_add(checkout):
-    """Installed packages are linked, not installed again."""
+def test_it_has_the_files_that_git_tracks_or_would_add(checkout):
+    """Installed packages are linked."""
     assert (checkout.root / "lambda_image/embedder/handler.py").is_file()
     assert not (checkout.root / "ignored").exists()
     assert (checkout.root / ".venv/bin/python").is_file()
@@ -57,8 +57,8 @@ def test_it_has_what_git_knows_or_would_add(checkout):
     assert (checkout.root / "node_modules/cdk").is_file()
 
 
-def test_the_users_own_files_stay_as_they_are(checkout, source):
-    """Whatever is changed for the rehearsal is changed in the copy."""
+def test_the_users_files_are_unchanged(checkout, source):
+    """The rehearsal changes only the copy."""
     checkout.let_call("arn:aws:iam::1:role/caller")
     checkout.use_demo_model()
     checkout.change_code()
@@ -67,7 +67,7 @@ def test_the_users_own_files_stay_as_they_are(checkout, source):
 
 
 def test_a_caller_is_added_and_listed(checkout):
-    """Beside those that the environment names; the rest of the file stays."""
+    """The other callers and the rest of the file are unchanged."""
     checkout.let_call("arn:aws:iam::1:role/caller")
     callers = {"accounts": ["111122223333"], "roles": ["arn:aws:iam::1:role/caller"]}
     assert settings(checkout)["callers"] == callers

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
         ([], "true", "dev True"),
     ],
 )
-def test_what_is_asked_for_reaches_the_rehearsal(monkeypatch, capsys, arguments, continuous, title):
-    """`dev` without a name; containers are required where CI is set, asked for or not."""
+def test_the_arguments_are_passed_on(monkeypatch, capsys, arguments, continuous, title):
+    """The default environment is `dev`. If CI is set, containers are required."""
 
     def rehearse(root: Path, name: str, *, require_containers: bool) -> Report:
         report = Report(title=f"{name} {require_containers}")
@@ -33,8 +33,8 @@ def test_what_is_asked_for_reaches_the_rehearsal(monkeypatch, capsys, arguments,
     assert capsys.readouterr().out.splitlines()[0] == title
 
 
-def test_what_is_broken_fails_the_command(monkeypatch, capsys):
-    """After the whole table."""
+def test_a_failed_check_fails_the_command(monkeypatch, capsys):
+    """It prints the whole table first."""
 
     def rehearse(root: Path, name: str, *, require_containers: bool) -> Report:
         report = Report(title=name)

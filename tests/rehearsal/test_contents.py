@@ -1,4 +1,4 @@
-"""The rules about the contents of the image's layers: each finds its kind of file."""
+"""The rules for the files of the image's layers."""
 
 import importlib.util
 import py_compile
@@ -39,7 +39,7 @@ def compiled(tmp_path: Path, source: str, mode: py_compile.PycInvalidationMode) 
 
 
 def test_layers_are_named_after_their_contents():
-    """The order decides which layers a change of code, model or library sends."""
+    """As dependencies, model or code."""
     layers = [
         layer(file("/var/task/numpy/__init__.py"), file("/var/task/orjson/x.so")),
         layer(file("/var/task/artifact/model.onnx"), file("/var/task/index/vectors.npy")),
@@ -57,7 +57,7 @@ def test_layers_are_named_after_their_contents():
 
 
 def test_sizes_add_up_by_kind_and_folder():
-    """The largest first, so that a reader sees what to cut."""
+    """With the largest first."""
     found = sizes(
         [
             layer(file("/var/task/numpy/a", 5), file("/var/task/onnxruntime/b", 7)),
@@ -89,8 +89,8 @@ def test_sizes_add_up_by_kind_and_folder():
         ("/var/task/onnxruntime/capi/libonnxruntime.so", "second copy of ONNX Runtime"),
     ],
 )
-def test_what_a_build_leaves_is_found(path, what):
-    """Each of these files was found in a real image."""
+def test_files_of_the_build_are_found(path, what):
+    """Each of these files was once in an image."""
     assert list(leftovers([file(path)])) == [(what, PurePosixPath(path))]
 
 
@@ -105,13 +105,13 @@ def test_what_a_build_leaves_is_found(path, what):
         "/var/task/onnxruntime/capi/libonnxruntime_providers_shared.so",
     ],
 )
-def test_what_runs_is_no_leftover(path):
-    """The rules match files that only a build needs, and none that a run reads."""
+def test_files_of_a_run_are_accepted(path):
+    """The rules match only files that a run does not read."""
     assert list(leftovers([file(path)])) == []
 
 
 def test_large_files_of_equal_content_are_found():
-    """Under whatever names, in whatever layers; small files have no digest and are left alone."""
+    """Under any names and in any layers. Small files have no digest and are not compared."""
     files = [
         file("/var/task/b.so", digest="one"),
         file("/var/task/c.so", digest="two"),
@@ -122,13 +122,13 @@ def test_large_files_of_equal_content_are_found():
     assert copies(files) == [(PurePosixPath("/usr/lib/a.so"), PurePosixPath("/var/task/b.so"))]
 
 
-def test_a_file_that_a_later_layer_replaces_is_no_copy():
+def test_a_file_that_a_later_layer_replaces_is_not_a_copy():
     """The same path with the same content is the same file."""
     assert copies([file("/var/task/a.so", digest="one")] * 2) == []
 
 
 def test_large_libraries_that_a_start_does_not_load_are_found():
-    """Small ones, other files and the two that some starts need are left alone."""
+    """Small ones, other files and two libraries that only some models need are accepted."""
     large = 1_000_000
     loaded = file("/var/task/numpy.libs/libopenblas-1.so.0", large)
     idle = file("/var/task/onnxruntime/capi/libengine.so.1.31.1", large)
@@ -143,8 +143,8 @@ def test_large_libraries_that_a_start_does_not_load_are_found():
     assert found == [core.path, idle.path]
 
 
-def test_a_file_for_its_owner_alone_is_found():
-    """Lambda's user owns nothing of the image."""
+def test_a_file_that_only_its_owner_can_read_is_found():
+    """Lambda's user owns no file of the image."""
     files = [file("/var/task/a", mode=0o600), file("/var/task/b", mode=0o644)]
     assert list(unreadable(files)) == [PurePosixPath("/var/task/a")]
 
@@ -154,15 +154,15 @@ def faults(contents: dict[PurePosixPath, bytes]) -> list[str]:
     return [why for _, why in bytecode_faults(contents, tag=TAG, magic=magic)]
 
 
-def test_byte_code_that_is_never_checked_has_no_fault(tmp_path):
-    """It is loaded without a look at its source."""
+def test_unchecked_byte_code_is_accepted(tmp_path):
+    """Python loads it without reading the source."""
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     made = compiled(tmp_path, "A = 1\n", mode)
     assert faults({MODULE: b"A = 1\n", COMPILED: made}) == []
 
 
 def test_each_fault_of_byte_code_is_found(tmp_path):
-    """Missing, of another Python, checked at each import, or of another source."""
+    """It is missing, of another Python, checked at each import, or of another source."""
     unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
     good = compiled(tmp_path, "A = 1\n", unchecked)
     for mode in (

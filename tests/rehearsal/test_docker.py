@@ -1,4 +1,4 @@
-"""Rehearsals take turns with what belongs to the whole machine."""
+"""Only one rehearsal on a machine uses containers at a time."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def _rehearsal(lock: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_second_rehearsal_waits_and_says_for_what(tmp_path, killed):
+def test_a_second_rehearsal_prints_a_message_and_waits(tmp_path, killed):
     """It continues after the first has ended or was killed."""
     lock = tmp_path / "lock"
     with _rehearsal(lock) as first:
@@ -46,8 +46,8 @@ def test_a_second_rehearsal_waits_and_says_for_what(tmp_path, killed):
         assert second.returncode == 0
 
 
-def test_a_turn_that_fails_is_over(tmp_path):
-    """The next one need not wait."""
+def test_an_error_releases_the_lock(tmp_path):
+    """The next rehearsal does not wait."""
     lock = tmp_path / "lock"
     with pytest.raises(ValueError, match="broken"), _turn(lock):
         raise ValueError("broken")

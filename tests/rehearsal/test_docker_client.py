@@ -1,4 +1,4 @@
-"""The program that the CLI runs as `docker`: it records, replaces the registry, or runs nothing."""
+"""The program that the CLI runs as `docker`."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ def run(tmp_path, aws):
     return do
 
 
-def test_the_registry_is_the_one_here_and_a_build_has_its_secret(run, tmp_path):
+def test_the_registry_is_replaced_and_a_build_gets_its_secret(run, tmp_path):
     """The CLI's other arguments are unchanged."""
     echo = tmp_path / "echo"
     echo.write_text('#!/bin/sh\necho "$FROM_REHEARSAL" "$@"\n')
@@ -47,18 +47,18 @@ def test_the_registry_is_the_one_here_and_a_build_has_its_secret(run, tmp_path):
     ]
 
 
-def test_a_failure_of_the_real_client_is_the_clis(run):
-    """A build that fails must fail the deploy."""
+def test_a_failure_of_docker_is_passed_on(run):
+    """A failed build fails the deploy."""
     assert run("build", ".", docker=["/bin/false"]).returncode == 1
 
 
-def test_the_registry_here_knows_no_passwords(run):
-    """The CLI logs in before it pushes."""
+def test_login_succeeds(run):
+    """The CLI logs in before it pushes. The local registry has no passwords."""
     assert run("login", "--username", "AWS", "--password-stdin", REGISTRY).returncode == 0
 
 
-def test_without_containers_an_empty_image_stands_under_the_tag(run, aws):
-    """The deploy can continue, and ECR has the function's image."""
+def test_without_containers_an_empty_image_is_pushed(run, aws):
+    """Under the same tag, so that the deploy can continue."""
     aws.client("ecr").create_repository(repositoryName="without")
     assert run("inspect", "cdkasset-1").returncode == 1
     for arguments in (
@@ -76,14 +76,14 @@ def test_without_containers_an_empty_image_stands_under_the_tag(run, aws):
     assert json.loads(found["imageManifest"])["layers"] == []
 
 
-def test_nothing_is_pushed_where_there_is_no_repository(aws):
-    """As on AWS, a push makes none."""
+def test_a_push_creates_no_repository(aws):
+    """As on AWS, it is an error."""
     with pytest.raises(OSError, match="404"):
         push_empty(f"localhost:{aws.port}/nowhere:1")
 
 
-def test_the_written_client_needs_nothing_of_the_callers_folder(run, tmp_path, monkeypatch):
-    """The CLI calls it in the folder of the image."""
+def test_it_runs_in_any_folder(run, tmp_path, monkeypatch):
+    """The CLI runs it in the folder of the image."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -207,8 +207,8 @@ def test_alarms_that_are_switched_off_stop_nothing(release):
     assert release.alias() == ("2", {})
 
 
-def test_a_kept_version_makes_the_same_content_fail(release):
-    """With Retain the version of a rolled-back release stays, and equal content makes none."""
+def test_a_retained_version_fails_a_deploy_of_the_same_content(release):
+    """With Retain, the version of a rolled-back release still exists and cannot be published."""
     release.set_alarm("ALARM")
     assert release.deploy("b", policy="Retain") == "UPDATE_ROLLBACK_COMPLETE"
     assert release.versions() == ["1", "2"]
@@ -218,7 +218,7 @@ def test_a_kept_version_makes_the_same_content_fail(release):
 
 
 def test_a_hook_without_an_answer_fails_the_release(release):
-    """CodeDeploy treats a missing answer as a failure."""
+    """CodeDeploy treats a missing result as a failure."""
     assert release.deploy("b", hook=True) == "UPDATE_ROLLBACK_COMPLETE"
     assert "the hook BeforeAllowTraffic answered Pending" in release.reasons()
     codedeploy = release.aws.client("codedeploy")

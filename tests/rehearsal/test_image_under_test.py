@@ -4,7 +4,7 @@ from image_rehearsal.image_under_test import FUNCTION_SECONDS, variables_of
 
 
 def test_the_image_runs_with_the_deployed_variables():
-    """The stack's variables and Lambda's; references that only a deploy resolves are left out."""
+    """Those of the stack and of Lambda, without references that only a deploy resolves."""
     stated = {"EMBEDDING_TRUNCATE": "right", "EMBEDDING_KEY": {"Ref": "Key"}}
     function = {"MemorySize": 2048, "Timeout": 30, "Environment": {"Variables": stated}}
     variables = variables_of(function)
@@ -13,7 +13,7 @@ def test_the_image_runs_with_the_deployed_variables():
     assert variables["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "2048"
 
 
-def test_an_emulated_processor_gets_more_time_than_lambda_gives():
-    """A busy machine may need longer for one text than any timeout of Lambda's."""
+def test_the_timeout_is_longer_than_lambdas():
+    """An emulated processor on a busy machine may need more time for one text."""
     assert int(variables_of({"Timeout": 30})["AWS_LAMBDA_FUNCTION_TIMEOUT"]) == FUNCTION_SECONDS
     assert FUNCTION_SECONDS > 900

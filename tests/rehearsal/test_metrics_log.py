@@ -1,4 +1,4 @@
-"""What functions leave behind becomes metrics of the emulated AWS."""
+"""Metrics of functions are published to the emulated AWS."""
 
 import json
 import time
@@ -14,8 +14,8 @@ def dimensions_of(aws: Any, namespace: str, name: str) -> list[dict[str, str]]:
     return [{d["Name"]: d["Value"] for d in metric["Dimensions"]} for metric in found]
 
 
-def test_a_line_of_embedded_metrics_is_put(aws):
-    """Under each set of dimensions that the line names; other lines are none."""
+def test_embedded_metrics_of_a_log_line_are_published(aws):
+    """For each set of dimensions. Other lines are ignored."""
     record = {
         "_aws": {
             "Timestamp": int(time.time() * 1000),

@@ -1,4 +1,4 @@
-"""The plugin: MiniStack's private names still exist, and each added feature works."""
+"""The plugin: MiniStack's private names still exist, and features that `dev` does not use work."""
 
 import ast
 import json
@@ -20,14 +20,14 @@ def in_ministack(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=PLUGIN.parent, capture_output=True, text=True, check=False)
 
 
-def test_every_private_name_that_it_touches_is_there():
-    """MiniStack may move them with any version: then this fails before a deploy does."""
+def test_all_private_names_exist():
+    """A version of MiniStack without one of them fails here first."""
     done = in_ministack("import ministack_plugin as plugin; plugin.install()")
     assert done.returncode == 0, done.stderr
 
 
-def test_a_name_that_has_moved_is_reported():
-    """Without any one of them the plugin does not install, and the error names it."""
+def test_a_missing_private_name_is_an_error():
+    """The message has the name."""
     done = in_ministack(
         "import json, ministack_plugin as plugin\n"
         "missing = {}\n"
@@ -49,8 +49,8 @@ def test_a_name_that_has_moved_is_reported():
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
-def test_it_touches_nothing_else_that_is_private(module):
-    """Each module lists the private names that it uses, so that the test above sees them."""
+def test_all_private_names_are_listed(module):
+    """Each module lists the private names that it uses."""
     text = module.read_text()
     imported = {
         alias.asname or alias.name
@@ -71,8 +71,8 @@ def test_it_touches_nothing_else_that_is_private(module):
     assert used == private
 
 
-def test_capacity_is_read_and_suspended_by_its_own_api(aws, stack):
-    """The script that destroys an environment asks for it and suspends it."""
+def test_capacity_can_be_described_and_suspended(aws, stack):
+    """`scripts/destroy` uses both calls."""
     scaling = aws.client("application-autoscaling")
     resource = "function:embedder:live"
     dimension = "lambda:function:ProvisionedConcurrency"
@@ -119,8 +119,8 @@ def test_capacity_is_read_and_suspended_by_its_own_api(aws, stack):
         scaling.register_scalable_target(**where, SuspendedState=suspended)
 
 
-def test_a_templates_reserved_concurrency_is_reserved(aws, stack):
-    """So the setting is read back from Lambda, as on AWS."""
+def test_the_reserved_concurrency_of_a_template_is_set(aws, stack):
+    """As on AWS. MiniStack alone ignores it."""
     trust = {"Version": "2012-10-17", "Statement": []}
     properties = {
         "FunctionName": "reserved",
@@ -140,8 +140,8 @@ def test_a_templates_reserved_concurrency_is_reserved(aws, stack):
     assert found["ReservedConcurrentExecutions"] == 20
 
 
-def test_a_budget_stands_with_its_notifications(aws, stack):
-    """MiniStack has budgets, only not for CloudFormation."""
+def test_a_budget_has_its_notifications(aws, stack):
+    """MiniStack alone does not create budgets of templates."""
     notice = {
         "NotificationType": "ACTUAL",
         "ComparisonOperator": "GREATER_THAN",

@@ -66,8 +66,8 @@ def event(url: str, kind: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_an_answer_is_a_success(cloudformation):
-    """Physical id and attributes are the handler's; it never sees the address of the answer."""
+def test_a_result_is_a_success(cloudformation):
+    """It has the physical id and the attributes. The handler does not get the response URL."""
     url, responses = cloudformation
     handlers = Handlers({"PhysicalResourceId": "check", "Data": {"VectorSpace": "m/384"}})
     relay(event(url, "Create"), handlers, "arn")
@@ -77,8 +77,8 @@ def test_an_answer_is_a_success(cloudformation):
     assert handlers.asked[0]["ResponseURL"] == "..."
 
 
-def test_without_an_id_the_one_before_stays(cloudformation):
-    """And a new resource takes the request's."""
+def test_the_physical_id_has_a_default(cloudformation):
+    """It is the previous one, or the id of the request for a new resource."""
     url, responses = cloudformation
     relay(event(url, "Create"), Handlers({}), "arn")
     relay(event(url, "Update", PhysicalResourceId="before"), Handlers(None), "arn")
@@ -86,7 +86,7 @@ def test_without_an_id_the_one_before_stays(cloudformation):
 
 
 def test_an_error_is_a_failure_with_its_reason(cloudformation):
-    """A resource whose Create failed is marked, and its Delete never reaches the handler."""
+    """After a failed Create, the Delete does not invoke the handler."""
     url, responses = cloudformation
     handlers = Handlers({"errorMessage": "refused", "errorType": "E"}, fails=True)
     relay(event(url, "Create"), handlers, "arn")

@@ -1,7 +1,7 @@
-"""Who may publish, by the policies that a bootstrap and our stack synthesize, taken together.
+"""The principals that may publish images, by the policies of bootstrap and of our stack.
 
-The bootstrap's is the pinned CLI's own template; ours is the template of the environment. Both are
-asked by an evaluator of IAM policies that is not ours.
+The first are in the template of the pinned CLI, the second in that of the environment. An
+independent evaluator of IAM policies evaluates both.
 """
 
 import json
@@ -135,8 +135,8 @@ def allowed(root: Path, bootstrap: dict, ours: dict):
     return ask
 
 
-def test_the_bootstraps_role_may_publish_and_no_more(allowed):
-    """Exactly the actions that a push and the CLI's checks need."""
+def test_bootstraps_role_may_publish_and_nothing_else(allowed):
+    """It may use exactly the actions that a push and the CLI's checks need."""
     asked = PUSH | LOOK | PULL | FORBIDDEN
     assert allowed(PUBLISHER, asked) == PUSH | LOOK | PULL
 
@@ -150,16 +150,16 @@ def test_the_bootstraps_role_may_publish_and_no_more(allowed):
         PUBLISHER.replace(REGION, "eu-west-1"),
     ],
 )
-def test_nobody_else_may_any_of_it(allowed, principal):
-    """Neither another role, nor the same one's namesake in another account or region."""
+def test_other_principals_may_do_nothing(allowed, principal):
+    """Neither another role, nor the role of that name in another account or region."""
     assert allowed(principal, PUSH | LOOK | PULL | FORBIDDEN) == set()
 
 
 @pytest.mark.parametrize(
     ("account", "may"), [(ACCOUNT, {"ecr:BatchGetImage"} | PULL), ("999988887777", set())]
 )
-def test_lambda_pulls_for_this_accounts_functions_alone(allowed, account, may):
-    """Lambda serves everybody; our image is for our functions."""
+def test_lambda_pulls_only_for_functions_of_this_account(allowed, account, may):
+    """The service principal is the same for all accounts."""
     source = f"arn:aws:lambda:{REGION}:{account}:function:embedder"
     context = {"aws:SourceArn": source, "aws:SourceAccount": account}
     asked = PUSH | LOOK | PULL | FORBIDDEN

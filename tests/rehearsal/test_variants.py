@@ -1,4 +1,4 @@
-"""Variants of an environment: sections that differ, and nothing else."""
+"""Variants of an environment's file."""
 
 import tomllib
 
@@ -17,8 +17,8 @@ percent = 25
 """
 
 
-def test_a_section_is_replaced_whole_or_taken_away():
-    """What another kind of release needs does not stay behind."""
+def test_a_section_is_replaced_or_removed():
+    """Keys of the old section are removed too."""
     variant = Variant(name="v", settings={"release": {"kind": "all-at-once"}, "cold_start": None})
     assert tomllib.loads(variant.settings_in(WRITTEN)) == {
         "model": {"name": "a"},
@@ -28,7 +28,7 @@ def test_a_section_is_replaced_whole_or_taken_away():
 
 
 def test_variants_replace_each_other():
-    """Each is written over the one before."""
+    """The changes of the previous variant are undone."""
     first = Variant(name="1", settings={"cold_start": {"kind": "provisioned", "minimum": 1}})
     then = Variant(name="2", settings={"cold_start": None})
     assert tomllib.loads(then.settings_in(first.settings_in(WRITTEN))) == tomllib.loads(WRITTEN)
