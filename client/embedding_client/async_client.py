@@ -12,7 +12,6 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 import anyio
@@ -141,12 +140,7 @@ class AsyncEmbeddingClient:
         self._tasks = await self._context.enter_async_context(_task_group())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._tasks = None
         await self._context.aclose()
 

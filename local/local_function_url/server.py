@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from http.client import responses
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import ClassVar, Self
 
 from local_function_url.bodies import BodyError, check_length, read_body, too_large
@@ -55,12 +54,7 @@ class LocalFunctionUrl:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
