@@ -57,7 +57,7 @@ class TokenizerEntry(NamedTuple):
 class GraphEntry(NamedTuple):
     """Where the graph is and how it is fed.
 
-    Inputs are int64 [batch, tokens]; the output is float32 [batch, dimension], its rows
+    Inputs are int64 [batch, tokens]; the output is float32 [batch, dimensions], its rows
     of length 1.
     """
 
@@ -92,7 +92,7 @@ class Manifest(NamedTuple):
     #: Names the space of full-size vectors. It changes when, and only when, vectors could change.
     vector_space: str
     precision: str
-    #: The sizes that a caller may ask for, largest first.
+    #: The numbers of dimensions that a caller may ask for, largest first.
     dimensions: tuple[int, ...]
     #: The longest text that the model takes, in tokens, special tokens included.
     max_tokens: int
@@ -107,13 +107,13 @@ class Manifest(NamedTuple):
     checksum: str
 
     @property
-    def dimension(self) -> int:
-        """The full dimension, which is the default."""
+    def full_dimensions(self) -> int:
+        """The number of dimensions that a vector has by default."""
         return self.dimensions[0]
 
-    def vector_space_of(self, *, dimension: int) -> str:
-        """Return the name of the vector space at one of the allowed sizes, as callers see it."""
-        return f"{self.vector_space}/{dimension}"
+    def vector_space_of(self, *, dimensions: int) -> str:
+        """Return the name of the vector space with these dimensions, as callers see it."""
+        return f"{self.vector_space}/{dimensions}"
 
 
 class Artifact(NamedTuple):

@@ -15,7 +15,7 @@ __all__ = ["EmbedRequest", "Embeddings", "Inputs", "Limits", "Timings"]
 class Limits(NamedTuple):
     """The limits of the model that is served; the APIs' types are built from them."""
 
-    #: Allowed dimensions, largest first.
+    #: The numbers of dimensions that a request may ask for, largest first.
     dimensions: tuple[int, ...]
     #: The longest input in tokens, special tokens and prompt included.
     max_tokens: int
@@ -30,8 +30,8 @@ class Limits(NamedTuple):
     truncate: str
 
     @property
-    def dimension(self) -> int:
-        """The full dimension."""
+    def full_dimensions(self) -> int:
+        """The number of dimensions that a vector has by default."""
         return self.dimensions[0]
 
 
@@ -66,11 +66,11 @@ class EmbedRequest(NamedTuple):
     prompt: str | None = None
     #: For a document prompt with a place for it.
     title: str | None = None
-    #: None: the full dimension.
-    dimension: int | None = None
+    #: Of each vector; None: all that the model has.
+    dimensions: int | None = None
     #: `refuse`, `right` or `left`.
     truncate: str = "refuse"
-    #: Renormalize after cutting to `dimension`.
+    #: Renormalize after cutting to `dimensions`.
     normalize: bool = True
     #: The `time.monotonic()` at which Lambda would cut the request off.
     deadline: float | None = None
@@ -86,7 +86,7 @@ class Timings(NamedTuple):
 class Embeddings(NamedTuple):
     """Vectors, in the order asked.
 
-    `vectors` is float32 [inputs, dimension]; `tokens` counts each input's tokens as the model saw
+    `vectors` is float32 [inputs, dimensions]; `tokens` counts each input's tokens as the model saw
     them: special tokens and prompt included, after truncation.
     """
 

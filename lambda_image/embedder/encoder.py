@@ -89,11 +89,11 @@ class Encoder:
 
     def _check(self, request: EmbedRequest) -> None:
         limits = self._limits
-        if request.dimension is not None and request.dimension not in limits.dimensions:
+        if request.dimensions is not None and request.dimensions not in limits.dimensions:
             raise InvalidFieldError(
-                f"The dimension must be one of {', '.join(map(str, limits.dimensions))}; found "
-                f"{request.dimension}.",
-                field="dimension",
+                f"The dimensions must be one of {', '.join(map(str, limits.dimensions))}; found "
+                f"{request.dimensions}.",
+                field="dimensions",
             )
         if request.prompt is not None and request.prompt not in limits.prompts:
             raise InvalidFieldError(

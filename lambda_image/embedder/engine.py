@@ -107,7 +107,7 @@ class Engine:
         texts: Sequence[str],
         *,
         prompt: str | None = None,
-        dimension: int | None = None,
+        dimensions: int | None = None,
         truncate: str | None = None,
     ) -> Embeddings:
         """Embed texts: `answer` for callers in Python.
@@ -115,14 +115,14 @@ class Engine:
         Args:
             texts: what to embed, at least one text.
             prompt: name of one of the manifest's prompts; None takes the default prompt, if any.
-            dimension: one of the manifest's dimensions; None takes the full one.
+            dimensions: one of the manifest's values; None takes all dimensions.
             truncate: `refuse`, `right` or `left`; None takes the engine's own.
         """
         return self.embed_request(
             EmbedRequest(
                 inputs=Inputs(texts=texts),
                 prompt=prompt,
-                dimension=dimension,
+                dimensions=dimensions,
                 truncate=truncate or self.limits.truncate,
             )
         )
@@ -134,7 +134,7 @@ class Engine:
             Float32 vectors in the order of the inputs, of length 1.
 
         Raises:
-            InvalidFieldError: if the prompt or the dimension is not the model's.
+            InvalidFieldError: if the prompt or the dimensions are not the model's.
             EmptyInputError: if an input has no tokens.
             InputTooLongError: if an input is over the limits and must not be truncated.
             OutOfTimeError: if there is no time left, or measured runs of the same size say that
@@ -156,11 +156,11 @@ class Engine:
         used = sum(map(len, missing.values())) // _ID_BYTES
         if len(places) < len(order):
             whole = whole[order]
-        dimension = request.dimension or self.limits.dimension
+        dimensions = request.dimensions or self.limits.full_dimensions
         return Embeddings(
-            vectors=truncate_vectors(whole, dimension, normalize=request.normalize),
+            vectors=truncate_vectors(whole, dimensions, normalize=request.normalize),
             tokens=[len(ids) for ids in sequences],
-            vector_space=self.vector_space(dimension, normalize=request.normalize),
+            vector_space=self.vector_space(dimensions, normalize=request.normalize),
             timings=Timings(tokenized - started, time.perf_counter() - tokenized),
             characters=characters,
             cache_hits=len(places) - len(missing),
@@ -170,12 +170,13 @@ class Engine:
             computed_tokens=computed,
         )
 
-    def vector_space(self, dimension: int | None = None, *, normalize: bool = True) -> str:
-        """Name the space of the vectors of a dimension; None takes the full one."""
-        dimension = dimension or self.limits.dimension
-        space = self.manifest.vector_space_of(dimension=dimension)
+    def vector_space(self, dimensions: int | None = None, *, normalize: bool = True) -> str:
+        """Name the space of vectors with these dimensions; None takes all."""
+        dimensions = dimensions or self.limits.full_dimensions
+        space = self.manifest.vector_space_of(dimensions=dimensions)
         # Vectors that were cut and not brought back to length 1 are other vectors.
-        return space if normalize or dimension == self.limits.dimension else f"{space}/unnormalized"
+        whole = dimensions == self.limits.full_dimensions
+        return space if normalize or whole else f"{space}/unnormalized"
 
     def warm(self) -> None:
         """Run the model once, so that the first request does not pay for one-time work."""
@@ -186,9 +187,9 @@ class Engine:
         """Make room for the distinct inputs' vectors, and fill in those that the cache has.
 
         Returns:
-            Float32 [distinct inputs, full dimension], and the ids of the rows still to be filled.
+            Float32 [distinct inputs, all dimensions], and the ids of the rows still to be filled.
         """
-        whole = np.empty((len(distinct), self.limits.dimension), dtype=np.float32)
+        whole = np.empty((len(distinct), self.limits.full_dimensions), dtype=np.float32)
         missing = {}
         for place, ids in enumerate(distinct):
             kept = self.cache.get(ids)
@@ -258,23 +259,23 @@ class Engine:
 
 
 def truncate_vectors(
-    vectors: npt.NDArray[np.float32], dimension: int, *, normalize: bool = True
+    vectors: npt.NDArray[np.float32], dimensions: int, *, normalize: bool = True
 ) -> npt.NDArray[np.float32]:
     """Cut vectors to their first components, then bring them back to length 1.
 
     This is how Matryoshka embeddings are made shorter (Kusupati et al., arXiv:2205.13147).
 
     Args:
-        vectors: float32 [n, full dimension], rows of length 1.
-        dimension: how many components to keep.
+        vectors: float32 [n, all dimensions], rows of length 1.
+        dimensions: how many components to keep.
         normalize: whether to renormalize.
 
     Returns:
-        Float32 [n, dimension], contiguous.
+        Float32 [n, dimensions], contiguous.
     """
-    if dimension == vectors.shape[1]:
+    if dimensions == vectors.shape[1]:
         return vectors
-    cut = np.ascontiguousarray(vectors[:, :dimension])
+    cut = np.ascontiguousarray(vectors[:, :dimensions])
     if normalize:
         lengths = np.linalg.norm(cut, axis=1, keepdims=True)
         # A row of zeros has no direction to keep.

@@ -5,7 +5,7 @@ The formats are those of Voyage and Cohere:
 - `int8`, `uint8`: one byte a component, from -128 to 127 and from 0 to 255
   (https://docs.voyageai.com/docs/flexible-dimensions-and-quantization,
   https://docs.cohere.com/v2/docs/embeddings). Neither says how a float becomes such a number; here
-  it is one linear scale for all vectors of a dimension d: round(16·√d·x), cut to the range, and
+  it is one linear scale for all vectors of d dimensions: round(16·√d·x), cut to the range, and
   uint8 is int8 + 128. A component of ordinary size (1/√d) becomes ±16, one eight times as large is
   the last that fits. As the scale is the same for all, dot products and distances keep their
   meaning: x ≈ q / (16·√d).
@@ -42,7 +42,7 @@ __all__ = [
 
 DTYPES = ("float", "int8", "uint8", "binary", "ubinary")
 ENCODINGS = ("float", "base64")
-#: The int8 value of a component of size 1/√dimension.
+#: The int8 value of a component of size 1/√dimensions.
 INT8_SCALE = 16
 
 #: The most bytes of one JSON number and its comma. The longest float32 of a unit vector that
@@ -82,21 +82,21 @@ def encode(vectors: npt.NDArray[np.float32], dtype: str, encoding: str) -> list[
     return [b2a_base64(row.tobytes(), newline=False).decode() for row in numbers]
 
 
-def vector_bytes(dimension: int, dtype: str, encoding: str) -> int:
+def vector_bytes(dimensions: int, dtype: str, encoding: str) -> int:
     """Return the most bytes that one vector takes in an answer, with what surrounds it."""
-    count = _numbers(dimension, dtype)
+    count = _numbers(dimensions, dtype)
     if encoding == "base64":
         raw = count * (4 if dtype == "float" else 1)
         return -(-raw // 3) * 4 + _ITEM_BYTES
     return count * _JSON_BYTES[dtype] + _ITEM_BYTES
 
 
-def largest_batch(dimension: int, dtype: str, encoding: str) -> int:
+def largest_batch(dimensions: int, dtype: str, encoding: str) -> int:
     """Return how many vectors always fit into Lambda's largest answer, whatever they hold."""
-    return _ROOM // vector_bytes(dimension, dtype, encoding)
+    return _ROOM // vector_bytes(dimensions, dtype, encoding)
 
 
-def check_batch(count: int, dimension: int, dtype: str, encoding: str, *, field: str) -> None:
+def check_batch(count: int, dimensions: int, dtype: str, encoding: str, *, field: str) -> None:
     """Refuse a batch whose answer cannot fit, before it is computed.
 
     The size of base64 is known beforehand. The size of a list of numbers is known once they are
@@ -106,41 +106,41 @@ def check_batch(count: int, dimension: int, dtype: str, encoding: str, *, field:
         BatchTooLargeError: with how many vectors fit, and what takes less room.
     """
     if encoding == "base64":
-        allowed = largest_batch(dimension, dtype, encoding)
+        allowed = largest_batch(dimensions, dtype, encoding)
     else:
-        allowed = _ROOM // (_numbers(dimension, dtype) * _LEAST_BYTES[dtype])
+        allowed = _ROOM // (_numbers(dimensions, dtype) * _LEAST_BYTES[dtype])
     if count > allowed:
         raise BatchTooLargeError(
             f'"{field}" holds {count} inputs; an answer of 6 MB never has room for more than '
-            f"{allowed} vectors of {dimension} dimensions as {dtype} in the encoding {encoding}. "
-            "Split the request" + _smaller(dimension, dtype, encoding),
+            f"{allowed} vectors of {dimensions} dimensions as {dtype} in the encoding {encoding}. "
+            "Split the request" + _smaller(dimensions, dtype, encoding),
             field=field,
         )
 
 
 def too_large(
-    count: int, dimension: int, dtype: str, encoding: str, *, size: int, gzip: bool
+    count: int, dimensions: int, dtype: str, encoding: str, *, size: int, gzip: bool
 ) -> BatchTooLargeError:
     """Make the error for an answer whose `size` in bytes, perhaps in gzip, is over the limit."""
     fits = count * (MAX_RESPONSE_BYTES - ENVELOPE_BYTES) // size
     taken = f"{size} bytes in gzip" if gzip else f"{size} bytes"
     return BatchTooLargeError(
-        f"An answer of {count} vectors of {dimension} dimensions as {dtype} in the encoding "
+        f"An answer of {count} vectors of {dimensions} dimensions as {dtype} in the encoding "
         f"{encoding} takes {taken}; at most {MAX_RESPONSE_BYTES} are allowed. Send about {fits} "
         "inputs in one request"
         + ("" if gzip else ', or "accept-encoding: gzip"')
-        + _smaller(dimension, dtype, encoding)
+        + _smaller(dimensions, dtype, encoding)
     )
 
 
-def _smaller(dimension: int, dtype: str, encoding: str) -> str:
+def _smaller(dimensions: int, dtype: str, encoding: str) -> str:
     if encoding == "base64":
         return "."
     return (
         ', or ask for "encoding_format": "base64" where the path takes it (/ and /v1/embeddings), '
-        f"which has room for {largest_batch(dimension, dtype, 'base64')}."
+        f"which has room for {largest_batch(dimensions, dtype, 'base64')}."
     )
 
 
-def _numbers(dimension: int, dtype: str) -> int:
-    return -(-dimension // 8) if dtype in {"binary", "ubinary"} else dimension
+def _numbers(dimensions: int, dtype: str) -> int:
+    return -(-dimensions // 8) if dtype in {"binary", "ubinary"} else dimensions

@@ -35,7 +35,7 @@ class Match(NamedTuple):
 class SearchIndex(NamedTuple):
     """Texts and their vectors.
 
-    `vectors` is float32 [n, dimension], rows of length 1, all of `vector_space`.
+    `vectors` is float32 [n, dimensions], rows of length 1, all of `vector_space`.
     """
 
     texts: Sequence[str]
@@ -43,15 +43,15 @@ class SearchIndex(NamedTuple):
     vector_space: str
 
     @property
-    def dimension(self) -> int:
-        """The dimension of the vectors."""
+    def dimensions(self) -> int:
+        """The number of dimensions of the vectors."""
         return int(self.vectors.shape[1])
 
     def search(self, query: npt.NDArray[np.float32], num_results: int) -> list[Match]:
         """Return the entries most similar to a query, best first; equal scores in index order.
 
         Args:
-            query: float32 [dimension], of length 1, of the index's vector space.
+            query: float32 [dimensions], of length 1, of the index's vector space.
             num_results: how many to return; all, if there are fewer.
         """
         scores = self.vectors @ query
@@ -72,7 +72,7 @@ def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> Sear
 
     Args:
         folder: `manifest.json`, `vectors.npy` and `entries.json`.
-        spaces: the vector spaces that the model serves, one per dimension.
+        spaces: the vector spaces that the model serves, one for each allowed number of dimensions.
 
     Raises:
         IndexFolderError: if the folder is not an index, is of a newer format, is incomplete, or
@@ -115,7 +115,7 @@ def _vectors(path: str) -> npt.NDArray[np.float32]:
         raise IndexFolderError(f"{path} cannot be read as an array: {error}.") from error
     if vectors.dtype != np.float32 or vectors.ndim != 2:
         raise IndexFolderError(
-            f"{path} must be float32 [n, dimension]; found {vectors.dtype} {vectors.shape}."
+            f"{path} must be float32 [n, dimensions]; found {vectors.dtype} {vectors.shape}."
         )
     return vectors  # type: ignore[no-any-return]
 

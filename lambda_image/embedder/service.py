@@ -165,7 +165,7 @@ def build_service(settings: Settings) -> Service:
         max_characters=settings.max_characters,
         cache_entries=settings.cache_entries,
     )
-    spaces = [engine.vector_space(dimension) for dimension in engine.limits.dimensions]
+    spaces = [engine.vector_space(dimensions) for dimensions in engine.limits.dimensions]
     index = None if settings.index is None else load_index(settings.index, spaces=spaces)
     return Service(Model(engine, index), telemetry=Telemetry(settings))
 

@@ -81,7 +81,7 @@ class Session:
             attention_mask: [batch, tokens], 1 for a token, 0 for padding; no row of zeros.
 
         Returns:
-            float32 [batch, dimension], rows of length 1.
+            float32 [batch, dimensions], rows of length 1.
         """
         feed = {"input_ids": input_ids, "attention_mask": attention_mask}
         (embeddings,) = self._session.run(self._outputs, feed)

@@ -61,7 +61,7 @@ def _compile_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--dimensions",
-        type=_sizes,
+        type=_dimensions,
         default=(),
         metavar="N,N",
         help="dimensions that callers may request, if the model was trained to be truncated",
@@ -134,7 +134,7 @@ def _verify(options: argparse.Namespace) -> int:
     return 0
 
 
-def _sizes(text: str) -> tuple[int, ...]:
+def _dimensions(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             texts,
             options.artifact,
             options.output,
-            dimension=options.dimension,
+            dimensions=options.dimensions,
             prompt=options.prompt,
             progress=not options.quiet,
         )
@@ -55,7 +55,7 @@ def build_index(
     artifact: Path,
     output: Path,
     *,
-    dimension: int | None = None,
+    dimensions: int | None = None,
     prompt: str | None = None,
     progress: bool = False,
 ) -> str:
@@ -65,7 +65,7 @@ def build_index(
         texts: The texts to search; none may be empty. A text over the model's limit is truncated.
         artifact: The compiled model's folder.
         output: The index's folder.
-        dimension: One of the model's dimensions; None for the full one.
+        dimensions: One of the model's allowed values; None for all dimensions.
         prompt: The name of the texts' prompt; None for the model's default.
         progress: Whether to draw a progress bar.
 
@@ -86,12 +86,12 @@ def build_index(
     with tqdm(total=len(texts), desc="index", unit=" texts", disable=not progress) as bar:
         for start in range(0, len(order), BATCH):
             batch = [texts[position] for position in order[start : start + BATCH]]
-            vectors.append(engine.embed(batch, dimension=dimension, prompt=prompt).vectors)
+            vectors.append(engine.embed(batch, dimensions=dimensions, prompt=prompt).vectors)
             bar.update(len(batch))
     sorted_vectors = np.concatenate(vectors)
     placed = np.empty_like(sorted_vectors)
     placed[order] = sorted_vectors
-    space = engine.vector_space(dimension)
+    space = engine.vector_space(dimensions)
     with new_folder(output) as partial:
         np.save(partial / "vectors.npy", placed)
         (partial / "entries.json").write_bytes(orjson.dumps(list(texts)))
@@ -142,7 +142,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--artifact", type=Path, required=True, help="the compiled model")
     parser.add_argument("--output", type=Path, required=True, help="the index's folder")
-    parser.add_argument("--dimension", type=int, help="one of the model's dimensions")
+    parser.add_argument(
+        "--dimensions", type=int, help="of each vector, one of the values in /info (default: all)"
+    )
     parser.add_argument("--prompt", help="the name of the texts' prompt")
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no report")
     return parser

@@ -85,7 +85,7 @@ def check_version(new: Call, manifest: Manifest) -> str:
     for answer in answers:
         _require_ok(answer, "GET /health")
     spaces = {str(answer.body["vector_space"]) for answer in answers}
-    expected = manifest.vector_space_of(dimension=manifest.dimension)
+    expected = manifest.vector_space_of(dimensions=manifest.full_dimensions)
     if spaces != {expected}:
         raise ReleaseRefusedError(
             f"the new version serves {', '.join(sorted(spaces))}; its image holds {expected}"
@@ -193,7 +193,7 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     weights = (alias or {}).get("RoutingConfig", {}).get("AdditionalVersionWeights")
     manifest = load_artifact(Settings.from_env(os.environ).artifact).manifest
     if version == served and not other:
-        return manifest.vector_space_of(dimension=manifest.dimension)
+        return manifest.vector_space_of(dimensions=manifest.full_dimensions)
     if weights and not other:
         # CodeDeploy sets the alias's weights itself and expects an alias without any.
         raise ReleaseRefusedError(

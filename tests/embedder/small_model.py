@@ -46,7 +46,7 @@ class WordTokenizer:
 class HashSession:
     """A session that computes vectors from the unmasked ids and records the shapes of its runs."""
 
-    dimension: int = 32
+    dimensions: int = 32
     shapes: list[tuple[int, ...]] = field(default_factory=list)
     #: Raised instead of returning vectors, if set.
     failure: Exception | None = None
@@ -67,9 +67,9 @@ class HashSession:
 
     def _row(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         if self.value is not None:
-            return np.full(self.dimension, self.value)
+            return np.full(self.dimensions, self.value)
         seed = int.from_bytes(hashlib.sha256(ids.tobytes()).digest()[:8], "big")
-        row = np.random.default_rng(seed).standard_normal(self.dimension)
+        row = np.random.default_rng(seed).standard_normal(self.dimensions)
         return np.asarray(row / np.linalg.norm(row))
 
 

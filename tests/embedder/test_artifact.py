@@ -69,8 +69,8 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     assert found.model.name == "acme/model"
     assert found.model.license is None
     assert found.dimensions == (384, 128)
-    assert found.dimension == 384
-    assert found.vector_space_of(dimension=128) == "model@0123/int8/4567/128"
+    assert found.full_dimensions == 384
+    assert found.vector_space_of(dimensions=128) == "model@0123/int8/4567/128"
     assert found.graph.inputs == ("input_ids", "attention_mask")
     assert found.golden[0].embedding_head == (0.5, 1.0)
     assert found.files["model.onnx"].bytes == 5

@@ -62,10 +62,10 @@ def test_repeated_texts_are_embedded_once(make_engine: MakeEngine, session: Hash
 def test_the_cache_answers_repeats_across_requests(
     make_engine: MakeEngine, session: HashSession
 ) -> None:
-    """A cached vector is reused in later requests, at any dimension."""
+    """A cached vector is reused in later requests, with any dimensions."""
     engine = make_engine(cache_entries=10)
     first = engine.embed(["a", "b"])
-    again = engine.embed(["b", "c", "b"], dimension=8)
+    again = engine.embed(["b", "c", "b"], dimensions=8)
     assert session.shapes == [(2, 4), (1, 4)]
     assert again.cache_hits == 1
     assert again.repeats == 1
@@ -107,28 +107,28 @@ def test_padding_is_counted(make_engine: MakeEngine) -> None:
     assert (embeddings.computed_tokens, embeddings.padding_tokens) == (12, 4)
 
 
-@pytest.mark.parametrize("dimension", [32, 16, 8])
+@pytest.mark.parametrize("dimensions", [32, 16, 8])
 def test_a_smaller_vector_is_the_cut_one_brought_to_length_one(
-    make_engine: MakeEngine, dimension: int
+    make_engine: MakeEngine, dimensions: int
 ) -> None:
     """Matryoshka vectors are truncated and then scaled to length 1."""
     engine = make_engine()
     whole = engine.embed(["a b"]).vectors
-    cut = engine.embed(["a b"], dimension=dimension)
-    expected = whole[:, :dimension] / np.linalg.norm(whole[:, :dimension])
+    cut = engine.embed(["a b"], dimensions=dimensions)
+    expected = whole[:, :dimensions] / np.linalg.norm(whole[:, :dimensions])
     assert cut.vectors.dtype == np.float32
     np.testing.assert_allclose(cut.vectors, expected, rtol=1e-6)
-    assert cut.vector_space.endswith(f"/{dimension}")
+    assert cut.vector_space.endswith(f"/{dimensions}")
 
 
 def test_without_renormalising_it_is_another_space(make_engine: MakeEngine) -> None:
     """Without normalization truncated vectors have another vector space, and full ones do not."""
     engine = make_engine()
-    request = EmbedRequest(Inputs(texts=["a"]), dimension=8, normalize=False)
+    request = EmbedRequest(Inputs(texts=["a"]), dimensions=8, normalize=False)
     cut = engine.embed_request(request)
     np.testing.assert_array_equal(cut.vectors, engine.embed(["a"]).vectors[:, :8])
     assert cut.vector_space == engine.vector_space(8) + "/unnormalized"
-    whole = engine.embed_request(request._replace(dimension=None))
+    whole = engine.embed_request(request._replace(dimensions=None))
     assert whole.vector_space == engine.vector_space()
 
 
@@ -138,7 +138,7 @@ def test_a_vector_of_zeros_stays_one() -> None:
 
 
 def test_as_many_vectors_as_dimensions_are_cut_all_the_same() -> None:
-    """The number of vectors may equal the dimension: eight vectors are cut from 32 to 8."""
+    """The number of vectors may equal that of dimensions: eight vectors are cut from 32 to 8."""
     vectors = np.random.default_rng(2).standard_normal((8, 32)).astype(np.float32)
     cut = truncate_vectors(vectors, 8)
     assert cut.shape == (8, 8)
@@ -148,7 +148,7 @@ def test_as_many_vectors_as_dimensions_are_cut_all_the_same() -> None:
 def test_a_dimension_that_is_not_the_models_is_refused(make_engine: MakeEngine) -> None:
     """The error lists the model's dimensions."""
     with pytest.raises(InvalidFieldError, match="one of 32, 16, 8; found 20"):
-        make_engine().embed(["a"], dimension=20)
+        make_engine().embed(["a"], dimensions=20)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -69,15 +69,15 @@ def test_voyages_own_example() -> None:
     assert quantize(vector, "binary").tolist() == [[-23]]
 
 
-@pytest.mark.parametrize("dimension", [128, 384, 768])
-def test_int8_keeps_directions(dimension: int) -> None:
+@pytest.mark.parametrize("dimensions", [128, 384, 768])
+def test_int8_keeps_directions(dimensions: int) -> None:
     """A quantized vector keeps the direction, and dot products can be computed from it."""
-    vectors = np.random.default_rng(7).standard_normal((50, dimension)).astype(np.float32)
+    vectors = np.random.default_rng(7).standard_normal((50, dimensions)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     numbers = quantize(vectors, "int8").astype(np.float64)
     cosines = (numbers * vectors).sum(axis=1) / np.linalg.norm(numbers, axis=1)
     assert cosines.min() > 0.9995
-    scale = INT8_SCALE * np.sqrt(dimension)
+    scale = INT8_SCALE * np.sqrt(dimensions)
     np.testing.assert_allclose(numbers @ numbers.T / scale**2, vectors @ vectors.T, atol=0.01)
 
 
@@ -111,16 +111,16 @@ ODD = np.array(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("dimension", [128, 768])
-def test_the_largest_batch_fits_into_an_answer(dtype: str, encoding: str, dimension: int) -> None:
+@pytest.mark.parametrize("dimensions", [128, 768])
+def test_the_largest_batch_fits_into_an_answer(dtype: str, encoding: str, dimensions: int) -> None:
     """The batch fits even with the longest numbers and in the API with the most overhead."""
-    count = largest_batch(dimension, dtype, encoding)
+    count = largest_batch(dimensions, dtype, encoding)
     longest = np.array([-0.0000123156815], dtype=np.float32)
     if dtype != "float":
         longest = np.array([-1.0], dtype=np.float32)
     if dtype in {"uint8", "ubinary"}:
         longest = -longest
-    row = encode(np.repeat(longest, dimension)[None, :], dtype, encoding)[0]
+    row = encode(np.repeat(longest, dimensions)[None, :], dtype, encoding)[0]
     body = orjson.dumps(
         {
             "object": "list",
@@ -181,8 +181,8 @@ def test_components_at_the_ends_of_int8_are_cut_to_them() -> None:
     assert quantize(np.array([[5, -5] * 8], np.float32), "uint8").tolist() == [[255, 0] * 8]
 
 
-@pytest.mark.parametrize("dimension", [8, 9, 12, 16])
-def test_the_bytes_of_packed_bits_are_counted_up(dimension: int) -> None:
+@pytest.mark.parametrize("dimensions", [8, 9, 12, 16])
+def test_the_bytes_of_packed_bits_are_counted_up(dimensions: int) -> None:
     """Eight components take one byte, and a remainder takes one more."""
-    bits = quantize(np.zeros((1, dimension), np.float32), "ubinary")
-    assert vector_bytes(dimension, "ubinary", "float") == 4 * bits.shape[1] + 64
+    bits = quantize(np.zeros((1, dimensions), np.float32), "ubinary")
+    assert vector_bytes(dimensions, "ubinary", "float") == 4 * bits.shape[1] + 64

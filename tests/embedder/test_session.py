@@ -15,7 +15,7 @@ MASK = np.array([[1, 1, 1, 1], [1, 1, 1, 0]])
 
 
 def test_a_batch_becomes_rows_of_length_1(minilm_artifact: Artifact) -> None:
-    """Vectors are float32 [batch, dimension] and do not depend on masked ids."""
+    """Vectors are float32 [batch, dimensions] and do not depend on masked ids."""
     session = Session(minilm_artifact)
     vectors = session.run(IDS, MASK)
     assert vectors.dtype == np.float32

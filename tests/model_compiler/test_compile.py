@@ -144,8 +144,8 @@ def test_prompts_come_from_the_models_files(
         compile_tiny(folder, choices=Choices(default_prompt="title"))
 
 
-def test_sizes_are_checked(tmp_path: Path, compile_tiny: Callable[..., Artifact]) -> None:
-    """The full size is always allowed; larger ones, and none, are not."""
+def test_dimensions_are_checked(tmp_path: Path, compile_tiny: Callable[..., Artifact]) -> None:
+    """All dimensions are always allowed; more than the model has, or 0, are rejected."""
     folder = write_model(tmp_path / "model")
     assert compile_tiny(folder).manifest.dimensions == (32,)
     assert compile_tiny(folder, choices=Choices(dimensions=(8, 16))).manifest.dimensions == (
@@ -153,9 +153,9 @@ def test_sizes_are_checked(tmp_path: Path, compile_tiny: Callable[..., Artifact]
         16,
         8,
     )
-    for sizes in ((64,), (16, 0)):
+    for dimensions in ((64,), (16, 0)):
         with pytest.raises(SourceError, match="not all between 1 and the model's 32"):
-            compile_tiny(folder, choices=Choices(dimensions=sizes))
+            compile_tiny(folder, choices=Choices(dimensions=dimensions))
 
 
 def test_a_limit_without_room_for_a_text(

@@ -34,12 +34,12 @@ def test_the_embedder_reads_the_index(artifact: Artifact, tmp_path: Path) -> Non
         assert index.search(vector, 1)[0].position == position
 
 
-def test_a_smaller_size(artifact: Artifact, tmp_path: Path, tiny_folder: Path) -> None:
-    """An index of a size that the model does not offer is refused before anything is written."""
+def test_fewer_dimensions(artifact: Artifact, tmp_path: Path, tiny_folder: Path) -> None:
+    """Dimensions that the model does not offer are refused before anything is written."""
     arguments = ["--artifact", str(artifact.folder), "--output", str(tmp_path / "index")]
     texts = tmp_path / "texts.txt"
     texts.write_text("hello world\n\n  the date \n", encoding="utf-8")
-    assert main([str(texts), *arguments, "--dimension", "16"]) == 2
+    assert main([str(texts), *arguments, "--dimensions", "16"]) == 2
     assert not (tmp_path / "index").exists()
     assert main([str(texts), *arguments, "--quiet"]) == 0
     assert json.loads((tmp_path / "index" / "entries.json").read_text()) == [

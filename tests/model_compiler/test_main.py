@@ -61,8 +61,8 @@ def test_quiet_says_nothing(tiny_folder: Path, tmp_path: Path, capsys: Capture) 
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_sizes_and_prompt_are_taken(tiny_folder: Path, tmp_path: Path) -> None:
-    """--dimensions and --default-prompt are in the manifest."""
+def test_dimensions_are_taken(tiny_folder: Path, tmp_path: Path) -> None:
+    """The values of --dimensions are in the manifest."""
     output = str(tmp_path / "artifact")
     options = ["--unmeasured", "--quiet", "--dimensions", "16,8"]
     assert main([str(tiny_folder), "--output", output, *options]) == 0

@@ -55,7 +55,7 @@ def manifest(minilm_artifact, serving):
 
 @pytest.fixture(scope="module")
 def space(manifest) -> str:
-    return str(manifest.vector_space_of(dimension=384))
+    return str(manifest.vector_space_of(dimensions=384))
 
 
 def test_a_version_that_serves_its_artifact_passes(serving, manifest, space):

@@ -12,7 +12,7 @@ from embedder.apis.options import (
     INPUT_TYPES,
     TRUNCATE_HINT,
     choose_prompt,
-    dimension_field,
+    dimensions_field,
     encoding_field,
     output_dtype_field,
     prompt_fields,
@@ -111,7 +111,7 @@ class CreateEmbeddings(Operation):
                     "Any name: one model is served, and the answer names it. A prompt's name after "
                     "the last colon chooses that prompt, as in embeddinggemma-300m:query.",
                 ),
-                dimension_field("dimensions", limits),
+                dimensions_field("dimensions", limits),
                 encoding_field(),
                 Field("user", String(), "Accepted and ignored."),
                 *prompt_fields(limits),
@@ -123,9 +123,9 @@ class CreateEmbeddings(Operation):
     def respond(self, call: Call, /) -> Response:
         values = call.values
         limits = self.model.engine.limits
-        inputs, dimension = values["input"], values["dimensions"]
+        inputs, dimensions = values["input"], values["dimensions"]
         dtype, encoding = values["output_dtype"], values["encoding_format"]
-        check_batch(len(inputs), dimension, dtype, encoding, field="input")
+        check_batch(len(inputs), dimensions, dtype, encoding, field="input")
         if not values["add_special_tokens"]:
             self._check_token_ids(inputs)
         embeddings = self.embed(
@@ -133,7 +133,7 @@ class CreateEmbeddings(Operation):
                 inputs=inputs,
                 prompt=choose_prompt(values, limits, alias=self._alias_prompt(values["model"])),
                 title=values["title"],
-                dimension=dimension,
+                dimensions=dimensions,
                 truncate=truncation(values),
             ),
             call,

@@ -153,10 +153,10 @@ class Operation:
                 f"The answer takes {size} bytes; at most {MAX_RESPONSE_BYTES} are allowed. Ask for "
                 "less in one request."
             )
-        count, dimension = embeddings.vectors.shape
+        count, dimensions = embeddings.vectors.shape
         return too_large(
             count,
-            dimension,
+            dimensions,
             call.values["output_dtype"],
             call.values.get("encoding_format", "float"),
             size=size,

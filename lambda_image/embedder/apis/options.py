@@ -12,7 +12,7 @@ __all__ = [
     "INPUT_TYPES",
     "TRUNCATE_HINT",
     "choose_prompt",
-    "dimension_field",
+    "dimensions_field",
     "encoding_field",
     "output_dtype_field",
     "prompt_fields",
@@ -96,13 +96,13 @@ def _input_types(limits: Limits) -> tuple[str, ...]:
     )
 
 
-def dimension_field(name: str, limits: Limits) -> Field:
+def dimensions_field(name: str, limits: Limits) -> Field:
     """Make the field that asks for one of the model's dimensions."""
     return Field(
         name,
         Choice(limits.dimensions),
         "The dimensions of each vector, which is truncated and then normalized to length 1.",
-        default=limits.dimension,
+        default=limits.full_dimensions,
     )
 
 

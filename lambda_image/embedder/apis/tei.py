@@ -28,7 +28,7 @@ from embedder.apis.openai import CreateEmbeddings
 from embedder.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.apis.options import (
     choose_prompt,
-    dimension_field,
+    dimensions_field,
     output_dtype_field,
     prompt_name_field,
     truncation,
@@ -154,13 +154,13 @@ class Embed(Operation):
     def vectors(self, call: Call) -> Embeddings:
         """Embed the inputs of a body of `embed_body`."""
         values = call.values
-        inputs, dimension = values["inputs"], values["dimensions"]
-        check_batch(len(inputs), dimension, values["output_dtype"], "float", field="inputs")
+        inputs, dimensions = values["inputs"], values["dimensions"]
+        check_batch(len(inputs), dimensions, values["output_dtype"], "float", field="inputs")
         return self.embed(
             EmbedRequest(
                 inputs=inputs,
                 prompt=choose_prompt(values, self.model.engine.limits),
-                dimension=dimension,
+                dimensions=dimensions,
                 truncate=truncation(values),
                 normalize=values["normalize"],
             ),
@@ -261,7 +261,7 @@ def embed_body(model: Model) -> Object:
                 "normalization is part of its graph and always applies.)",
                 default=True,
             ),
-            dimension_field("dimensions", limits),
+            dimensions_field("dimensions", limits),
             output_dtype_field(),
         )
     )

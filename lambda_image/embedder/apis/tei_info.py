@@ -23,13 +23,13 @@ class Info(Operation):
         engine, index = self.model.engine, self.model.search_index
         manifest, limits = engine.manifest, engine.limits
         batches = {
-            str(dimension): {
+            str(dimensions): {
                 dtype: {
-                    encoding: largest_batch(dimension, dtype, encoding) for encoding in ENCODINGS
+                    encoding: largest_batch(dimensions, dtype, encoding) for encoding in ENCODINGS
                 }
                 for dtype in DTYPES
             }
-            for dimension in limits.dimensions
+            for dimensions in limits.dimensions
         }
         return json_response(
             {
@@ -44,7 +44,7 @@ class Info(Operation):
                 "max_input_length": limits.max_tokens,
                 "max_batch_tokens": max(TOKEN_BUDGET, limits.max_tokens),
                 "max_batch_requests": None,
-                "max_client_batch_size": largest_batch(limits.dimension, "float", "float"),
+                "max_client_batch_size": largest_batch(limits.full_dimensions, "float", "float"),
                 "auto_truncate": limits.truncate != "refuse",
                 "tokenization_workers": 1,
                 "version": __version__,

@@ -41,7 +41,7 @@ def manifest_content(
     """Return the manifest of the artifact in `folder`, without its checksum and its report.
 
     Raises:
-        SourceError: If the model does not have a chosen dimension or prompt.
+        SourceError: If the model does not have the chosen dimensions or prompt.
     """
     settings = _settings(model, source.entry, choices)
     return {
@@ -114,7 +114,7 @@ def _settings(model: Model, entry: CatalogueEntry | None, choices: Choices) -> d
         )
     known = entry.dimensions if entry else ()
     return {
-        "dimensions": _dimensions(model.dimension, choices.dimensions or known),
+        "dimensions": _dimensions(model.dimensions, choices.dimensions or known),
         "max_tokens": model.max_tokens,
         "prompts": prompts,
         "default_prompt": default,
@@ -122,10 +122,10 @@ def _settings(model: Model, entry: CatalogueEntry | None, choices: Choices) -> d
 
 
 def _dimensions(full: int, asked: Sequence[int]) -> list[int]:
-    sizes = sorted({full, *asked}, reverse=True)
-    if sizes[0] > full or sizes[-1] < 1:
+    dimensions = sorted({full, *asked}, reverse=True)
+    if dimensions[0] > full or dimensions[-1] < 1:
         raise SourceError(
             f"The dimensions {', '.join(map(str, asked))} are not all between 1 and the model's "
             f"{full}."
         )
-    return sizes
+    return dimensions

@@ -137,10 +137,10 @@ def _compare(
             documents=documents,
             progress=progress,
         )
-    if reference.dimension != manifest.dimension:
+    if reference.dimensions != manifest.full_dimensions:
         raise SourceError(
-            f"{reference.label} has {reference.dimension} dimensions; {model.label}, which is "
-            f"compared with it, has {manifest.dimension}."
+            f"{reference.label} has {reference.dimensions} dimensions; {model.label}, which is "
+            f"compared with it, has {manifest.full_dimensions}."
         )
     # Not in the system's temporary folder, which may be small or in memory. If this compile is
     # killed, the next one removes it with the unfinished artifact.
@@ -167,8 +167,8 @@ def _check_shape(session: Session, model: Model) -> None:
         raise SourceError(
             f"ONNX Runtime cannot run {model.label} on a batch of two texts: {error}"
         ) from error
-    if shape != (2, model.dimension):
+    if shape != (2, model.dimensions):
         raise SourceError(
             f"For two texts, {model.label} returns an array of shape {list(shape)}; it must be "
-            f"{[2, model.dimension]}: one vector per text."
+            f"{[2, model.dimensions]}: one vector per text."
         )

@@ -47,8 +47,8 @@ class Model(ABC):
 
     #: The architecture, such as `bert`; `onnx` for an export.
     family: str
-    #: Number of components of the embedding.
-    dimension: int
+    #: Of the embedding.
+    dimensions: int
     #: Number of rows of the embedding table.
     vocabulary_size: int
     #: The token limit, including special tokens.

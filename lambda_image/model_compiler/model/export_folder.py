@@ -128,7 +128,7 @@ def _read(folder: Path, path: Path) -> ImportedModel:
     first = _first_position(config)
     return ImportedModel(
         family="onnx",
-        dimension=head.dimension if head else width,
+        dimensions=head.dimensions if head else width,
         vocabulary_size=rows,
         max_tokens=read_max_tokens(
             encoder, tokenizer, max_positions=_positions(config, first), pooled=pooled

@@ -71,7 +71,7 @@ def read_model_folder(folder: Path, precision: Precision = Precision.INT8) -> Co
     )
     return CompiledModel(
         family=architecture.name,
-        dimension=head.dimension,
+        dimensions=head.dimensions,
         vocabulary_size=architecture.vocabulary_size,
         max_tokens=read_max_tokens(
             encoder_folder, tokenizer, max_positions=architecture.max_positions
@@ -104,21 +104,21 @@ def read_head(folder: Path, *, hidden_size: int) -> Head:
         UnsupportedModelError: If the compiler cannot express a module.
     """
     modules = _modules(folder)
-    pooling, size = None, hidden_size
+    pooling, dimensions = None, hidden_size
     if not is_pooled(folder):
         pooling = read_pooling(modules[1][1], hidden_size=hidden_size)
-        size = pooling.size(hidden_size)
+        dimensions = pooling.dimensions(hidden_size)
     dense = []
     for kind, path in modules[2 if pooling else 1 :]:
         if kind == "Dense":
-            dense.append(read_dense(path, inputs=size))
-            size = dense[-1].outputs
+            dense.append(read_dense(path, inputs=dimensions))
+            dimensions = dense[-1].outputs
         else:
             read_normalize(path)
     return Head(
         pooling=pooling,
         dense=tuple(dense),
-        dimension=size,
+        dimensions=dimensions,
         normalized=is_normalized(folder),
     )
 

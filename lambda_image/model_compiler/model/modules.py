@@ -49,12 +49,12 @@ class Pooling:
 
     modes: tuple[str, ...]
 
-    def size(self, hidden_size: int) -> int:
-        """Return the width of the pooled vector."""
+    def dimensions(self, hidden_size: int) -> int:
+        """Return the number of dimensions of the pooled vector."""
         return hidden_size * len(self.modes)
 
     def add(self, builder: GraphBuilder, hidden: str) -> str:
-        """Pool float32 [batch, tokens, width] under `attention_mask` into [batch, size]."""
+        """Pool float32 [batch, tokens, width] under `attention_mask` into [batch, dimensions]."""
         pooled = [_POOLINGS[mode](builder, hidden) for mode in self.modes]
         return pooled[0] if len(pooled) == 1 else builder.op.Concat(*pooled, axis=-1)
 
@@ -94,8 +94,8 @@ class Head:
     #: None if the encoder itself returns one vector per text.
     pooling: Pooling | None
     dense: tuple[Dense, ...]
-    #: Number of components of the embedding.
-    dimension: int
+    #: Of the embedding.
+    dimensions: int
     #: Whether the last module is a Normalize.
     normalized: bool
 
@@ -113,7 +113,7 @@ class Head:
         for module, weights in zip(self.dense, dense, strict=True):
             value = module.add(builder, value, weights, precision)
         normalize(builder, value, output=output)
-        builder.output(output, dtype=np.float32, shape=["batch", self.dimension])
+        builder.output(output, dtype=np.float32, shape=["batch", self.dimensions])
 
 
 def normalize(builder: GraphBuilder, value: str, *, output: str | None = None) -> str:

@@ -266,7 +266,7 @@ def ask(service: Service, body: Any, accepted: str | None) -> Response:
 @pytest.fixture
 def wide(make_service: MakeService, session: HashSession) -> Service:
     """Return a service for a model with 768 dimensions that can be reduced to 384."""
-    session.dimension = 768
+    session.dimensions = 768
     return make_service(dimensions=(768, 384))
 
 

@@ -42,7 +42,7 @@ def test_the_batch_that_is_told_always_fits(
     make_service: Callable[..., Service], session: HashSession
 ) -> None:
     """A client can rely on the reported batch size."""
-    session.dimension = 1024
+    session.dimensions = 1024
     service = make_service(dimensions=(1024,))
     size = read(get(service, "/info"))["max_client_batch_size"]
     texts = [f"w{number % 50}" for number in range(size)]

@@ -40,13 +40,13 @@ def change_weights(folder: Path, change: Callable[[dict[str, np.ndarray]], Any])
 
 
 def test_the_form_of_the_name(tiny_folder: Path, compile_tiny: Compile) -> None:
-    """Family or known name, source, precision, fingerprint; and the size, as callers see it."""
+    """Family or known name, source, precision, fingerprint, and the dimensions that callers see."""
     manifest = compile_tiny(tiny_folder).manifest
     label, source, precision, fingerprint = manifest.vector_space.replace("@", "/").split("/")
     assert (label, precision) == ("bert", "fp32")
     assert len(source) == len(fingerprint) == 12
     assert int(source + fingerprint, 16) > 0
-    assert manifest.vector_space_of(dimension=32) == f"{manifest.vector_space}/32"
+    assert manifest.vector_space_of(dimensions=32) == f"{manifest.vector_space}/32"
 
 
 def test_where_a_model_lies_does_not_matter(tmp_path: Path, compile_tiny: Compile) -> None:
@@ -78,7 +78,7 @@ def test_how_tensors_are_stored_does_not_matter(tiny_folder: Path, compile_tiny:
 def test_settings_that_change_no_vector_do_not_matter(
     tiny_folder: Path, compile_tiny: Compile, edit_json: Edit
 ) -> None:
-    """Provenance, dropout, the tokenizer's leftover truncation, and the sizes on offer."""
+    """Provenance, dropout, the tokenizer's leftover truncation, and the dimensions on offer."""
     first = space(compile_tiny(tiny_folder))
     edit_json(
         tiny_folder / "config.json",
@@ -165,7 +165,7 @@ def test_embedding_gemma_is_known_by_its_prompts(tmp_path: Path, edit_json: Edit
     def compiled(place: str) -> str:
         source = find_source(str(folder))
         if place == "hub":
-            # Without the published model's sizes, which this small one does not have.
+            # Without the published model's dimensions, which this small one does not have.
             known = replace(entry, dimensions=())
             source = replace(source, name=entry.name, revision="0" * 40, entry=known)
         return str(compile_model(source, tmp_path / place, options)["vector_space"])

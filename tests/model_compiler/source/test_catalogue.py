@@ -10,7 +10,7 @@ from model_compiler.source.catalogue import CATALOGUE, CatalogueEntry, find
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
 def test_an_entry_is_whole(entry: CatalogueEntry) -> None:
-    """Commits are commits, hashes hashes, sizes in order, and the default prompt can exist."""
+    """Commits are commits, hashes hashes, dimensions in order, and the default prompt can exist."""
     assert hub.is_repository_name(entry.name)
     assert entry.repositories
     for repository in entry.repositories:
