@@ -44,7 +44,7 @@ from embedder.settings import Settings
 from embedder.telemetry import RequestRecord, Telemetry
 
 SOURCE_ROOT = Path(__file__).parents[1] / "lambda_image"
-DIMENSION = 768
+DIMENSIONS = 768
 STARTS = 15
 
 # The parts of a start. Both import the engine's libraries; the difference is the HTTP layer.
@@ -93,7 +93,7 @@ class ReadySession:
     """A fake session with precomputed vectors."""
 
     def __init__(self) -> None:
-        vectors = np.random.default_rng(1).standard_normal((256, DIMENSION)).astype(np.float32)
+        vectors = np.random.default_rng(1).standard_normal((256, DIMENSIONS)).astype(np.float32)
         self._vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def run(
@@ -139,7 +139,7 @@ def ready_service() -> Service:
         model=ModelEntry(name="ready", revision="1", architecture="none", license=None),
         vector_space="ready@1/fp32/0",
         precision="fp32",
-        dimensions=(DIMENSION, 512, 256, 128),
+        dimensions=(DIMENSIONS, 512, 256, 128),
         max_tokens=2048,
         prompts={},
         default_prompt=None,
@@ -226,7 +226,7 @@ def profile(service: Service, given: dict[str, Any]) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
         for _ in range(50):
             request = request_from_event(given)
-            profiler.runcall(service.answer, request)
+            profiler.runcall(service.handle, request)
     profiler.print_stats("tottime")
 
 

@@ -12,10 +12,10 @@ import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from benchmarks.plain_graph import write_plain_graph
-from benchmarks.replica import EMBEDDING_GEMMA, SMALL, write_replica
 from model_compiler.artifact.writer import new_folder
 from model_compiler.compile import Options, compile_model
 from model_compiler.source.find import find_source
+from tests.fixtures.replica import EMBEDDING_GEMMA, SMALL, write_replica
 
 __all__ = ["Models", "prepare"]
 

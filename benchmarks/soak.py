@@ -187,7 +187,8 @@ def texts(rng: random.Random) -> list[str]:
 
 def openai(rng: random.Random) -> dict[str, Any]:
     """Return an input of token ids."""
-    return {"input": [rng.randint(1000, 20_000) for _ in range(rng.randint(1, 9))], "model": "m"}
+    ids = [rng.randint(1000, 20_000) for _ in range(rng.randint(1, 9))]
+    return {"input": ids, "model": "m", "add_special_tokens": True}
 
 
 def similarity(rng: random.Random) -> dict[str, Any]:

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 import tokenizers
 
-from benchmarks.gemma_tokenizer import gemma_tokenizer
 from embedder.fast_tokenizers import Tokenizer, load
 from embedder.fast_tokenizers.memo import WordMemo
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer.tables import build
+from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 
 __all__ = ["main"]
 

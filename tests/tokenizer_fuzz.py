@@ -17,11 +17,11 @@ from pathlib import Path
 import tokenizers
 from tqdm import tqdm
 
-from benchmarks.gemma_tokenizer import gemma_tokenizer
 from embedder.fast_tokenizers import Tokenizer, load
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.tables import build
+from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 
 SHOWN = 300
 

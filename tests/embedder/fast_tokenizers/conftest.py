@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import tokenizers
 
-from benchmarks.gemma_tokenizer import gemma_tokenizer
 from embedder.fast_tokenizers import Tokenizer, load
 from model_compiler.tokenizer.tables import build
+from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 
 #: All planes that have characters, and the first and last code points of the others.
 ALL_CHARACTERS = tuple(

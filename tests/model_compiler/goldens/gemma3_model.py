@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.replica import Shape, write_replica
+from tests.fixtures.replica import Shape, write_replica
 
 SHAPE = Shape(
     vocabulary=1024,

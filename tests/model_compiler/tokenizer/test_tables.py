@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import tokenizers
 
-from benchmarks.gemma_tokenizer import gemma_tokenizer
 from embedder.fast_tokenizers import load
 from model_compiler.errors import SourceError
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.character_tables import character_sections
 from model_compiler.tokenizer.coverage import NotCoveredError, check_byte_pair_encoding
 from model_compiler.tokenizer.tables import build
+from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 
 Change = Callable[[dict[str, Any]], object]
 
