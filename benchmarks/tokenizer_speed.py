@@ -35,12 +35,11 @@ ENGLISH = (
     "embedding models serve requests quickly"
 )
 CHINESE = "人工智能是计算机科学的一个分支，它企图了解智能的实质，并生产出一种新的智能机器。"
-#: Runs in a separate process; takes kind, folder and file of a tokenizer and a text.
+#: Runs in a separate process; takes a tokenizer's kind and file, and a text.
 LOAD = """
 import sys, time
 import numpy, onnxruntime, orjson, embedder.artifact
 from pathlib import Path
-from types import SimpleNamespace
 
 def memory():
     lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
@@ -48,9 +47,9 @@ def memory():
 
 before, started = memory(), time.process_time()
 from embedder.fast_tokenizers import load
-tokenizer = load(SimpleNamespace(kind=sys.argv[1], file=sys.argv[3]), Path(sys.argv[2]))
+tokenizer = load(sys.argv[1], sys.argv[2])
 loaded, after = time.process_time(), memory()
-tokenizer.encode(sys.argv[4])
+tokenizer.encode(sys.argv[3])
 encoded, last = time.process_time(), memory()
 print(1e3 * (loaded - started), after[0] - before[0], 1e3 * (encoded - loaded), last[1] - before[1])
 """
@@ -78,11 +77,12 @@ def main() -> None:
     for name, data in _tokenizers():
         with tempfile.TemporaryDirectory() as folder:
             tables = build(data)
-            (Path(folder) / tables.file).write_bytes(tables.data)
-            (Path(folder) / "tokenizer.json").write_bytes(data)
+            path = Path(folder) / tables.file
+            path.write_bytes(tables.data)
+            path.with_name("tokenizer.json").write_bytes(data)
             print(f"\n{name}: {tables.kind}, {len(tables.data) / 1e6:.1f} MB")
             loads = {kind: _load(kind, folder) for kind in (tables.kind, "tokenizers")}
-            speeds = list(_speeds(load(tables, Path(folder)), Path(folder) / "tokenizer.json"))
+            speeds = list(_speeds(load(tables.kind, path), path.with_name("tokenizer.json")))
         for kind, numbers in loads.items():
             print(
                 f"  {kind:<11} load {numbers[0]:8.1f} ms, {numbers[1]:6.1f} MB, "
@@ -117,7 +117,7 @@ def _load(kind: str, folder: str) -> list[float]:
     }
     runs = [
         subprocess.run(  # noqa: S603 -- this Python and a program of ours
-            [sys.executable, "-c", LOAD, kind, folder, file, ENGLISH],
+            [sys.executable, "-c", LOAD, kind, f"{folder}/{file}", ENGLISH],
             check=True,
             capture_output=True,
             text=True,

@@ -44,8 +44,9 @@ def main() -> int:
             if tables.reason:
                 print(f"{name}: {tables.reason}; there is nothing to compare")
                 continue
-            (Path(folder) / tables.file).write_bytes(tables.data)
-            fast = load(tables, Path(folder))
+            path = Path(folder) / tables.file
+            path.write_bytes(tables.data)
+            fast = load(tables.kind, path)
             library = tokenizers.Tokenizer.from_buffer(data)
             library.no_truncation()
             library.no_padding()

@@ -127,6 +127,11 @@ class Artifact(NamedTuple):
         """The ONNX file that the session loads."""
         return os.path.join(self.folder, self.manifest.graph.file)
 
+    @property
+    def tokenizer_path(self) -> str:
+        """The file that the tokenizer reads."""
+        return os.path.join(self.folder, self.manifest.tokenizer.file)
+
 
 def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
     """Read and check the artifact in `folder`.

@@ -95,7 +95,7 @@ class Engine:
         """
         return cls(
             artifact.manifest,
-            load(artifact.manifest.tokenizer, artifact.folder),
+            load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path),
             Session(artifact, threads=threads),
             truncate=truncate,
             max_characters=max_characters,

@@ -114,8 +114,9 @@ def _note_precision(model: ImportedModel, choice: Choice, options: Options) -> N
 def _write_tokenizer(model: Model, folder: Path, options: Options) -> TokenizerTables:
     with tqdm(total=1, desc="tokenizer", unit=" file", disable=not options.progress) as bar:
         tables = tokenizer_tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
-        (folder / tables.file).write_bytes(tables.data)
-        _check_limit(load(tables, folder), model.max_tokens)
+        path = folder / tables.file
+        path.write_bytes(tables.data)
+        _check_limit(load(tables.kind, path), model.max_tokens)
         bar.update()
     if model.tokenizer.dropped:
         names = ", ".join(model.tokenizer.dropped)

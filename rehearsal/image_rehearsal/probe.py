@@ -24,7 +24,7 @@ def _tokens() -> None:
     from embedder.settings import Settings  # noqa: PLC0415
 
     artifact = load_artifact(Path(Settings.from_env(os.environ).artifact))
-    tokenizer = load(artifact.manifest.tokenizer, artifact.folder)
+    tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
     print(json.dumps([list(tokenizer.encode(text)) for text in json.load(sys.stdin)]))
 
 

@@ -12,7 +12,7 @@ REMEMBERED = 16_384
 
 def test_the_beginning_fills_both_memories_of_words_at_once(minilm_artifact: Artifact) -> None:
     """Neither grows later to where it has not been beside the other."""
-    tokenizer = load(minilm_artifact.manifest.tokenizer, minilm_artifact.folder)
+    tokenizer = load(minilm_artifact.manifest.tokenizer.kind, minilm_artifact.tokenizer_path)
     memos = [memo for memo in vars(tokenizer).values() if isinstance(memo, WordMemo)]
     assert len(memos) == 2
     fullest = 0

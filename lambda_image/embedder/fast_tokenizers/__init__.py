@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from embedder.errors import ArtifactError
 
-__all__ = ["KINDS", "Span", "Tokenizer", "TokenizerEntry", "load"]
+__all__ = ["KINDS", "Span", "Tokenizer", "load"]
 
 KINDS = ("wordpiece", "bpe", "tokenizers")
 
@@ -47,42 +47,26 @@ class Tokenizer(Protocol):
         """
 
 
-class TokenizerEntry(Protocol):
-    """What `load` needs of the manifest's entry."""
-
-    @property
-    def kind(self) -> str:
-        """One of `KINDS`."""
-
-    @property
-    def file(self) -> str:
-        """The name of the tokenizer's file in the artifact's folder."""
-
-
-def load(entry: TokenizerEntry, folder: str | os.PathLike[str]) -> Tokenizer:
-    """Open the tokenizer that a manifest names.
-
-    Args:
-        entry: the manifest's `tokenizer`.
-        folder: the artifact.
+def load(kind: str, path: str | os.PathLike[str]) -> Tokenizer:
+    """Open a tokenizer's file; `kind` is one of `KINDS`.
 
     Raises:
         ArtifactError: if the kind is unknown, or the file cannot be read or was changed.
     """
+    path = os.fspath(path)
     # Imported here: a cold start must not pay for the tokenizers that do not serve.
-    path = os.path.join(folder, entry.file)
-    if entry.kind == "wordpiece":
+    if kind == "wordpiece":
         from embedder.fast_tokenizers.wordpiece import WordPiece  # noqa: PLC0415
 
         return WordPiece(path)
-    if entry.kind == "bpe":
+    if kind == "bpe":
         from embedder.fast_tokenizers.bpe import BytePairEncoding  # noqa: PLC0415
 
         return BytePairEncoding(path)
-    if entry.kind == "tokenizers":
+    if kind == "tokenizers":
         from embedder.fast_tokenizers.fallback import LibraryTokenizer  # noqa: PLC0415
 
         return LibraryTokenizer(path)
     raise ArtifactError(
-        f"The artifact's tokenizer is of kind {entry.kind!r}; this embedder knows {KINDS}."
+        f"The artifact's tokenizer is of kind {kind!r}; this embedder knows {KINDS}."
     )

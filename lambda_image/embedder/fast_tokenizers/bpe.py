@@ -5,7 +5,7 @@ tokens are merged in the order of the merges' ranks, the leftmost first among eq
 al. 2016, https://arxiv.org/abs/1508.07909). Where no merge reaches from the end of a word across
 the space after it, words are encoded one by one and remembered.
 
-Sections besides those of `vocabulary` and `added_tokens` (`added` are matched in the text as it is,
+Sections besides those of `table_file` and `added_tokens` (`added` are matched in the text as it is,
 `normal` after spaces were replaced):
     byte_ids      u32[256]
     char_pages    u16 per 256 code points: the number of their page
@@ -25,8 +25,7 @@ from zlib import crc32
 from embedder.fast_tokenizers import Span
 from embedder.fast_tokenizers.added_tokens import AddedTokens
 from embedder.fast_tokenizers.memo import Memo, WordMemo
-from embedder.fast_tokenizers.table_file import TableFile
-from embedder.fast_tokenizers.vocabulary import TokenIds, TokenTexts, read_parameters
+from embedder.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
 
 __all__ = ["BytePairEncoding"]
 
@@ -45,7 +44,7 @@ _VALUE = (1 << 40) - 1
 _PLACE = (1 << 32) - 1
 
 
-class BytePairEncoding:
+class BytePairEncoding(TableTokenizer):
     """A BPE tokenizer that the compiler wrote into one file.
 
     Raises:
@@ -54,11 +53,7 @@ class BytePairEncoding:
 
     def __init__(self, path: str) -> None:
         file = TableFile(path)
-        parameters = read_parameters(file)
-        self.prefix = parameters.prefix
-        self.suffix = parameters.suffix
-        self.vocabulary_size = parameters.vocabulary_size
-        self._texts = TokenTexts(file)
+        super().__init__(file)
         self._whole = TokenIds(file, "whole", self._texts)
         self._added = AddedTokens(file, "added")
         self._normal = AddedTokens(file, "normal")
@@ -109,14 +104,6 @@ class BytePairEncoding:
                 token=self.token,
             )
         return spans
-
-    def token(self, token_id: int) -> str:
-        """Return the token's text as the vocabulary spells it.
-
-        Raises:
-            ValueError: if no token has this id.
-        """
-        return self._texts[token_id]
 
     def _pieces(self, text: str) -> Iterator[tuple[str | int, int, int]]:
         """Take out the added tokens, first those of the text as it is, then those after."""

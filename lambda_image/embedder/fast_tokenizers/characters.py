@@ -1,12 +1,12 @@
 """The normalization and splitting of each character, as in BERT, before words are looked up.
 
-The compiler asks `tokenizers` about every character there is and writes its answers down, so that
-neither the version of Unicode in this Python nor that in that library can matter here.
+The compiler runs `tokenizers` on every code point and stores the results, so that they do not
+depend on the version of Unicode in Python or in that library.
 
 Sections:
     char_pages  u16 per 256 code points: the number of their page
     char_codes  u32, 256 to a page: 0 stays as it is; 1 vanishes; 2 becomes a space; 3 is a word
-                of its own (gets spaces around it); 4 + (offset << 8 | bytes): becomes that piece
+                by itself (gets spaces around it); 4 + (offset << 8 | bytes): becomes that piece
                 of `char_text`
     char_text   UTF-8
 """

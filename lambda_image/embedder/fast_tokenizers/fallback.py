@@ -92,6 +92,6 @@ def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tup
     encoding = library.encode("a", add_special_tokens=True)
     own = [i for i, special in enumerate(encoding.special_tokens_mask) if not special]
     if not own:
-        # The text has no tokens of its own: all special tokens are the prefix.
+        # The text has no own tokens: all special tokens are the prefix.
         return tuple(encoding.ids), ()
     return tuple(encoding.ids[: own[0]]), tuple(encoding.ids[own[-1] + 1 :])

@@ -63,10 +63,10 @@ class Reordering:
         yield from self._sorted(run, last)
 
     def _sorted(self, run: list[_Mark], last: int) -> Iterator[Aligned]:
-        """Give the marks of a run that stay, in order, with the places that the library tells.
+        """Yield the marks of a run that stay, sorted, with the places that the library reports.
 
-        It counts places after it has sorted: the first mark that begins a character is told to come
-        from where the first such one stood, and one that does not from where the one before it did.
+        It counts places after sorting: the first mark that begins a character gets the place of the
+        first such mark before sorting, and a mark that begins none gets that of the mark before it.
         """
         places = iter([mark.place for mark in run if mark.first])
         # Python's sort is stable, as the standard asks.

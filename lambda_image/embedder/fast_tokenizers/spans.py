@@ -1,6 +1,6 @@
-"""Which characters of the text each token stands for, as `tokenizers` tells it.
+"""The characters of the text that each token covers, as `tokenizers` reports them.
 
-Loaded only when spans are asked for: nothing here is on the way from a text to a vector.
+Imported on demand: embedding a text does not need it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ def wordpiece_spans(
     token: Callable[[int], str],
     continuation: int,
 ) -> Iterator[Span]:
-    """Give the spans of a text without added tokens.
+    """Yield the spans of a text without added tokens.
 
     Args:
         aligned: the normalized text with spaces between its words, each character with the place in
@@ -48,7 +48,7 @@ def byte_pair_spans(
     byte_ids: Iterable[int],
     token: Callable[[int], str],
 ) -> Iterator[Span]:
-    """Give the spans of a text without added tokens that has these ids.
+    """Yield the spans of a text without added tokens that has these ids.
 
     Args:
         ids: the text's ids.

@@ -16,7 +16,16 @@ Layout, little-endian like every machine that Lambda has:
     16      8      u64 size of the whole file
     24      32 n   per section: name (16 bytes, ASCII, padded with zeros), u64 offset, u64 bytes
 
-Sections begin at multiples of 64.
+Sections begin at multiples of 64. Every fast tokenizer has these:
+
+    parameters    u32: how many special tokens come before a text, how many after it, their ids,
+                  and one past the largest id
+    token_offsets u32: where each id's text begins in `token_text`, and one more
+    token_text    UTF-8; an id with an empty text does not exist
+
+and, under a name of its own, a look-up of ids by text:
+    …             u32, a power of two: open addressing by the low bits of the CRC-32 of the text's
+                  UTF-8; 0 is free, else the CRC's upper 12 bits << 20 | the id + 1
 """
 
 import mmap
@@ -24,12 +33,22 @@ import struct
 
 from embedder.errors import ArtifactError
 
-__all__ = ["HEADER", "MAGIC", "SECTION", "VERSION", "TableFile"]
+__all__ = [
+    "HEADER",
+    "MAGIC",
+    "SECTION",
+    "VERSION",
+    "TableFile",
+    "TableTokenizer",
+    "TokenIds",
+    "TokenTexts",
+]
 
 MAGIC = b"EKTOKENS"
 VERSION = 2
 HEADER = struct.Struct("<8sIIQ")
 SECTION = struct.Struct("<16sQQ")
+_ID = (1 << 20) - 1
 
 
 class TableFile:
@@ -83,3 +102,71 @@ class TableFile:
             name, offset, length = SECTION.unpack_from(data, HEADER.size + index * SECTION.size)
             entries[name.rstrip(b"\0").decode("ascii")] = (offset, length)
         return entries
+
+
+class TokenTexts:
+    """The text of each token, by id."""
+
+    __slots__ = ("_offsets", "_text", "count")
+
+    def __init__(self, file: TableFile) -> None:
+        self._offsets = file.section("token_offsets").cast("I")
+        self._text = file.section("token_text")
+        self.count = len(self._offsets) - 1
+
+    def utf8(self, token_id: int) -> bytes:
+        """Return the token's text as UTF-8; empty where no token has this id."""
+        if not 0 <= token_id < self.count:
+            return b""
+        return self._text[self._offsets[token_id] : self._offsets[token_id + 1]].tobytes()
+
+    def __getitem__(self, token_id: int) -> str:
+        text = self.utf8(token_id)
+        if not text:
+            raise ValueError(f"No token has the id {token_id}.")
+        return text.decode()
+
+
+class TokenIds:
+    """The id of each token in one look-up section, by text."""
+
+    __slots__ = ("_mask", "_slots", "_texts")
+
+    def __init__(self, file: TableFile, name: str, texts: TokenTexts) -> None:
+        self._slots = file.section(name).cast("I")
+        self._mask = len(self._slots) - 1
+        self._texts = texts
+
+    def find(self, utf8: bytes, crc: int) -> int:
+        """Return the id of the token with this text, whose CRC-32 is `crc`, or -1."""
+        slots, mask = self._slots, self._mask
+        slot = crc & mask
+        while True:
+            entry = slots[slot]
+            if not entry:
+                return -1
+            if entry >> 20 == crc >> 20:
+                token_id = (entry & _ID) - 1
+                if self._texts.utf8(token_id) == utf8:
+                    return token_id
+            slot = slot + 1 & mask
+
+
+class TableTokenizer:
+    """The part that is the same for every fast tokenizer."""
+
+    def __init__(self, file: TableFile) -> None:
+        numbers = file.section("parameters").cast("I").tolist()
+        middle = 2 + numbers[0]
+        self.prefix = tuple(numbers[2:middle])
+        self.suffix = tuple(numbers[middle:-1])
+        self.vocabulary_size = numbers[-1]
+        self._texts = TokenTexts(file)
+
+    def token(self, token_id: int) -> str:
+        """Return the token's text as the vocabulary spells it.
+
+        Raises:
+            ValueError: if no token has this id.
+        """
+        return self._texts[token_id]

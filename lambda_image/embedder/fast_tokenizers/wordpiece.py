@@ -5,7 +5,7 @@ characters, and each word is taken apart greedily into the longest tokens that f
 https://arxiv.org/abs/1609.08144). Both steps remember their results, so that a common word costs
 one look-up.
 
-Sections besides those of `vocabulary`, `characters`, `reordering` and `added_tokens`:
+Sections besides those of `table_file`, `characters`, `reordering` and `added_tokens`:
     words        u32: the unknown token, and how long a word may be, in characters
     token_slots  look-up of all tokens
     prefixes     bits, a power of two: set at the CRC-32 of all that a token begins with
@@ -21,8 +21,7 @@ from embedder.fast_tokenizers import Span
 from embedder.fast_tokenizers.added_tokens import AddedTokens
 from embedder.fast_tokenizers.characters import REORDERED, Aligned, character_table
 from embedder.fast_tokenizers.memo import Memo, WordMemo
-from embedder.fast_tokenizers.table_file import TableFile
-from embedder.fast_tokenizers.vocabulary import TokenIds, TokenTexts, read_parameters
+from embedder.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
 
 __all__ = ["WordPiece"]
 
@@ -30,7 +29,7 @@ __all__ = ["WordPiece"]
 _REMEMBERED = 1 << 14
 
 
-class WordPiece:
+class WordPiece(TableTokenizer):
     """A WordPiece tokenizer that the compiler wrote into one file.
 
     Raises:
@@ -39,13 +38,9 @@ class WordPiece:
 
     def __init__(self, path: str) -> None:
         self._file = file = TableFile(path)
-        parameters = read_parameters(file)
-        self.prefix = parameters.prefix
-        self.suffix = parameters.suffix
-        self.vocabulary_size = parameters.vocabulary_size
+        super().__init__(file)
         unknown, self._longest_word = file.section("words").cast("I")
         self._unknown = (unknown,)
-        self._texts = TokenTexts(file)
         self._ids = TokenIds(file, "token_slots", self._texts)
         self._prefixes = file.section("prefixes")
         self._continuation = file.section("continuation").tobytes()
@@ -86,14 +81,6 @@ class WordPiece:
                 continuation=len(self._continuation.decode()),
             )
         return spans
-
-    def token(self, token_id: int) -> str:
-        """Return the token's text as the vocabulary spells it.
-
-        Raises:
-            ValueError: if no token has this id.
-        """
-        return self._texts[token_id]
 
     def _encode_with_added(self, text: str) -> list[int]:
         ids: list[int] = []

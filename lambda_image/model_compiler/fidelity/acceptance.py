@@ -2,8 +2,9 @@
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,21 +85,20 @@ def accept(
     manifest = parse_manifest(manifest_bytes(content), where=str(folder))
     try:
         began = time.process_time()
-        session = Session(Artifact(folder, manifest))
+        artifact = Artifact(folder, manifest)
+        session = Session(artifact)
         start_seconds = time.process_time() - began
         _check_shape(session, model)
-        engine = Engine(manifest, load(manifest.tokenizer, folder), session, truncate="right")
+        engine = Engine(
+            manifest,
+            load(manifest.tokenizer.kind, artifact.tokenizer_path),
+            session,
+            truncate="right",
+        )
         fidelity = None
         if model.reference and thresholds:
-            fidelity = _compare(
-                model,
-                graph,
-                engine,
-                folder,
-                golden=golden,
-                documents=documents,
-                progress=progress,
-            )
+            compare = partial(measure, golden=golden, documents=documents, progress=progress)
+            fidelity = _compare(model, graph, engine, folder, compare, progress=progress)
             batch = fidelity.batch_cosine_min
             missed = problems(fidelity, thresholds, golden)
         else:
@@ -121,22 +121,14 @@ def _compare(
     graph: Graph,
     engine: Engine,
     folder: Path,
+    compare: Callable[..., Fidelity],
     *,
-    golden: tuple[Golden, ...],
-    documents: int,
     progress: bool,
 ) -> Fidelity:
     """Compare with full precision, which is written next to the artifact for that time."""
     reference, manifest = model.reference, engine.manifest
     if reference is None or reference is model:
-        return measure(
-            engine,
-            engine,
-            golden=golden,
-            multiply_adds=graph.multiply_adds,
-            documents=documents,
-            progress=progress,
-        )
+        return compare(engine, engine, multiply_adds=graph.multiply_adds)
     if reference.dimensions != manifest.full_dimensions:
         raise SourceError(
             f"{reference.label} has {reference.dimensions} dimensions; {model.label}, which is "
@@ -148,14 +140,8 @@ def _compare(
         full = reference.write(Path(name), progress=progress)
         entry = manifest.graph._replace(inputs=tuple(full.inputs), output=full.output)
         session = Session(Artifact(name, manifest._replace(graph=entry)))
-        return measure(
-            engine,
-            Engine(manifest, engine.tokenizer, session, truncate="right"),
-            golden=golden,
-            multiply_adds=full.multiply_adds,
-            documents=documents,
-            progress=progress,
-        )
+        exact = Engine(manifest, engine.tokenizer, session, truncate="right")
+        return compare(engine, exact, multiply_adds=full.multiply_adds)
 
 
 def _check_shape(session: Session, model: Model) -> None:

@@ -25,7 +25,7 @@ def text_sections(texts: Sequence[str]) -> dict[str, bytes]:
 
 
 def id_slots(ids: Mapping[str, int]) -> bytes:
-    """Return a half-full look-up table, as `embedder.fast_tokenizers.vocabulary` reads it.
+    """Return a half-full look-up table, as `embedder.fast_tokenizers.table_file` reads it.
 
     Raises:
         NotCoveredError: If an id does not fit into 20 bits.
@@ -70,7 +70,7 @@ def added_token_sections(
     Args:
         name: The prefix of the sections' names.
         tokens: By id.
-        space: What a space in a token is matched as.
+        space: The character that replaces a space in a token.
     """
     listed = sorted(
         (token.content.replace(" ", space), token_id, token.lstrip | token.rstrip << 1)

@@ -15,8 +15,9 @@ from typing import Any, Literal
 import orjson
 import tokenizers
 
-from embedder.fast_tokenizers import Tokenizer, load
+from embedder.fast_tokenizers import load
 from embedder.fast_tokenizers.fallback import is_tokenizer_error
+from embedder.fast_tokenizers.table_file import HEADER, MAGIC, SECTION, VERSION
 from model_compiler.errors import SourceError
 from model_compiler.tokenizer.byte_pair_tables import byte_pair_sections
 from model_compiler.tokenizer.character_tables import character_sections
@@ -33,15 +34,16 @@ from model_compiler.tokenizer.string_tables import (
     prefix_bits,
     text_sections,
 )
-from model_compiler.tokenizer.table_writer import table_file
 
-__all__ = ["TokenizerTables", "build"]
+__all__ = ["TokenizerTables", "build", "table_file"]
 
 Kind = Literal["wordpiece", "bpe", "tokenizers"]
 Json = Mapping[str, Any]
 
 #: How many texts are compared before tables are trusted; about half a second.
 _SAMPLE = 2500
+#: Sections begin at multiples of this.
+_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,6 @@ def build(tokenizer_json: bytes, *, embedding_rows: int | None = None) -> Tokeni
     except NotCoveredError as reason:
         return TokenizerTables("tokenizers", "tokenizer.json", tokenizer_json, str(reason))
     return TokenizerTables(kind, "tokenizer.bin", data, None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    kind: str
-    file: str
 
 
 def _library(tokenizer_json: bytes) -> tokenizers.Tokenizer:
@@ -219,10 +215,35 @@ def _compare(kind: Kind, data: bytes, sample: Sequence[tuple[str, list[int]]]) -
         NotCoveredError: If a single id differs.
     """
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "tokenizer.bin").write_bytes(data)
-        fast: Tokenizer = load(_Entry(kind, "tokenizer.bin"), Path(folder))
+        path = Path(folder) / "tokenizer.bin"
+        path.write_bytes(data)
+        fast = load(kind, path)
         different = sum(fast.encode(text) != ids for text, ids in sample)
     if different:
         raise NotCoveredError(
             f"the fast tokenizer differs from `tokenizers` on {different} of {len(sample)} texts"
         )
+
+
+def table_file(sections: Mapping[str, bytes]) -> bytes:
+    """Return the bytes of a fast tokenizer's file with these sections, in their order.
+
+    Args:
+        sections: Their contents by name (at most 16 ASCII characters), numbers little-endian.
+    """
+    entries = b""
+    body = bytearray()
+    start = _aligned(HEADER.size + len(sections) * SECTION.size)
+    for name, content in sections.items():
+        body += bytes(_aligned(len(body)) - len(body))
+        encoded = name.encode("ascii")
+        if len(encoded) > 16:
+            raise ValueError(f"A section's name has at most 16 characters; {name!r} has more.")
+        entries += SECTION.pack(encoded, start + len(body), len(content))
+        body += content
+    header = HEADER.pack(MAGIC, VERSION, len(sections), start + len(body)) + entries
+    return header + bytes(start - len(header)) + bytes(body)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

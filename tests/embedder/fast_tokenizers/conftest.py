@@ -53,11 +53,12 @@ def both(document: dict[str, Any], folder: Path) -> Both:
     data = json.dumps(document).encode()
     tables = build(data)
     assert tables.reason is None, tables.reason
-    (folder / tables.file).write_bytes(tables.data)
+    path = folder / tables.file
+    path.write_bytes(tables.data)
     library = tokenizers.Tokenizer.from_buffer(data)
     library.no_truncation()
     library.no_padding()
-    return Both(library, load(tables, folder), folder / tables.file)
+    return Both(library, load(tables.kind, path), path)
 
 
 @pytest.fixture(scope="session")

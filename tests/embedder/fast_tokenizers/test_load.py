@@ -1,9 +1,10 @@
 """`load` selects the tokenizer class by the kind in the manifest."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import tokenizers
@@ -17,35 +18,27 @@ from embedder.fast_tokenizers.wordpiece import WordPiece
 from .conftest import Both
 
 
-class Entry(NamedTuple):
-    """The manifest's entry for the tokenizer."""
-
-    kind: str
-    file: str
-
-
 def test_each_kind_is_loaded_by_its_own_tokenizer(minilm: Both, gemma: Both) -> None:
     """`wordpiece` and `bpe` are loaded by the fast tokenizers."""
-    assert isinstance(load(Entry("wordpiece", minilm.path.name), minilm.path.parent), WordPiece)
-    assert isinstance(load(Entry("bpe", gemma.path.name), gemma.path.parent), BytePairEncoding)
+    assert isinstance(load("wordpiece", minilm.path), WordPiece)
+    assert isinstance(load("bpe", gemma.path), BytePairEncoding)
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     """The message has the kind found and the known kinds."""
     with pytest.raises(ArtifactError, match=f"of kind 'unigram'.*{KINDS[0]}.*{KINDS[2]}"):
-        load(Entry("unigram", "tokenizer.bin"), tmp_path)
+        load("unigram", tmp_path / "tokenizer.bin")
 
 
 def test_a_fast_tokenizer_does_not_import_the_library(gemma: Both, minilm: Both) -> None:
     """A cold start imports only the modules that the selected tokenizer needs."""
     program = (
-        "import sys; from pathlib import Path; from types import SimpleNamespace as Entry;"
-        "from embedder.fast_tokenizers import load;"
-        "load(Entry(kind=sys.argv[1], file=sys.argv[3]), Path(sys.argv[2])).encode('a b');"
+        "import sys; from embedder.fast_tokenizers import load;"
+        "load(*sys.argv[1:]).encode('a b');"
         "print(*sorted({'tokenizers', 'json', 'numpy', 'heapq', 'mmap'} & set(sys.modules)))"
     )
     for kind, path in (("bpe", gemma.path), ("wordpiece", minilm.path)):
-        command = [sys.executable, "-c", program, kind, str(path.parent), path.name]
+        command = [sys.executable, "-c", program, kind, str(path)]
         found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         assert "mmap" in found
         assert not {"tokenizers", "json", "numpy"}.intersection(found)
@@ -53,7 +46,7 @@ def test_a_fast_tokenizer_does_not_import_the_library(gemma: Both, minilm: Both)
 
 def test_the_library_turns_ids_into_text_again(minilm_folder: Path) -> None:
     """Ids are decoded by the file's own decoder, with or without special tokens."""
-    served = load(Entry("tokenizers", "tokenizer.json"), minilm_folder)
+    served = load("tokenizers", minilm_folder / "tokenizer.json")
     assert isinstance(served, LibraryTokenizer)
     ids = [*served.prefix, *served.encode("Tokenizing, is it?"), *served.suffix]
     assert served.decode(ids, skip_special_tokens=True) == "tokenizing, is it?"
@@ -62,7 +55,7 @@ def test_the_library_turns_ids_into_text_again(minilm_folder: Path) -> None:
 
 def test_the_library_serves_behind_the_same_door(minilm: Both, minilm_folder: Path) -> None:
     """Its own truncation and padding are off, and special tokens are reported instead of added."""
-    served = load(Entry("tokenizers", "tokenizer.json"), minilm_folder)
+    served = load("tokenizers", minilm_folder / "tokenizer.json")
     assert isinstance(served, LibraryTokenizer)
     assert (served.prefix, served.suffix) == (minilm.fast.prefix, minilm.fast.suffix)
     assert served.vocabulary_size == minilm.fast.vocabulary_size
@@ -78,17 +71,17 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
     """The library's error becomes an artifact error."""
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ArtifactError, match=r"tokenizer\.json cannot be read as a tokenizer"):
-        load(Entry("tokenizers", "tokenizer.json"), tmp_path)
+        load("tokenizers", tmp_path / "tokenizer.json")
 
 
 def test_the_library_tells_its_special_tokens(
     tmp_path: Path, minilm_document: dict[str, Any]
 ) -> None:
     """The special tokens may differ from the usual ones, and the prefix may be empty."""
-    library = tokenizers.Tokenizer.from_str(__import__("json").dumps(minilm_document))
+    library = tokenizers.Tokenizer.from_str(json.dumps(minilm_document))
     library.post_processor = tokenizers.processors.TemplateProcessing(
         single="$A [SEP] [SEP]", special_tokens=[("[SEP]", 102)]
     )
     library.save(str(tmp_path / "tokenizer.json"))
-    served = load(Entry("tokenizers", "tokenizer.json"), tmp_path)
+    served = load("tokenizers", tmp_path / "tokenizer.json")
     assert (served.prefix, served.suffix) == ((), (102, 102))

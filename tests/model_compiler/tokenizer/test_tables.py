@@ -69,7 +69,7 @@ def test_bert_gets_wordpiece_tables(wordpiece: dict[str, Any], tmp_path: Path) -
     tables = build(json.dumps(wordpiece).encode(), embedding_rows=200)
     assert (tables.kind, tables.file, tables.reason) == ("wordpiece", "tokenizer.bin", None)
     (tmp_path / tables.file).write_bytes(tables.data)
-    fast = load(tables, tmp_path)
+    fast = load(tables.kind, tmp_path / tables.file)
     assert [fast.token(token_id) for token_id in fast.encode("The cats.")] == [
         "the",
         "cat",
