@@ -1,8 +1,8 @@
-"""The command: `python -m model_compiler MODEL --output DIR`, and `… verify DIR`."""
+"""The command `python -m model_compiler`: `compile MODEL` (or just `MODEL`) and `verify DIR`."""
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from embedder.artifact import load_artifact
@@ -19,23 +19,34 @@ from model_compiler.source.find import find_source
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 0, or 2 after an error of one line on standard error."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] not in {*COMMANDS, "-h", "--help"}:
+        given.insert(0, "compile")
+    options = _parser().parse_args(given)
     try:
-        if arguments[:1] == ["verify"]:
-            return _verify(_verify_parser().parse_args(arguments[1:]))
-        return _compile(_compile_parser().parse_args(arguments))
+        return COMMANDS[options.command](options)
     except CompilerError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
 
 
-def _compile_parser() -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
+    names = f"Models known by name: {', '.join(entry.name for entry in catalogue.CATALOGUE)}."
     parser = argparse.ArgumentParser(
         prog="python -m model_compiler",
-        description="Compile an embedding model into an artifact that starts fast and runs fast.",
-        epilog="`python -m model_compiler verify DIR` checks the hashes of an artifact's files. "
-        f"Models known by name: {', '.join(entry.name for entry in catalogue.CATALOGUE)}.",
+        description="Compile embedding models into artifacts that start fast and run fast.",
+        epilog=f"`compile` may be omitted. {names}",
     )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    text = "compile a model into an artifact"
+    _add_compile(commands.add_parser("compile", help=text, description=text, epilog=names))
+    text = "check an artifact: its manifest, and the hash of each of its files"
+    verify = commands.add_parser("verify", help=text, description=text)
+    verify.add_argument("artifact", type=Path, help="the artifact's folder")
+    return parser
+
+
+def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", help="a sentence-transformers folder, a name below, or owner/name of a hub"
     )
@@ -84,16 +95,6 @@ def _compile_parser() -> argparse.ArgumentParser:
         "(default and maximum: %(default)s)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bars and no report")
-    return parser
-
-
-def _verify_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m model_compiler verify",
-        description="Check an artifact: its manifest, and the hash of each of its files.",
-    )
-    parser.add_argument("artifact", type=Path, help="the artifact's folder")
-    return parser
 
 
 def _compile(options: argparse.Namespace) -> int:
@@ -136,6 +137,10 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _dimensions(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
+
+
+#: The commands by name; without a name it is `compile`.
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"compile": _compile, "verify": _verify}
 
 
 if __name__ == "__main__":

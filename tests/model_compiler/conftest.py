@@ -17,7 +17,8 @@ from model_compiler.source.find import find_source
 from model_compiler.tokenizer import tables as tokenizer_tables
 from tests.model_compiler.goldens.tiny_models import write_model
 
-Edit = Callable[[Path, Callable[[Any], Any]], None]
+Compile = Callable[..., Artifact]
+Edit = Callable[..., None]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -36,17 +37,18 @@ def tiny_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def edit_json() -> Edit:
-    """Change a JSON file: the second argument takes the value and returns the new one."""
+    """Change keys of the object in a JSON file, or its value by a function."""
 
-    def edit(path: Path, change: Callable[[Any], Any]) -> None:
-        value = change(json.loads(path.read_text("utf-8")))
+    def edit(path: Path, change: Callable[[Any], Any] | None = None, **changes: Any) -> None:
+        value = json.loads(path.read_text("utf-8"))
+        value = merged(value, **changes) if change is None else change(value)
         path.write_text(json.dumps(value), encoding="utf-8")
 
     return edit
 
 
 @pytest.fixture
-def compile_tiny(tmp_path: Path) -> Callable[..., Artifact]:
+def compile_tiny(tmp_path: Path) -> Compile:
     """Compile a folder without measuring it: random weights have no meaning to be faithful to."""
 
     def compile_(folder: Path, precision: Precision = Precision.FP32, **options: Any) -> Artifact:

@@ -1,7 +1,6 @@
 """The carried search index: written by the compiler, read by the embedder."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,12 @@ from embedder.search import load_index
 from model_compiler.docstrings import standard_library
 from model_compiler.errors import SourceError
 from model_compiler.index_builder import build_index, main, read_texts
+from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.tiny_models import TEXTS
 
 
 @pytest.fixture
-def artifact(tiny_folder: Path, compile_tiny: Callable[..., Artifact]) -> Artifact:
+def artifact(tiny_folder: Path, compile_tiny: Compile) -> Artifact:
     return compile_tiny(tiny_folder)
 
 

@@ -1,15 +1,14 @@
 """The command: its output, its errors and its exit status."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from embedder.artifact import Artifact, load_artifact
+from embedder.artifact import load_artifact
 from model_compiler.__main__ import main
 from model_compiler.source import find
-from tests.model_compiler.conftest import Edit, merged
+from tests.model_compiler.conftest import Compile, Edit, merged
 
 Capture = pytest.CaptureFixture[str]
 
@@ -53,6 +52,38 @@ def test_notes_on_the_tokenizer(
     assert "the embedder will use the `tokenizers` library: " in printed
 
 
+@pytest.mark.parametrize("command", [[], ["compile"]])
+def test_compile_may_be_omitted(tiny_folder: Path, tmp_path: Path, command: list[str]) -> None:
+    """A model without a command is compiled, also if an option comes first."""
+    output = tmp_path / "artifact"
+    assert (
+        main([*command, "--unmeasured", "--quiet", "--output", str(output), str(tiny_folder)]) == 0
+    )
+    assert load_artifact(output).manifest.precision == "int8"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        (["--help"], 0, "verify "),
+        (["compile", "--help"], 0, "--default-prompt NAME"),
+        (["verify", "--help"], 0, "the artifact's folder"),
+        ([], 2, "the following arguments are required: COMMAND"),
+        (["verify"], 2, "the following arguments are required: artifact"),
+        (["--quiet"], 2, "the following arguments are required: model"),
+    ],
+)
+def test_each_command_has_help(
+    capsys: Capture, arguments: list[str], status: int, text: str
+) -> None:
+    """The help lists the commands and their options, and an error names the missing argument."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    captured = capsys.readouterr()
+    assert ended.value.code == status
+    assert text in (captured.err if status else captured.out)
+
+
 def test_quiet_says_nothing(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
     """With --quiet neither progress nor a report is written."""
     arguments = ["--output", str(tmp_path / "artifact"), "--precision", "fp32", "--quiet"]
@@ -80,11 +111,7 @@ def test_dimensions_are_taken(tiny_folder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_an_error_is_one_line_and_status_2(
-    tmp_path: Path,
-    capsys: Capture,
-    monkeypatch: pytest.MonkeyPatch,
-    model: str,
-    message: str,
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, model: str, message: str
 ) -> None:
     """Whatever is wrong with the model: one clear line, nothing written."""
     monkeypatch.chdir(tmp_path)
@@ -93,7 +120,7 @@ def test_an_error_is_one_line_and_status_2(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_verify(tiny_folder: Path, compile_tiny: Callable[..., Artifact], capsys: Capture) -> None:
+def test_verify(tiny_folder: Path, compile_tiny: Compile, capsys: Capture) -> None:
     """An artifact as it was written passes; a changed byte of the same size is found."""
     folder = compile_tiny(tiny_folder).folder
     assert main(["verify", str(folder)]) == 0

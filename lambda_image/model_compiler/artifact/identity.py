@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import ModelProto, TensorProto, numpy_helper
 
 __all__ = ["graph_digest", "source_name", "vector_space"]
 
@@ -45,46 +45,29 @@ def graph_digest(model: ModelProto, *, weights: Mapping[str, bytes]) -> bytes:
     """Hash the computation of a graph, independent of the names of its values and nodes.
 
     Args:
-        model: The graph.
+        model: The graph, as the builder makes it: without inner graphs.
         weights: The SHA-256 of each initializer whose bytes are stored outside the graph.
     """
     digest = hashlib.sha256()
     for opset in sorted((entry.domain, entry.version) for entry in model.opset_import):
         digest.update(repr(opset).encode())
-    _hash_graph(digest, model.graph, weights, {"": ""})
-    return digest.digest()
-
-
-def _hash_graph(
-    digest: "hashlib._Hash",
-    graph: GraphProto,
-    weights: Mapping[str, bytes],
-    outer: Mapping[str, str],
-) -> None:
+    graph = model.graph
     # Inputs are identified by their names, weights by their content, outputs of nodes by the
-    # position of the node.
-    names = dict(outer)
+    # position of the node. An omitted input has no name.
+    names = {"": ""}
     for entry in graph.input:
         names[entry.name] = f"input {entry.name}"
     for tensor in graph.initializer:
         names[tensor.name] = f"weight {_tensor_hash(tensor, weights)}"
     for number, node in enumerate(graph.node):
-        inputs = [names.get(name, name) for name in node.input]
+        inputs = [names[name] for name in node.input]
         digest.update(repr((node.domain, node.op_type, inputs, len(node.output))).encode())
         for attribute in sorted(node.attribute, key=lambda attribute: attribute.name):
-            if attribute.HasField("g"):
-                digest.update(attribute.name.encode())
-                _hash_graph(digest, attribute.g, weights, names)
-            else:
-                digest.update(attribute.SerializeToString(deterministic=True))
-        _name_outputs(names, node, number, depth=len(outer))
+            digest.update(attribute.SerializeToString(deterministic=True))
+        for index, output in enumerate(node.output):
+            names[output] = f"node 1.{number}.{index}"
     digest.update(repr([names[entry.name] for entry in graph.output]).encode())
-
-
-def _name_outputs(names: dict[str, str], node: NodeProto, number: int, *, depth: int) -> None:
-    for index, output in enumerate(node.output):
-        if output:
-            names[output] = f"node {depth}.{number}.{index}"
+    return digest.digest()
 
 
 def _tensor_hash(tensor: TensorProto, weights: Mapping[str, bytes]) -> str:

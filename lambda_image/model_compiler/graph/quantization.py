@@ -5,11 +5,19 @@ input, computed at run time from the largest absolute value of that row. With on
 whole input, a text's vector would depend on the rest of the batch, and one outlier would reduce the
 precision of every other token.
 
+Some channels of a row can be much larger than the others. In trained transformers, almost all of
+the norm of some tokens is in one or two channels, which are always the same (Kovaleva et al., 2021,
+arXiv:2105.06990; Dettmers et al., 2022, arXiv:2208.07339). With a scale for these, the other values
+of the row would be rounded to zero. `linear_with_outliers` multiplies them in float32. They are
+selected from the weights alone, so that the selection is the same on every machine: those that a
+normalization amplifies, and neurons with large outgoing weights.
+
 Layers with the same input quantize it once (`quantize`, then `matmul`). The row scale may be
 applied later if the following operations are linear; `dequantize` applies it. `linear` does all
 three.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,15 +28,23 @@ from onnx import TensorProto
 from model_compiler.graph.builder import GraphBuilder
 
 __all__ = [
+    "Channels",
+    "Floats",
     "Precision",
     "Rows",
+    "amplified_channels",
     "dequantize",
     "embedding",
     "linear",
+    "linear_with_outliers",
     "matmul",
     "quantize",
+    "strong_inputs",
     "zero_points",
 ]
+
+Floats = npt.NDArray[np.float32]
+Channels = npt.NDArray[np.int64]
 
 #: Symmetric int8: -127 to 127, so that a weight and its negative are equally exact.
 INT8_MAX = 127
@@ -40,6 +56,9 @@ ZERO_POINT = 128
 SMALLEST = 1e-9
 #: Rows of a table that are quantized at a time, so that a table of gigabytes is never copied.
 CHUNK = 8192
+#: One of this many channels is kept in float32; on MiniLM's weights, more do not help.
+HIDDEN_SHARE = 48
+WIDE_SHARE = 96
 
 
 class Precision(StrEnum):
@@ -65,7 +84,7 @@ class Rows:
 def linear(
     builder: GraphBuilder,
     value: str,
-    weight: npt.NDArray[np.float32],
+    weight: Floats,
     *,
     name: str,
     precision: Precision,
@@ -110,7 +129,7 @@ def quantize(
     return Rows(values, scale)
 
 
-def matmul(builder: GraphBuilder, rows: Rows, weight: npt.NDArray[np.float32], *, name: str) -> str:
+def matmul(builder: GraphBuilder, rows: Rows, weight: Floats, *, name: str) -> str:
     """Multiply rows [..., in] by a weight float32 [out, in] into float32 [..., out].
 
     Each row of the result must still be multiplied by its scale: see `dequantize`.
@@ -154,7 +173,7 @@ def zero_points(builder: GraphBuilder, like: str, precision: Precision) -> str |
 def embedding(
     builder: GraphBuilder,
     ids: str,
-    table: npt.NDArray[np.float32],
+    table: Floats,
     *,
     name: str,
     precision: Precision,
@@ -180,8 +199,8 @@ def _zeros_of_shape(builder: GraphBuilder, shape: str) -> str:
 
 
 def _by_row(
-    weight: npt.NDArray[np.float32],
-) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    weight: Floats,
+) -> tuple[npt.NDArray[np.int8], Floats]:
     """Quantize a matrix with one scale for each row: [rows, columns] int8 and [rows] float32."""
     quantized = np.empty(weight.shape, np.int8)
     scales = np.empty(len(weight), np.float32)
@@ -192,3 +211,49 @@ def _by_row(
         quantized[start : start + CHUNK] = values
         scales[start : start + CHUNK] = scale
     return quantized, scales
+
+
+def amplified_channels(gains: Iterable[Floats]) -> Channels:
+    """Return the channels of the residual stream that normalizations amplify most, in order.
+
+    Args:
+        gains: The gain [width] of each of the model's normalizations. A channel that one of them
+            amplifies is also large in the inputs of the others, since all use one stream.
+    """
+    strength = np.max([np.abs(gain) / np.median(np.abs(gain)) for gain in gains], axis=0)
+    return _strongest(strength, max(1, len(strength) // HIDDEN_SHARE))
+
+
+def strong_inputs(weight: Floats) -> Channels:
+    """Return the inputs of a weight [out, in] whose columns are longest, in order."""
+    lengths = np.sqrt((weight.astype(np.float64) ** 2).sum(axis=0))
+    return _strongest(lengths, max(1, weight.shape[1] // WIDE_SHARE))
+
+
+def linear_with_outliers(
+    builder: GraphBuilder,
+    value: str,
+    weight: Floats,
+    channels: Channels | None,
+    *,
+    name: str,
+    precision: Precision,
+    zeros: str | None = None,
+) -> str:
+    """Do the same as `linear`, with some input channels in float32 for every precision."""
+    if precision is Precision.FP32 or channels is None:
+        return linear(builder, value, weight, name=name, precision=precision, zeros=zeros)
+    rest, kept = weight.copy(), np.ones(weight.shape[1], np.float32)
+    rest[:, channels] = 0
+    kept[channels] = 0
+    exact = builder.op.MatMul(
+        builder.op.Gather(value, builder.constant(channels, np.int64), axis=-1),
+        builder.weight(f"{name}.outliers", weight[:, channels].T),
+    )
+    others = builder.op.Mul(value, builder.constant(kept, np.float32))
+    product = linear(builder, others, rest, name=name, precision=precision, zeros=zeros)
+    return builder.op.Add(product, exact)
+
+
+def _strongest(strength: npt.NDArray[np.floating], count: int) -> Channels:
+    return np.sort(np.argsort(-strength, kind="stable")[:count]).astype(np.int64)

@@ -22,11 +22,9 @@ from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Precision
 from model_compiler.source import catalogue
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Edit, merged
+from tests.model_compiler.conftest import Compile, Edit, merged
 from tests.model_compiler.goldens.gemma3_model import write_gemma3
 from tests.model_compiler.goldens.tiny_models import write_model
-
-Compile = Callable[..., Artifact]
 
 
 def space(artifact: Artifact) -> str:
@@ -91,8 +89,8 @@ def test_settings_that_change_no_vector_do_not_matter(
         ),
     )
     truncation = {"max_length": 7, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
-    edit_json(tiny_folder / "tokenizer.json", lambda value: merged(value, truncation=truncation))
-    edit_json(tiny_folder / "tokenizer_config.json", lambda value: merged(value, name="other"))
+    edit_json(tiny_folder / "tokenizer.json", truncation=truncation)
+    edit_json(tiny_folder / "tokenizer_config.json", name="other")
     assert space(compile_tiny(tiny_folder, choices=Choices(dimensions=(16, 8)))) == first
 
 
@@ -113,7 +111,7 @@ def test_settings_that_change_vectors_matter(
 ) -> None:
     """The graph's constants, the limit, the pooling, the prompts and the tokenizer all count."""
     first = space(compile_tiny(tiny_folder))
-    edit_json(tiny_folder / file, lambda value: merged(value, **change))
+    edit_json(tiny_folder / file, **change)
     assert space(compile_tiny(tiny_folder)) != first
 
 
@@ -172,7 +170,7 @@ def test_embedding_gemma_is_known_by_its_prompts(tmp_path: Path, edit_json: Edit
 
     assert compiled("hub") == compiled("folder")
     assert compiled("again").startswith("embeddinggemma-300m@")
-    edit_json(folder / "config_sentence_transformers.json", lambda value: merged(value, prompts={}))
+    edit_json(folder / "config_sentence_transformers.json", prompts={})
     assert compiled("without its prompts").startswith("gemma3_text@")
 
 

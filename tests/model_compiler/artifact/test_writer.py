@@ -6,19 +6,20 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import orjson
 import pytest
 
-from embedder.artifact import Artifact, load_artifact
+from embedder.artifact import load_artifact
 from embedder.errors import ArtifactError
 from model_compiler.artifact import writer as artifact_writer
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import OutputError
 from model_compiler.files.hashes import verify_files
+from tests.model_compiler.conftest import Compile
 
 
 def write(output: Path, content: bytes = b"{}") -> None:
@@ -161,15 +162,10 @@ def test_two_compiles_to_one_place(tmp_path: Path) -> None:
     assert (tmp_path / "artifact" / "manifest.json").read_bytes() == b"first"
 
 
-def test_a_full_disk(
-    tiny_folder: Path, compile_tiny: Callable[..., Artifact], tmp_path: Path
-) -> None:
+def test_a_full_disk(tiny_folder: Path, compile_tiny: Compile, tmp_path: Path) -> None:
     """A disk that fills up while the weights are written gives one clear error and no folder."""
     before = set(tmp_path.iterdir())
-    with (
-        file_size_limit(20_000),
-        pytest.raises(OutputError, match="Nothing was written") as found,
-    ):
+    with file_size_limit(20_000), pytest.raises(OutputError, match="Nothing was written") as found:
         compile_tiny(tiny_folder)
     assert "too large" in str(found.value)
     assert set(tmp_path.iterdir()) == before
@@ -226,7 +222,7 @@ def test_hashes_are_verified(tmp_path: Path) -> None:
 
 
 def test_the_embedder_reads_what_the_compiler_writes(
-    tiny_folder: Path, compile_tiny: Callable[..., Artifact]
+    tiny_folder: Path, compile_tiny: Compile
 ) -> None:
     """The contract: format, checksum, files and fields are the same on both sides."""
     artifact = compile_tiny(tiny_folder)

@@ -1,6 +1,6 @@
 """The fidelity report: the numbers that it measures, and the models that it rejects."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from model_compiler.graph.architectures import bert
 from model_compiler.graph.quantization import Precision
 from model_compiler.source.catalogue import Golden
 from model_compiler.source.find import find_source
+from tests.model_compiler.conftest import Compile
 
 PERFECT = fidelity.Fidelity(
     texts=59,
@@ -52,7 +53,7 @@ class Turned:
 
 
 @pytest.fixture
-def engine(tiny_folder: Path, compile_tiny: Callable[..., Artifact]) -> Engine:
+def engine(tiny_folder: Path, compile_tiny: Compile) -> Engine:
     return Engine.load(compile_tiny(tiny_folder), truncate="right")
 
 

@@ -1,6 +1,6 @@
 """A small random EmbeddingGemma with all of the real one's traits, and the ids that go through it.
 
-Six layers, so that the last attends fully and the others through a window; the lengths stand on
+Six layers, so that the last attends fully and the others through a window; the lengths are on
 both sides of the window (8 tokens to each side) and of the length from which a text is cut into
 blocks (144).
 """

@@ -16,7 +16,7 @@ from sentence_transformers import SentenceTransformer
 
 HERE = Path(__file__).resolve().parent
 TEXTS = HERE.parents[2] / "lambda_image" / "model_compiler" / "fidelity" / "texts.json"
-#: Beside the texts of the fidelity report: what only a test would embed.
+#: Unusual texts, in addition to those of the fidelity report.
 ODD = {
     "empty between special tokens": "[CLS] [SEP] [MASK] [PAD]",
     "unknown characters": "\U0001f9ff \U00010348 \ue000 \U0010ffff",

@@ -42,7 +42,7 @@ def test_truncation_of_the_tokenizer_plays_no_part(tiny_folder: Path, edit_json:
     """What whoever saved tokenizer.json last left in it is neither the limit nor kept."""
     before = read_model_folder(tiny_folder)
     truncation = {"max_length": 3, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
-    edit_json(tiny_folder / "tokenizer.json", lambda value: merged(value, truncation=truncation))
+    edit_json(tiny_folder / "tokenizer.json", truncation=truncation)
     after = read_model_folder(tiny_folder)
     assert after.max_tokens == 16
     assert after.tokenizer.data == before.tokenizer.data
@@ -68,7 +68,8 @@ def test_the_default_prompt(
     """The files' own default, else the prompt for documents, else none."""
     edit_json(
         tiny_folder / "config_sentence_transformers.json",
-        lambda value: merged(value, prompts=prompts, default_prompt_name=stated),
+        prompts=prompts,
+        default_prompt_name=stated,
     )
     found = read_model_folder(tiny_folder).prompts
     assert (found.texts, found.default) == (prompts, default)
@@ -99,7 +100,7 @@ def test_files_that_disagree(
     tiny_folder: Path, edit_json: Edit, file: str, change: dict[str, object], message: str
 ) -> None:
     """A value that does not fit the others is named with both."""
-    edit_json(tiny_folder / file, lambda value: merged(value, **change))
+    edit_json(tiny_folder / file, **change)
     with pytest.raises(SourceError, match=message):
         read_model_folder(tiny_folder)
 
@@ -184,16 +185,14 @@ def test_settings_that_cannot_be_expressed(
         tiny_folder / "tokenizer.json",
         lambda value: merged(value, normalizer=merged(value["normalizer"], lowercase=False)),
     )
-    edit_json(tiny_folder / file, lambda value: merged(value, **change))
+    edit_json(tiny_folder / file, **change)
     with pytest.raises(UnsupportedModelError, match=message):
         read_model_folder(tiny_folder)
 
 
 def test_lower_case_that_the_tokenizer_does_anyway(tiny_folder: Path, edit_json: Edit) -> None:
     """do_lower_case is fine where tokenizer.json lowers the case itself."""
-    edit_json(
-        tiny_folder / "sentence_bert_config.json", lambda value: merged(value, do_lower_case=True)
-    )
+    edit_json(tiny_folder / "sentence_bert_config.json", do_lower_case=True)
     assert read_model_folder(tiny_folder).tokenizer.lowercases
 
 
@@ -231,10 +230,7 @@ def test_vectors_whose_lengths_matter(tiny_folder: Path, edit_json: Edit) -> Non
     """A model without Normalize is accepted for cosine similarity and rejected for dot products."""
     (tiny_folder / "modules.json").write_text(json.dumps(kinds("Transformer", "Pooling")))
     assert not read_model_folder(tiny_folder).head.normalized
-    edit_json(
-        tiny_folder / "config_sentence_transformers.json",
-        lambda value: merged(value, similarity_fn_name="dot"),
-    )
+    edit_json(tiny_folder / "config_sentence_transformers.json", similarity_fn_name="dot")
     with pytest.raises(UnsupportedModelError, match=r'similarity_fn_name is "dot", .* "cosine"'):
         read_model_folder(tiny_folder)
 
@@ -256,7 +252,7 @@ def test_a_dense_module_that_does_not_fit(
 ) -> None:
     """An unknown activation, a wrong width and a residual are refused by name."""
     folder = write_model(tmp_path / "model", dense=[(16, True, "activation.Tanh")])
-    edit_json(folder / "2_Dense" / "config.json", lambda value: merged(value, **change))
+    edit_json(folder / "2_Dense" / "config.json", **change)
     with pytest.raises(error, match=message):
         read_model_folder(folder)
 

@@ -18,12 +18,14 @@ from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError, UnsupportedModelError
 from model_compiler.graph.quantization import Precision
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Edit, merged
+from tests.model_compiler.conftest import Edit
 from tests.model_compiler.goldens.tiny_models import HIDDEN, TOKENS, write_model
 
 TABLE = np.random.default_rng(5).standard_normal((len(TOKENS), HIDDEN)).astype(np.float32)
 
 
+Take = Callable[..., Artifact]
+Capture = pytest.CaptureFixture[str]
 ALIASES = {
     "token_embeddings": "last_hidden_state",
     "dense_vecs": "sentence_embedding",
@@ -112,7 +114,7 @@ def folder(tiny_folder: Path) -> Path:
 
 
 @pytest.fixture
-def take(tmp_path: Path) -> Callable[..., Artifact]:
+def take(tmp_path: Path) -> Take:
     """Take an export into an artifact."""
 
     def take_(folder: Path, precision: Precision | None = None, **options: Any) -> Artifact:
@@ -137,7 +139,7 @@ def unit(vector: np.ndarray) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
-def test_hidden_state_gets_the_folders_pooling(folder: Path, take: Callable[..., Artifact]) -> None:
+def test_hidden_state_gets_the_folders_pooling(folder: Path, take: Take) -> None:
     """Without a sentence embedding, the folder's pooling and Dense modules are put behind it."""
     export(folder / "model.onnx")
     found = vectors(take(folder), [2, 7, 9, 3], [2, 3])
@@ -145,7 +147,7 @@ def test_hidden_state_gets_the_folders_pooling(folder: Path, take: Callable[...,
     np.testing.assert_allclose(found[1], unit(TABLE[[2, 3]].mean(axis=0)), atol=1e-6)
 
 
-def test_dense_modules_are_applied(tmp_path: Path, take: Callable[..., Artifact]) -> None:
+def test_dense_modules_are_applied(tmp_path: Path, take: Take) -> None:
     """The two Dense layers that others drop are part of the vector."""
     folder = write_model(
         tmp_path / "dense", dense=[(24, True, "activation.Tanh"), (16, False, "linear.Identity")]
@@ -160,9 +162,7 @@ def test_dense_modules_are_applied(tmp_path: Path, take: Callable[..., Artifact]
     np.testing.assert_allclose(vectors(take(folder), [2, 7, 3])[0], expected, atol=1e-6)
 
 
-def test_sentence_embedding_is_taken_by_its_name(
-    folder: Path, take: Callable[..., Artifact]
-) -> None:
+def test_sentence_embedding_is_taken_by_its_name(folder: Path, take: Take) -> None:
     """Where the export gives it, it is taken, whatever the order of the outputs."""
     export(folder / "model.onnx", outputs=("last_hidden_state", "sentence_embedding"))
     shutil.rmtree(folder / "1_Pooling")
@@ -174,7 +174,7 @@ def test_sentence_embedding_is_taken_by_its_name(
     assert artifact.manifest.model.architecture == "onnx"
 
 
-def test_the_embedder_serves_it_like_any_other(folder: Path, take: Callable[..., Artifact]) -> None:
+def test_the_embedder_serves_it_like_any_other(folder: Path, take: Take) -> None:
     """Texts, batches and limits work as with a compiled model, and the manifest has goldens."""
     export(folder / "model.onnx", external=True)
     artifact = take(folder)
@@ -190,7 +190,7 @@ def test_the_embedder_serves_it_like_any_other(folder: Path, take: Callable[...,
     )
 
 
-def test_weights_beside_the_graph_come_along(folder: Path, take: Callable[..., Artifact]) -> None:
+def test_weights_beside_the_graph_come_along(folder: Path, take: Take) -> None:
     """Weights in a file of their own are copied and counted; a missing one is named."""
     export(folder / "model.onnx", external=True)
     artifact = take(folder)
@@ -200,7 +200,7 @@ def test_weights_beside_the_graph_come_along(folder: Path, take: Callable[..., A
         take(folder)
 
 
-def test_what_cannot_be_fed_or_read_is_refused(folder: Path, take: Callable[..., Artifact]) -> None:
+def test_what_cannot_be_fed_or_read_is_refused(folder: Path, take: Take) -> None:
     """Inputs and outputs that the embedder does not know are named with those that it does."""
     export(folder / "model.onnx", outputs=("pooler_output",))
     with pytest.raises(
@@ -217,9 +217,7 @@ def test_what_cannot_be_fed_or_read_is_refused(folder: Path, take: Callable[...,
         take(folder)
 
 
-def test_a_folder_that_says_too_little(
-    folder: Path, take: Callable[..., Artifact], edit_json: Edit
-) -> None:
+def test_a_folder_that_says_too_little(folder: Path, take: Take, edit_json: Edit) -> None:
     """The folder must define the pooling and the limit if the graph does not."""
     export(folder / "model.onnx")
     (folder / "modules.json").rename(folder / "kept.json")
@@ -230,7 +228,8 @@ def test_a_folder_that_says_too_little(
     (folder / "kept.json").rename(folder / "modules.json")
     edit_json(
         folder / "1_Pooling" / "config.json",
-        lambda config: merged(config, pooling_mode_mean_tokens=False, pooling_mode_max_tokens=True),
+        pooling_mode_mean_tokens=False,
+        pooling_mode_max_tokens=True,
     )
     with pytest.raises(SourceError, match="uses opset 17; the appended operators need 18"):
         take(folder)
@@ -244,7 +243,7 @@ def test_a_folder_that_says_too_little(
         take(folder)
 
 
-def test_bytes_that_are_no_graph(folder: Path, take: Callable[..., Artifact]) -> None:
+def test_bytes_that_are_no_graph(folder: Path, take: Take) -> None:
     """A file that was cut short, and one that is something else, are refused."""
     path = export(folder / "model.onnx")
     path.write_bytes(path.read_bytes()[:-100])
@@ -256,14 +255,11 @@ def test_bytes_that_are_no_graph(folder: Path, take: Callable[..., Artifact]) ->
 
 
 def unknown_family(folder: Path, edit_json: Edit, family: str = "xlm-roberta") -> None:
-    edit_json(folder / "config.json", lambda config: merged(config, model_type=family))
+    edit_json(folder / "config.json", model_type=family)
 
 
 def test_weights_of_an_unknown_family(
-    tiny_folder: Path,
-    take: Callable[..., Artifact],
-    edit_json: Edit,
-    capsys: pytest.CaptureFixture[str],
+    tiny_folder: Path, take: Take, edit_json: Edit, capsys: Capture
 ) -> None:
     """The export beside them is taken, and the command and the manifest say why."""
     unknown_family(tiny_folder, edit_json)
@@ -279,16 +275,14 @@ def test_weights_of_an_unknown_family(
     assert note.endswith("The ready export onnx/model.onnx is used instead.")
 
 
-def test_weights_of_a_known_family_are_compiled(
-    tiny_folder: Path, take: Callable[..., Artifact]
-) -> None:
+def test_weights_of_a_known_family_are_compiled(tiny_folder: Path, take: Take) -> None:
     """An export beside weights that the compiler knows is left alone."""
     export(tiny_folder / "onnx" / "model.onnx")
     assert take(tiny_folder, thresholds=None).manifest.model.architecture == "bert"
 
 
 @pytest.mark.parametrize("name", ["token_embeddings", "dense_vecs", "sentence_embedding"])
-def test_names_of_outputs(folder: Path, take: Callable[..., Artifact], name: str) -> None:
+def test_names_of_outputs(folder: Path, take: Take, name: str) -> None:
     """Each token's vector is pooled as the folder says, a text's vector is only normalized."""
     export(folder / "model.onnx", outputs=(name,))
     rows = TABLE[[2, 7, 3]]
@@ -296,9 +290,7 @@ def test_names_of_outputs(folder: Path, take: Callable[..., Artifact], name: str
     np.testing.assert_allclose(vectors(take(folder), [2, 7, 3])[0], expected, atol=1e-6)
 
 
-def test_a_folder_that_pools_by_the_pooler(
-    tmp_path: Path, take: Callable[..., Artifact], edit_json: Edit
-) -> None:
+def test_a_folder_that_pools_by_the_pooler(tmp_path: Path, take: Take, edit_json: Edit) -> None:
     """`pooler_output` is taken where sentence_bert_config.json names it; Dense modules follow."""
     folder = write_model(
         tmp_path / "pooler", new_files=True, dense=[(16, False, "linear.Identity")]
@@ -306,9 +298,8 @@ def test_a_folder_that_pools_by_the_pooler(
     pooled = {"text": {"method": "forward", "method_output_name": "pooler_output"}}
     edit_json(
         folder / "sentence_bert_config.json",
-        lambda value: merged(
-            value, modality_config=pooled, module_output_name="sentence_embedding"
-        ),
+        modality_config=pooled,
+        module_output_name="sentence_embedding",
     )
     edit_json(folder / "modules.json", lambda value: [value[0], *value[2:]])
     with pytest.raises(UnsupportedModelError, match="can only take from a ready ONNX export"):
@@ -323,13 +314,7 @@ def test_a_folder_that_pools_by_the_pooler(
 @pytest.mark.parametrize(("family", "first"), [("qwen3", 0), ("xlm-roberta", 2)])
 @pytest.mark.parametrize("kind", [TensorProto.INT64, TensorProto.INT32])
 def test_positions_are_made_in_the_graph(
-    folder: Path,
-    take: Callable[..., Artifact],
-    edit_json: Edit,
-    *,
-    family: str,
-    first: int,
-    kind: int,
+    folder: Path, take: Take, edit_json: Edit, *, family: str, first: int, kind: int
 ) -> None:
     """They count from 0, in RoBERTa's families from one past the padding's id; int32 if asked."""
 
@@ -337,10 +322,7 @@ def test_positions_are_made_in_the_graph(
         for entry in model.graph.input:
             entry.type.tensor_type.elem_type = kind
 
-    edit_json(
-        folder / "config.json",
-        lambda config: merged(config, model_type=family, pad_token_id=1),
-    )
+    edit_json(folder / "config.json", model_type=family, pad_token_id=1)
     names = ("position_ids", "attention_mask", "token_type_ids", "input_ids")
     export(folder / "model.onnx", inputs=names, edit=edit)
     artifact = take(folder)
@@ -352,7 +334,7 @@ def test_positions_are_made_in_the_graph(
     np.testing.assert_allclose(together[1], engine.embed(["the"]).vectors[0], atol=1e-6)
 
 
-def test_half_precision_comes_out_as_float32(folder: Path, take: Callable[..., Artifact]) -> None:
+def test_half_precision_comes_out_as_float32(folder: Path, take: Take) -> None:
     """An output of float16 is cast in the graph; the file counts as half precision."""
 
     def edit(model: onnx.ModelProto) -> None:
@@ -379,9 +361,7 @@ def test_half_precision_comes_out_as_float32(folder: Path, take: Callable[..., A
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "tokenizer.json", "head.data", "Model.onnx"])
-def test_weights_named_like_files_of_the_artifact(
-    tmp_path: Path, take: Callable[..., Artifact], name: str
-) -> None:
+def test_weights_named_like_files_of_the_artifact(tmp_path: Path, take: Take, name: str) -> None:
     """They get another name in the artifact, which loads and gives the right vectors."""
     folder = write_model(tmp_path / "dense", dense=[(700, True, "linear.Identity")])
     (folder / "model.safetensors").unlink()
@@ -401,7 +381,7 @@ def test_weights_named_like_files_of_the_artifact(
     np.testing.assert_allclose(vectors(artifact, [2, 7, 3])[0], expected, atol=1e-6)
 
 
-def test_weights_that_are_cut_short(folder: Path, take: Callable[..., Artifact]) -> None:
+def test_weights_that_are_cut_short(folder: Path, take: Take) -> None:
     """A file of weights that is shorter than the graph says, or a device, is refused."""
     export(folder / "model.onnx", external=True)
     data = folder / "model.onnx_data"
@@ -454,10 +434,7 @@ def _integers(model: onnx.ModelProto) -> None:
     ],
 )
 def test_graphs_that_cannot_be_served(
-    folder: Path,
-    take: Callable[..., Artifact],
-    edit: Callable[[onnx.ModelProto], None],
-    message: str,
+    folder: Path, take: Take, edit: Callable[[onnx.ModelProto], None], message: str
 ) -> None:
     """A graph that the embedder cannot run is rejected, and the message says why."""
     export(folder / "model.onnx", outputs=("sentence_embedding",), edit=edit)
@@ -467,32 +444,27 @@ def test_graphs_that_cannot_be_served(
 
 @pytest.mark.parametrize(("family", "limit"), [("bert", 40), ("roberta", 38)])
 def test_a_folder_without_a_limit_of_its_own(
-    folder: Path, take: Callable[..., Artifact], edit_json: Edit, family: str, limit: int
+    folder: Path, take: Take, edit_json: Edit, family: str, limit: int
 ) -> None:
     """The positions are the limit; RoBERTa's families leave the first two of them unused."""
     (folder / "sentence_bert_config.json").unlink()
     (folder / "tokenizer_config.json").unlink()
-    edit_json(
-        folder / "config.json", lambda config: merged(config, model_type=family, pad_token_id=1)
-    )
+    edit_json(folder / "config.json", model_type=family, pad_token_id=1)
     export(folder / "model.onnx")
     assert take(folder).manifest.max_tokens == limit
 
 
 def test_a_model_for_dot_products(
-    folder: Path,
-    take: Callable[..., Artifact],
-    edit_json: Edit,
-    capsys: pytest.CaptureFixture[str],
+    folder: Path, take: Take, edit_json: Edit, capsys: Capture
 ) -> None:
     """Vectors leave with length 1: refused if the folder asks for another similarity, else said."""
     edit_json(folder / "modules.json", lambda value: value[:-1])
     path = folder / "config_sentence_transformers.json"
     export(folder / "model.onnx", outputs=("sentence_embedding",))
-    edit_json(path, lambda value: merged(value, similarity_fn_name="dot"))
+    edit_json(path, similarity_fn_name="dot")
     with pytest.raises(UnsupportedModelError, match=r'"dot", and modules\.json has no Normalize'):
         take(folder)
-    edit_json(path, lambda value: merged(value, similarity_fn_name=None))
+    edit_json(path, similarity_fn_name=None)
     take(folder)
     assert "note: modules.json has no Normalize." in capsys.readouterr().err
 
@@ -515,9 +487,7 @@ def rounded(step: float, *, by_batch: bool = False) -> Callable[[onnx.ModelProto
     return edit
 
 
-def test_a_quantized_export_is_judged_by_the_full_one(
-    folder: Path, take: Callable[..., Artifact]
-) -> None:
+def test_a_quantized_export_is_judged_by_the_full_one(folder: Path, take: Take) -> None:
     """Only where int8 is asked for, and only if it is near the full-precision export beside it."""
     export(folder / "onnx" / "model.onnx")
     export(folder / "onnx" / "model_quantized.onnx", edit=rounded(0.02))
@@ -538,9 +508,7 @@ def test_a_quantized_export_is_judged_by_the_full_one(
     assert take(folder, Precision.INT8, thresholds=None).manifest.precision == "model_quantized"
 
 
-def test_without_a_full_precision_export(
-    folder: Path, take: Callable[..., Artifact], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_full_precision_export(folder: Path, take: Take, capsys: Capture) -> None:
     """The batch check still applies, and a note says that the distance is unknown."""
     export(folder / "onnx" / "model_uint8.onnx", edit=rounded(3.0))
     assert take(folder).manifest.fidelity["reference"] is None
@@ -552,9 +520,7 @@ def test_without_a_full_precision_export(
         take(folder, Precision.FP32)
 
 
-def test_int8_where_there_is_none(
-    folder: Path, take: Callable[..., Artifact], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_int8_where_there_is_none(folder: Path, take: Take, capsys: Capture) -> None:
     """The full-precision export is taken, and the command says so."""
     export(folder / "model_O2.onnx")
     assert take(folder, Precision.INT8).manifest.precision == "model_O2"

@@ -17,7 +17,7 @@ from model_compiler.graph.quantization import Precision
 from model_compiler.source import catalogue, hub
 from model_compiler.source.catalogue import CatalogueEntry, License, Repository
 from model_compiler.source.find import find_source
-from tests.model_compiler.conftest import Edit, merged
+from tests.model_compiler.conftest import Edit
 from tests.model_compiler.goldens.tiny_models import write_model
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -197,7 +197,7 @@ def test_an_export_beside_weights(served: Hub, tiny: Path, edit_json: Edit) -> N
     assert "model.safetensors" in served.paths()
     assert not any("onnx" in path for path in served.paths())
     served.asked.clear()
-    edit_json(tiny / "config.json", lambda config: merged(config, model_type="modernbert"))
+    edit_json(tiny / "config.json", model_type="modernbert")
     served.commit = "1" * 40
     find_source("acme/tiny")
     assert "model.safetensors" not in served.paths()

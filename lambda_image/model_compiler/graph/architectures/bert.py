@@ -7,24 +7,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from onnx import TensorProto
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import HARMLESS, ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder
-from model_compiler.graph.outliers import (
+from model_compiler.graph.quantization import (
     Channels,
+    Floats,
+    Precision,
     amplified_channels,
+    embedding,
     linear_with_outliers,
     strong_inputs,
+    zero_points,
 )
-from model_compiler.graph.quantization import Precision, embedding, zero_points
 
 __all__ = ["BertConfig", "parse"]
-
-Floats = npt.NDArray[np.float32]
 
 #: The names of the two forms of GELU in transformers. The exact form uses the error function, the
 #: other a hyperbolic tangent. They differ by up to 5e-4, so one cannot replace the other.

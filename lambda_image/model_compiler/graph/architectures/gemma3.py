@@ -4,20 +4,19 @@ Weights have the names of transformers' Gemma3TextModel. The reference implement
 `transformers/models/gemma3/modeling_gemma3.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import HARMLESS, ConfigFile
 from model_compiler.files.weights import Weights
+from model_compiler.graph.architectures.gemma3_settings import rope_bases, sliding_layers
 from model_compiler.graph.banded_attention import BLOCK, split_into_blocks
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import (
+    Floats,
     Precision,
     Rows,
     dequantize,
@@ -29,13 +28,6 @@ from model_compiler.graph.quantization import (
 
 __all__ = ["Gemma3Config", "parse"]
 
-Floats = npt.NDArray[np.float32]
-
-SLIDING = "sliding_attention"
-FULL = "full_attention"
-#: The defaults of transformers' Gemma3TextConfig.
-DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 1_000_000.0}
-DEFAULT_SLIDING_PATTERN = 6
 #: Limits far above any model's. Larger values in a damaged file would fill the memory before the
 #: weights could show that they are wrong.
 MOST_LAYERS = 1000
@@ -82,7 +74,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
         UnsupportedModelError: If this graph cannot express a setting.
         SourceError: If a value is missing or wrong.
     """
-    bases = _rope_bases(config)
+    sliding_base, full_base = rope_bases(config)
     heads = config.integer("num_attention_heads")
     parsed = Gemma3Config(
         vocabulary_size=config.integer("vocab_size"),
@@ -96,9 +88,9 @@ def parse(config: ConfigFile) -> Gemma3Config:
         # The stored number is the width of the whole window: transformers attends where
         # |i - j| < sliding_window // 2 + 1 if attention goes both ways.
         reach=config.integer("sliding_window") // 2,
-        sliding=_sliding_layers(config, config.integer("num_hidden_layers", most=MOST_LAYERS)),
-        sliding_rope_base=bases[SLIDING],
-        full_rope_base=bases[FULL],
+        sliding=sliding_layers(config, config.integer("num_hidden_layers", most=MOST_LAYERS)),
+        sliding_rope_base=sliding_base,
+        full_rope_base=full_base,
     )
     if parsed.head_size % 2:
         raise SourceError(
@@ -122,59 +114,6 @@ def parse(config: ConfigFile) -> Gemma3Config:
     config.ignore(HARMLESS | UNUSED)
     config.done()
     return parsed
-
-
-def _sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:
-    """Return for each layer whether it slides: from a list, or all but every nth in older files."""
-    types = config.optional("layer_types")
-    pattern = DEFAULT_SLIDING_PATTERN
-    for key in ("sliding_window_pattern", "_sliding_window_pattern"):
-        if config.has(key):
-            pattern = config.integer(key)
-        config.ignore(frozenset({key}))
-    if types is None:
-        return tuple(bool((layer + 1) % pattern) for layer in range(layers))
-    if not isinstance(types, list) or len(types) != layers:
-        config.fail("layer_types", f"a list of num_hidden_layers = {layers} names", types)
-    for found in types:
-        if found not in (SLIDING, FULL):
-            raise UnsupportedModelError(
-                f"{config.path}: layer_types has {found!r}; "
-                f"the compiler can express {SLIDING!r} and {FULL!r}."
-            )
-    return tuple(found == SLIDING for found in types)
-
-
-def _rope_bases(config: ConfigFile) -> dict[str, float]:
-    """Return the bases of the rotary embedding, from the new or the old keys."""
-    newer = config.optional("rope_parameters")
-    if newer is None:
-        config.require("rope_scaling", None)
-        return {
-            SLIDING: config.number("rope_local_base_freq", DEFAULT_ROPE_BASES[SLIDING]),
-            FULL: config.number("rope_theta", DEFAULT_ROPE_BASES[FULL]),
-        }
-    # transformers prefers the newer key and ignores the older ones.
-    config.ignore(frozenset({"rope_local_base_freq", "rope_theta"}))
-    config.require("rope_scaling", None)
-    if not isinstance(newer, dict) or not set(newer) <= {SLIDING, FULL}:
-        config.fail("rope_parameters", f"an object of {SLIDING} and {FULL}", newer)
-    return {kind: _rope_base(config, kind, newer.get(kind) or {}) for kind in (SLIDING, FULL)}
-
-
-def _rope_base(config: ConfigFile, kind: str, parameters: Mapping[str, Any]) -> float:
-    where = f"rope_parameters.{kind}"
-    unknown = sorted(set(parameters) - {"rope_type", "rope_theta"})
-    if unknown or parameters.get("rope_type", "default") != "default":
-        found = ", ".join(f"{key} = {parameters[key]!r}" for key in unknown or ["rope_type"])
-        raise UnsupportedModelError(
-            f"{config.path}: {where} has {found}; the compiler can express rope_type 'default' "
-            "with a rope_theta and nothing else."
-        )
-    base = parameters.get("rope_theta", DEFAULT_ROPE_BASES[kind])
-    if type(base) not in {int, float} or not 0 < base < float("inf"):
-        config.fail(f"{where}.rope_theta", "a positive number", base)
-    return float(base)
 
 
 class _Encoder:

@@ -12,7 +12,7 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import GRAPH_FILE
 from model_compiler.model.folder import read_model_folder
-from tests.model_compiler.conftest import Edit, merged, padded
+from tests.model_compiler.conftest import Edit, padded
 from tests.model_compiler.goldens.tiny_models import TEXTS, VARIANTS, write_model
 
 GOLDEN = np.load(Path(__file__).parents[2] / "goldens" / "tiny.npz")
@@ -105,7 +105,7 @@ def test_what_the_graph_cannot_express_is_refused_by_name(
     tiny_folder: Path, edit_json: Edit, change: dict[str, object], message: str
 ) -> None:
     """A setting that would change the vectors is never ignored."""
-    edit_json(tiny_folder / "config.json", lambda config: merged(config, **change))
+    edit_json(tiny_folder / "config.json", **change)
     with pytest.raises(UnsupportedModelError, match=message):
         read_model_folder(tiny_folder)
 
@@ -124,7 +124,7 @@ def test_wrong_values_are_named(
     tiny_folder: Path, edit_json: Edit, change: dict[str, object], message: str
 ) -> None:
     """The error for a wrong type or a value out of range names the allowed values."""
-    edit_json(tiny_folder / "config.json", lambda config: merged(config, **change))
+    edit_json(tiny_folder / "config.json", **change)
     with pytest.raises(SourceError, match=message):
         read_model_folder(tiny_folder)
 
@@ -141,14 +141,14 @@ def test_weights_that_do_not_fit_the_configuration(
     tiny_folder: Path, edit_json: Edit, change: dict[str, object], message: str
 ) -> None:
     """A tensor of another shape than the configuration's, or none, is named with both."""
-    edit_json(tiny_folder / "config.json", lambda config: merged(config, **change))
+    edit_json(tiny_folder / "config.json", **change)
     with pytest.raises(SourceError, match=message):
         run(tiny_folder)
 
 
 def test_layers_that_the_configuration_leaves_out(tiny_folder: Path, edit_json: Edit) -> None:
     """Weights that nothing uses are refused: the model is not the one that was trained."""
-    edit_json(tiny_folder / "config.json", lambda config: merged(config, num_hidden_layers=1))
+    edit_json(tiny_folder / "config.json", num_hidden_layers=1)
     with pytest.raises(UnsupportedModelError, match=r"does not use: encoder.layer.1"):
         run(tiny_folder)
 
@@ -167,7 +167,7 @@ def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path) -> None:
 
 def test_a_count_of_layers_that_no_model_has(tiny_folder: Path, edit_json: Edit) -> None:
     """The first layer without weights ends it, before anything is made for each layer."""
-    edit_json(tiny_folder / "config.json", lambda value: merged(value, num_hidden_layers=10**9))
+    edit_json(tiny_folder / "config.json", num_hidden_layers=10**9)
     with pytest.raises(SourceError, match=r"no tensor 'encoder\.layer\.2\.attention"):
         run(tiny_folder)
 
@@ -175,8 +175,8 @@ def test_a_count_of_layers_that_no_model_has(tiny_folder: Path, edit_json: Edit)
 def test_keys_that_change_nothing(tiny_folder: Path, edit_json: Edit) -> None:
     """rubert-tiny2's `emb_size`, where it is the width, and what transformers 4 wrote, are read."""
     old = {"emb_size": 32, "num_beams": 1, "temperature": 1.0, "torchscript": False}
-    edit_json(tiny_folder / "config.json", lambda value: merged(value, **old))
+    edit_json(tiny_folder / "config.json", **old)
     assert read_model_folder(tiny_folder).architecture.hidden_size == 32
-    edit_json(tiny_folder / "config.json", lambda value: merged(value, emb_size=16))
+    edit_json(tiny_folder / "config.json", emb_size=16)
     with pytest.raises(UnsupportedModelError, match="emb_size is 16; the compiler can express 32"):
         read_model_folder(tiny_folder)

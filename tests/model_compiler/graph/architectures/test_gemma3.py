@@ -1,7 +1,7 @@
 """A small EmbeddingGemma against transformers, in full precision and in int8."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,12 @@ from model_compiler.errors import CompilerError, SourceError, UnsupportedModelEr
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures import gemma3
 from model_compiler.graph.quantization import Precision
-from tests.model_compiler.conftest import padded
+from tests.model_compiler.conftest import Compile, Edit, padded
 from tests.model_compiler.goldens.gemma3_model import LENGTHS, SHAPE, sequences, write_gemma3
 
 GOLDENS = Path(__file__).resolve().parents[2] / "goldens"
 IDS = sequences()
 
-Compile = Callable[..., Artifact]
-Edit = Callable[[Path, Callable[[Any], Any]], None]
 Floats = npt.NDArray[np.float32]
 
 
@@ -168,7 +166,7 @@ def test_what_cannot_be_expressed_is_refused_by_name(
 ) -> None:
     """Never ignored."""
     path = folder / "config.json"
-    edit_json(path, lambda config: {**config, **changes})
+    edit_json(path, **changes)
     with pytest.raises(UnsupportedModelError) as refused:
         gemma3.parse(_config(path))
     assert message in str(refused.value)
@@ -199,7 +197,7 @@ def test_wrong_values_are_named(
 ) -> None:
     """The error names the key, the allowed values and the value found."""
     path = folder / "config.json"
-    edit_json(path, lambda config: {**config, **changes})
+    edit_json(path, **changes)
     with pytest.raises(SourceError) as refused:
         gemma3.parse(_config(path))
     assert message in str(refused.value)
