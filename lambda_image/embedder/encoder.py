@@ -23,8 +23,6 @@ class Encoder:
         self._tokenizer = tokenizer
         self._limits = limits
         self._specials = len(tokenizer.prefix) + len(tokenizer.suffix)
-        #: Tokens of the prompt that was asked for last.
-        self._prompt_lengths: dict[str, int] = {}
 
     def encode(self, request: EmbedRequest) -> tuple[list[list[int]], int]:
         """Turn the inputs into token ids as the model takes them, special tokens included.
@@ -144,9 +142,7 @@ class Encoder:
         return inner
 
     def _prompt_length(self, prompt: str) -> int:
-        if prompt not in self._prompt_lengths:
-            # Its last space is a part of the text's first token, for tokenizers that have words
-            # begin with theirs.
-            own = prompt.rstrip()
-            self._prompt_lengths = {prompt: len(self._tokenizer.encode(own)) if own else 0}
-        return self._prompt_lengths[prompt]
+        # Its last space is a part of the text's first token, for tokenizers that have words begin
+        # with theirs.
+        own = prompt.rstrip()
+        return len(self._tokenizer.encode(own)) if own else 0

@@ -1,29 +1,7 @@
-"""Everything that can go wrong on purpose, in one tree.
+"""The embedder's exceptions.
 
-    EmbedderError
-    ├── StartError              the embedder cannot start
-    │   ├── SettingsError       an environment variable is unknown or has a bad value
-    │   ├── ArtifactError       the compiled model cannot be read, or is not whole
-    │   └── IndexFolderError    the carried search index cannot be read, or is of another space
-    ├── ClientError             the request is wrong; the message is for the caller
-    │   ├── NotAnEventError     the function was not invoked with an HTTP request
-    │   ├── UnknownPathError    nothing is served there
-    │   ├── WrongMethodError    something is served there, by another method
-    │   ├── WrongModelError     the path is for another kind of model
-    │   ├── NoIndexError        a search, and the image carries no index
-    │   ├── BodyTooLargeError   over Lambda's limit
-    │   ├── MalformedBodyError  not JSON, not UTF-8, not an object, missing
-    │   ├── InvalidFieldError   a field is unknown, missing, of the wrong type or not allowed
-    │   ├── InputError          an input cannot be embedded
-    │   │   ├── EmptyInputError    nothing to embed: no text, blank text, no tokens
-    │   │   └── InputTooLongError  more characters or tokens than allowed
-    │   └── BatchTooLargeError  more texts than the answer has room for
-    └── ServerError             a failure of the server; the message reveals no internals
-        ├── OutOfTimeError      not enough time left before Lambda's timeout
-        └── InferenceError      the model did not give a vector
-
-A client error's message names the mistake, the allowed values and the value found. It never quotes
-a text to embed.
+A `StartError` fails the cold start; an `AnswerableError` becomes a response. A client error's
+message names the mistake, the allowed values and the value found. It never quotes a text to embed.
 """
 
 from typing import Self

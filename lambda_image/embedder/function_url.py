@@ -50,7 +50,6 @@ def request_from_event(
     return Request(
         method=context["http"]["method"].upper(),
         path=event["rawPath"] or "/",
-        query=_string(event.get("rawQueryString")),
         headers=headers,
         body=_inflated(_body(event), headers.get("content-encoding", ""), event),
         id=request_id or _id(context.get("requestId")),
@@ -101,12 +100,8 @@ def _headers(headers: object) -> dict[str, str]:
 
 def _id(value: object) -> str:
     # Goes into a header and into the log. Lambda's are like this; a hand-made event's may not be.
-    text = _string(value)
+    text = value if isinstance(value, str) else ""
     return text if text.isascii() and text.isprintable() and len(text) <= 128 else ""
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _body(event: Mapping[str, Any]) -> bytes:

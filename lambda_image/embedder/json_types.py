@@ -77,7 +77,7 @@ class Boolean(JsonType):
 
 
 class Integer(JsonType):
-    """A whole number in a range; true, false and 1.0 are none."""
+    """A whole number in a range; true, false and 1.0 are rejected."""
 
     def __init__(self, minimum: int, maximum: int) -> None:
         self.minimum = minimum
@@ -100,8 +100,7 @@ class Integer(JsonType):
 class Choice(JsonType):
     """One of a few values, all strings or all whole numbers.
 
-    With `any_case`, `Left`, `left` and `LEFT` are the same, and the value is given in the case that
-    stands here.
+    With `any_case`, `Left`, `left` and `LEFT` are the same, and `check` returns the listed one.
     """
 
     def __init__(
@@ -228,13 +227,13 @@ class Object(JsonType):
         self, fields: tuple[Field, ...], *, rule: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
         self.fields = fields
+        self._names = ", ".join(f'"{field.name}"' for field in fields)
         #: A rule between fields, for the document: JSON Schema keywords.
         self.rule = rule
 
     @property
     def allowed(self) -> str:
-        names = ", ".join(f'"{field.name}"' for field in self.fields)
-        return f"an object with the fields {names}"
+        return f"an object with the fields {self._names}"
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -276,8 +275,7 @@ class Object(JsonType):
                     continue
             elif entry.required:
                 raise InvalidFieldError(
-                    f'"{path}" is missing; it must be {entry.type.allowed}. Found '
-                    f"{self._names(value)}.",
+                    f'"{path}" is missing; it must be {entry.type.allowed}. Found {_keys(value)}.',
                     field=path,
                 )
             checked[entry.name] = entry.default
@@ -289,14 +287,12 @@ class Object(JsonType):
         known = {field.name for field in self.fields}
         strange = next(key for key in value if key not in known)
         where = f' in "{name}"' if name else ""
-        allowed = ", ".join(f'"{field.name}"' for field in self.fields)
         return InvalidFieldError(
-            f"A field{where} is unknown: {quotable(strange)}. Allowed: {allowed}.",
+            f"A field{where} is unknown: {quotable(strange)}. Allowed: {self._names}.",
             field=name or None,
         )
 
-    @staticmethod
-    def _names(value: dict[str, Any]) -> str:
-        if not value:
-            return "no field"
-        return "the fields " + ", ".join(quotable(key) for key in list(value)[:_LISTED])
+
+def _keys(value: dict[str, Any]) -> str:
+    names = ", ".join(quotable(key) for key in list(value)[:_LISTED])
+    return f"the fields {names}" if names else "no field"

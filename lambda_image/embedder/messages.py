@@ -26,7 +26,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 class Request(NamedTuple):
     """One HTTP request.
 
-    `method` is in capitals, names of `headers` in lower case, `query` is the raw string after `?`.
+    `method` is in capitals, names of `headers` are in lower case.
     `deadline` is the `time.monotonic()` at which Lambda would cut the request off, if any.
     """
 
@@ -34,7 +34,6 @@ class Request(NamedTuple):
     path: str
     headers: Mapping[str, str] = _NONE
     body: bytes = b""
-    query: str = ""
     id: str = ""
     deadline: float | None = None
 

@@ -12,6 +12,7 @@ import orjson
 from embedder import __version__
 from embedder.apis.native import Native
 from embedder.apis.operation import JSON, Api, Call, Model, Operation
+from embedder.apis.schemas import STRING, object_of
 from embedder.artifact import Manifest
 from embedder.messages import Response
 
@@ -51,15 +52,7 @@ class Document(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "properties": {
-                "openapi": {"type": "string"},
-                "info": {"type": "object"},
-                "paths": {"type": "object"},
-            },
-            "required": ["openapi", "info", "paths"],
-        }
+        return object_of(openapi=STRING, info={"type": "object"}, paths={"type": "object"})
 
 
 def _document(routes: Mapping[str, Mapping[str, Operation]], manifest: Manifest) -> dict[str, Any]:

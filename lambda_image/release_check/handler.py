@@ -204,13 +204,11 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
         )
     beside = other or (served if wanted["ShiftsTraffic"] == "true" else None)
     if beside:
-        roles = (_role(client, function, number) for number in (version, beside))
-        check_roles(*roles)
+        check_roles(*(_role(client, function, number) for number in (version, beside)))
     space = check_version(_caller(client, function, version), manifest)
     serving = None
     if served and version != served and wanted["AllowVectorSpaceChange"] != "true":
-        ask = wanted["BreakGlass"] != "true"
-        live = _caller(client, function, served) if ask else None
+        live = None if wanted["BreakGlass"] == "true" else _caller(client, function, served)
         serving = _serving_space(live, recorded)
     compared = _space_of(_caller(client, function, other)) if other else None
     if other and compared is None:
@@ -291,8 +289,7 @@ def _embed(new: Call, text: str, prompt: str | None) -> list[float]:
     body = {"text": text} | ({"prompt_name": prompt} if prompt else {})
     answer = new("POST", "/", body)
     _require_ok(answer, "POST /")
-    vector: list[float] = answer.body["embedding"]
-    return vector
+    return list(answer.body["embedding"])
 
 
 def _require_ok(answer: Answer, request: str) -> None:

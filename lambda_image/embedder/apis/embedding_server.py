@@ -11,7 +11,7 @@ from typing import Any
 
 from embedder.apis.native import Native
 from embedder.apis.operation import Api, Call, json_response
-from embedder.apis.schemas import USAGE
+from embedder.apis.schemas import INTEGER, STRING, USAGE, list_of, object_of
 from embedder.apis.tei import Embed
 from embedder.messages import Response
 from embedder.rendering import encode
@@ -52,29 +52,13 @@ class ServerEmbed(Embed):
 
     @property
     def result(self) -> dict[str, Any]:
-        entry = {
-            "type": "object",
-            "properties": {
-                "embedding": {"type": "array", "items": {"type": "number"}, "minItems": 1},
-                "index": {"type": "integer"},
-            },
-            "required": ["embedding", "index"],
-        }
-        names = ("tokenization", "queue", "inference")
-        return {
-            "type": "object",
-            "properties": {
-                "data": {"type": "array", "items": entry},
-                "usage": USAGE,
-                "timings": {
-                    "type": "object",
-                    "properties": {name: {"type": "string"} for name in names},
-                    "required": list(names),
-                },
-                "vector_space": {"type": "string"},
-            },
-            "required": ["data", "usage", "timings", "vector_space"],
-        }
+        vector = {"type": "array", "items": {"type": "number"}, "minItems": 1}
+        return object_of(
+            data=list_of(object_of(embedding=vector, index=INTEGER)),
+            usage=USAGE,
+            timings=object_of(tokenization=STRING, queue=STRING, inference=STRING),
+            vector_space=STRING,
+        )
 
 
 def duration(seconds: float) -> str:

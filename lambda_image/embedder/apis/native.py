@@ -14,7 +14,14 @@ from embedder.apis.options import (
     truncate_field,
     truncation,
 )
-from embedder.apis.schemas import vector_schema
+from embedder.apis.schemas import (
+    INTEGER,
+    STRING,
+    STRING_OR_NULL,
+    list_of,
+    object_of,
+    vector_schema,
+)
 from embedder.embedding_request import EmbedRequest, Inputs
 from embedder.errors import (
     AnswerableError,
@@ -40,29 +47,18 @@ class Native(Api):
     name = "native"
     statuses: ClassVar = {**Api.statuses, InputTooLongError: 413, BatchTooLargeError: 413}
     error_statuses = (400, 413, 500, 503)
-    error_schema: ClassVar = {
-        "type": "object",
-        "properties": {
-            "error": {"type": "string"},
-            "code": {"type": "string"},
-            "field": {"type": ["string", "null"]},
-            "request_id": {"type": "string"},
-        },
-        "required": ["error", "code", "field", "request_id"],
-    }
+    error_schema: ClassVar = object_of(
+        error=STRING, code=STRING, field=STRING_OR_NULL, request_id=STRING
+    )
 
-    @classmethod
-    def error(cls, error: AnswerableError, request_id: str) -> Response:
-        return json_response(
-            {
-                "error": error.message,
-                "code": error.code,
-                "field": error.field,
-                "request_id": request_id,
-            },
-            status=cls.status(type(error)),
-            headers=error.headers,
-        )
+    @staticmethod
+    def error_body(error: AnswerableError, status: int, request_id: str) -> dict[str, Any]:  # noqa: ARG004 - the base's parameters
+        return {
+            "error": error.message,
+            "code": error.code,
+            "field": error.field,
+            "request_id": request_id,
+        }
 
 
 class Embed(Operation):
@@ -134,17 +130,12 @@ class Embed(Operation):
     @property
     def result(self) -> dict[str, Any]:
         vector = vector_schema()
+        either = {"embedding": vector, "embeddings": list_of(vector)}
+        always = object_of(size=INTEGER, tokens=INTEGER, vector_space=STRING)
         return {
-            "type": "object",
-            "properties": {
-                "embedding": vector,
-                "embeddings": {"type": "array", "items": vector},
-                "size": {"type": "integer"},
-                "tokens": {"type": "integer"},
-                "vector_space": {"type": "string"},
-            },
-            "required": ["size", "tokens", "vector_space"],
-            "oneOf": [{"required": ["embedding"]}, {"required": ["embeddings"]}],
+            **always,
+            "properties": {**either, **always["properties"]},
+            "oneOf": [{"required": [name]} for name in either],
         }
 
 
@@ -213,23 +204,8 @@ class Similar(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        entry = {
-            "type": "object",
-            "properties": {
-                "text": {"type": "string"},
-                "index": {"type": "integer"},
-                "score": {"type": "number"},
-            },
-            "required": ["text", "index", "score"],
-        }
-        return {
-            "type": "object",
-            "properties": {
-                "results": {"type": "array", "items": entry},
-                "vector_space": {"type": "string"},
-            },
-            "required": ["results", "vector_space"],
-        }
+        entry = object_of(text=STRING, index=INTEGER, score={"type": "number"})
+        return object_of(results=list_of(entry), vector_space=STRING)
 
 
 class Health(Operation):
@@ -252,9 +228,4 @@ class Health(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        names = ("status", "model", "vector_space")
-        return {
-            "type": "object",
-            "properties": {name: {"type": "string"} for name in names},
-            "required": list(names),
-        }
+        return object_of(status=STRING, model=STRING, vector_space=STRING)

@@ -19,7 +19,15 @@ from embedder.apis.options import (
     truncate_field,
     truncation,
 )
-from embedder.apis.schemas import USAGE, vector_schema
+from embedder.apis.schemas import (
+    INTEGER,
+    STRING,
+    STRING_OR_NULL,
+    USAGE,
+    list_of,
+    object_of,
+    vector_schema,
+)
 from embedder.embedding_request import Embeddings, EmbedRequest, Inputs, Limits
 from embedder.errors import AnswerableError, InvalidFieldError
 from embedder.json_body import quotable
@@ -41,40 +49,25 @@ class OpenAI(Api):
 
     name = "openai"
     error_statuses = (400, 413, 500, 503)
-    error_schema: ClassVar = {
-        "type": "object",
-        "properties": {
-            "error": {
-                "type": "object",
-                "properties": {
-                    "message": {"type": "string"},
-                    "type": {"enum": ["invalid_request_error", "server_error"]},
-                    "param": {"type": ["string", "null"]},
-                    "code": {"type": ["string", "null"]},
-                },
-                "required": ["message", "type", "param", "code"],
-            }
-        },
-        "required": ["error"],
-    }
-
-    @classmethod
-    def error(cls, error: AnswerableError, request_id: str) -> Response:
-        """Render an error; the request's id is in the header, where OpenAI's clients look."""
-        del request_id
-        status = cls.status(type(error))
-        return json_response(
-            {
-                "error": {
-                    "message": error.message,
-                    "type": "invalid_request_error" if status < 500 else "server_error",
-                    "param": error.field,
-                    "code": error.code,
-                }
-            },
-            status=status,
-            headers=error.headers,
+    error_schema: ClassVar = object_of(
+        error=object_of(
+            message=STRING,
+            type={"enum": ["invalid_request_error", "server_error"]},
+            param=STRING_OR_NULL,
+            code=STRING_OR_NULL,
         )
+    )
+
+    @staticmethod
+    def error_body(error: AnswerableError, status: int, _request_id: str) -> dict[str, Any]:
+        return {
+            "error": {
+                "message": error.message,
+                "type": "invalid_request_error" if status < 500 else "server_error",
+                "param": error.field,
+                "code": error.code,
+            }
+        }
 
 
 class CreateEmbeddings(Operation):
@@ -187,26 +180,14 @@ class CreateEmbeddings(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        entry = {
-            "type": "object",
-            "properties": {
-                "object": {"const": "embedding"},
-                "index": {"type": "integer"},
-                "embedding": vector_schema(),
-            },
-            "required": ["object", "index", "embedding"],
-        }
-        return {
-            "type": "object",
-            "properties": {
-                "object": {"const": "list"},
-                "data": {"type": "array", "items": entry},
-                "model": {"type": "string"},
-                "usage": USAGE,
-                "vector_space": {"type": "string"},
-            },
-            "required": ["object", "data", "model", "usage", "vector_space"],
-        }
+        entry = object_of(object={"const": "embedding"}, index=INTEGER, embedding=vector_schema())
+        return object_of(
+            object={"const": "list"},
+            data=list_of(entry),
+            model=STRING,
+            usage=USAGE,
+            vector_space=STRING,
+        )
 
 
 class Models(Operation):
@@ -233,24 +214,14 @@ class Models(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        strings = ("id", "owned_by", "vector_space")
-        entry = {
-            "type": "object",
-            "properties": {
-                **{name: {"type": "string"} for name in strings},
-                "object": {"const": "model"},
-                "created": {"type": "integer"},
-            },
-            "required": [*strings, "object", "created"],
-        }
-        return {
-            "type": "object",
-            "properties": {
-                "object": {"const": "list"},
-                "data": {"type": "array", "items": entry},
-            },
-            "required": ["object", "data"],
-        }
+        entry = object_of(
+            id=STRING,
+            owned_by=STRING,
+            vector_space=STRING,
+            object={"const": "model"},
+            created=INTEGER,
+        )
+        return object_of(object={"const": "list"}, data=list_of(entry))
 
 
 def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
@@ -261,7 +232,7 @@ def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
     the name, unless it follows the name of the model that is served.
 
     Raises:
-        InvalidFieldError: if the suffix of the served model's name is none of its prompts.
+        InvalidFieldError: if the suffix of the served model's name is not one of its prompts.
     """
     name, colon, suffix = (model or "").rpartition(":")
     if not colon:

@@ -56,9 +56,16 @@ class Api:
 
     name: str
 
+    @classmethod
+    def error(cls, error: AnswerableError, request_id: str) -> Response:
+        """Render an error; the request's id is in the header of each response."""
+        status = cls.status(type(error))
+        body = cls.error_body(error, status, request_id)
+        return json_response(body, status=status, headers=error.headers)
+
     @staticmethod
-    def error(error: AnswerableError, request_id: str) -> Response:
-        """Render an error."""
+    def error_body(error: AnswerableError, status: int, request_id: str) -> dict[str, Any]:
+        """Return the body of an error."""
         raise NotImplementedError
 
     #: The HTTP status of each kind of error, where it is not that of its base class.
@@ -80,7 +87,7 @@ class Api:
         """Return the HTTP status of a kind of error."""
         return next(cls.statuses[kind] for kind in error.__mro__ if kind in cls.statuses)
 
-    #: The JSON Schema of the body that `error` gives.
+    #: The JSON Schema of that body.
     error_schema: ClassVar[dict[str, Any]]
     #: The statuses that errors of a well-formed request may have.
     error_statuses: ClassVar[tuple[int, ...]]

@@ -2,14 +2,25 @@
 
 from typing import Any
 
-__all__ = ["USAGE", "vector_schema"]
+__all__ = ["INTEGER", "STRING", "STRING_OR_NULL", "USAGE", "list_of", "object_of", "vector_schema"]
+
+INTEGER = {"type": "integer"}
+STRING = {"type": "string"}
+STRING_OR_NULL = {"type": ["string", "null"]}
+
+
+def object_of(**properties: dict[str, Any]) -> dict[str, Any]:
+    """Describe an object that has all of these properties."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def list_of(items: dict[str, Any]) -> dict[str, Any]:
+    """Describe a list, which may be empty."""
+    return {"type": "array", "items": items}
+
 
 #: Tokens as the model saw them, special tokens and prompts included.
-USAGE: dict[str, Any] = {
-    "type": "object",
-    "properties": {"prompt_tokens": {"type": "integer"}, "total_tokens": {"type": "integer"}},
-    "required": ["prompt_tokens", "total_tokens"],
-}
+USAGE = object_of(prompt_tokens=INTEGER, total_tokens=INTEGER)
 
 
 def vector_schema() -> dict[str, Any]:

@@ -20,7 +20,6 @@ mean of its inputs.
 """
 
 import time
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from embedder.apis.input_types import InputsType, TextType
@@ -34,6 +33,7 @@ from embedder.apis.options import (
     truncation,
     truncation_fields,
 )
+from embedder.apis.schemas import INTEGER, STRING, list_of, object_of
 from embedder.embedding_request import Embeddings, EmbedRequest, Inputs
 from embedder.errors import (
     AnswerableError,
@@ -69,67 +69,38 @@ def error_type(error: AnswerableError) -> str:
 
 
 _ERROR_TYPE = {"enum": ["Unhealthy", "Backend", "Overloaded", "Validation", "Tokenizer", "Empty"]}
-# The statuses of TEI's code (`impl From<&ErrorType> for StatusCode` in router/src/http/server.rs).
-_STATUSES: Mapping[type[AnswerableError], int] = {
-    **Api.statuses,
-    InvalidFieldError: 422,
-    InputTooLongError: 422,
-    BatchTooLargeError: 422,
-    OutOfTimeError: 429,
-    InferenceError: 424,
-}
-_ERROR_STATUSES = (400, 413, 422, 424, 429, 500)
 
 
 class Tei(Api):
     """Errors as `{"error": message, "error_type": kind}`."""
 
     name = "tei"
-    statuses = _STATUSES
-    error_statuses = _ERROR_STATUSES
-    error_schema: ClassVar = {
-        "type": "object",
-        "properties": {"error": {"type": "string"}, "error_type": _ERROR_TYPE},
-        "required": ["error", "error_type"],
+    # The statuses of TEI's code (`impl From<&ErrorType> for StatusCode` in
+    # router/src/http/server.rs).
+    statuses: ClassVar = {
+        **Api.statuses,
+        InvalidFieldError: 422,
+        InputTooLongError: 422,
+        BatchTooLargeError: 422,
+        OutOfTimeError: 429,
+        InferenceError: 424,
     }
+    error_statuses = (400, 413, 422, 424, 429, 500)
+    error_schema: ClassVar = object_of(error=STRING, error_type=_ERROR_TYPE)
 
-    @classmethod
-    def error(cls, error: AnswerableError, request_id: str) -> Response:
-        """Render an error; the request's id is in the header."""
-        del request_id
-        return json_response(
-            {"error": error.message, "error_type": error_type(error)},
-            status=cls.status(type(error)),
-            headers=error.headers,
-        )
+    @staticmethod
+    def error_body(error: AnswerableError, _status: int, _request_id: str) -> dict[str, Any]:
+        return {"error": error.message, "error_type": error_type(error)}
 
 
-class TeiOpenAI(Api):
+class TeiOpenAI(Tei):
     """Errors of TEI's OpenAI-compatible route: `{"message", "code": status, "type": kind}`."""
 
-    name = "tei"
-    statuses = _STATUSES
-    error_statuses = _ERROR_STATUSES
-    error_schema: ClassVar = {
-        "type": "object",
-        "properties": {
-            "message": {"type": "string"},
-            "code": {"type": "integer"},
-            "type": _ERROR_TYPE,
-        },
-        "required": ["message", "code", "type"],
-    }
+    error_schema: ClassVar = object_of(message=STRING, code=INTEGER, type=_ERROR_TYPE)
 
-    @classmethod
-    def error(cls, error: AnswerableError, request_id: str) -> Response:
-        """Render an error; the request's id is in the header."""
-        del request_id
-        status = cls.status(type(error))
-        return json_response(
-            {"message": error.message, "code": status, "type": error_type(error)},
-            status=status,
-            headers=error.headers,
-        )
+    @staticmethod
+    def error_body(error: AnswerableError, status: int, _request_id: str) -> dict[str, Any]:
+        return {"message": error.message, "code": status, "type": error_type(error)}
 
 
 class Embed(Operation):
@@ -238,7 +209,7 @@ class Similarity(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "number"}}
+        return list_of({"type": "number"})
 
 
 def embed_body(model: Model) -> Object:

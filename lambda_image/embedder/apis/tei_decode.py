@@ -4,6 +4,7 @@ from typing import Any
 
 from embedder.apis.input_types import InputsType, TextType
 from embedder.apis.operation import Api, Call, Model, Operation, json_response
+from embedder.apis.schemas import STRING, list_of
 from embedder.apis.tei import Tei
 from embedder.errors import WrongModelError
 from embedder.json_types import Boolean, Field, Object
@@ -58,4 +59,4 @@ class Decode(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "string"}}
+        return list_of(STRING)

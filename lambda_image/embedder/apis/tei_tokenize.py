@@ -5,6 +5,7 @@ from typing import Any
 from embedder.apis.input_types import InputsType, TextType
 from embedder.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.apis.options import prompt_name_field
+from embedder.apis.schemas import STRING, list_of, object_of
 from embedder.apis.tei import Tei
 from embedder.errors import InputError
 from embedder.json_types import Boolean, Field, Object
@@ -81,18 +82,14 @@ class Tokenize(Operation):
     @property
     def result(self) -> dict[str, Any]:
         place = {"type": ["integer", "null"], "minimum": 0}
-        token = {
-            "type": "object",
-            "properties": {
-                "id": {"type": "integer", "minimum": 0},
-                "text": {"type": "string"},
-                "special": {"type": "boolean"},
-                "start": place,
-                "stop": place,
-            },
-            "required": ["id", "text", "special", "start", "stop"],
-        }
-        return {"type": "array", "items": {"type": "array", "items": token}}
+        token = object_of(
+            id={"type": "integer", "minimum": 0},
+            text=STRING,
+            special={"type": "boolean"},
+            start=place,
+            stop=place,
+        )
+        return list_of(list_of(token))
 
 
 def _byte_offsets(text: str) -> list[int] | range:
