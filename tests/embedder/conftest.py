@@ -4,11 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from embedder.apis.operation import Model
 from embedder.engine import Engine
-from embedder.search import SearchIndex
 from embedder.service import Service
-from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, service_of
 
 
 @pytest.fixture
@@ -36,12 +34,7 @@ def make_service(make_engine: Callable[..., Engine]) -> Callable[..., Service]:
     """Return a function that makes a service; `index` is the list of texts to index."""
 
     def make(*, index: Sequence[str] | None = None, **options: object) -> Service:
-        engine = make_engine(**options)
-        carried = None
-        if index is not None:
-            embeddings = engine.embed(index)
-            carried = SearchIndex(index, embeddings.vectors, embeddings.vector_space)
-        return Service(Model(engine, carried))
+        return service_of(make_engine(**options), index)
 
     return make
 

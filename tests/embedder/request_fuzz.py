@@ -17,16 +17,20 @@ from typing import Any
 import atheris
 
 with atheris.instrument_imports(include=["embedder"]):
-    from embedder.apis.operation import Model
     from embedder.engine import Engine
     from embedder.errors import ClientError
     from embedder.function_url import request_from_event, response_to_event
-    from embedder.search import SearchIndex
     from embedder.service import ROUTES, Service
     from embedder.settings import Settings
     from embedder.telemetry import Telemetry
 
-from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, manifest_of
+from tests.embedder.small_model import (
+    PROMPTS,
+    HashSession,
+    WordTokenizer,
+    manifest_of,
+    service_of,
+)
 
 #: The folder where generated inputs are kept between runs.
 CORPUS = Path(__file__).resolve().parents[2] / ".cache" / "fuzz" / "corpus"
@@ -61,9 +65,7 @@ SEEDS = {
 def make_service() -> "Service":
     """Return a service with a small model, prompts and an index."""
     engine = Engine(manifest_of(prompts=PROMPTS), WordTokenizer(), HashSession(), cache_entries=20)
-    embeddings = engine.embed(["a", "b"])
-    index = SearchIndex(["a", "b"], embeddings.vectors, embeddings.vector_space)
-    return Service(Model(engine, index), telemetry=Telemetry(Settings(artifact=Path())))
+    return service_of(engine, telemetry=Telemetry(Settings(artifact=Path())))
 
 
 SERVICE = make_service()

@@ -7,8 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from embedder.apis.operation import Model
 from embedder.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
+from embedder.engine import Engine
 from embedder.fast_tokenizers import Span
+from embedder.search import SearchIndex
+from embedder.service import Service
+from embedder.telemetry import Telemetry
 
 CLS, SEP, FIRST_WORD = 1, 2, 3
 VOCABULARY_SIZE = 1000
@@ -103,6 +108,20 @@ def manifest_of(
         files={},
         checksum="",
     )
+
+
+def service_of(
+    engine: Engine,
+    entries: Sequence[str] | None = ("a", "b"),
+    *,
+    telemetry: Telemetry | None = None,
+) -> Service:
+    """Return a service with a search index of these entries; None for no index."""
+    index = None
+    if entries is not None:
+        embeddings = engine.embed(entries)
+        index = SearchIndex(entries, embeddings.vectors, embeddings.vector_space)
+    return Service(Model(engine, index), telemetry=telemetry)
 
 
 PROMPTS = {

@@ -11,14 +11,13 @@ import pytest
 from embedder import errors
 from embedder.apis.native import Native
 from embedder.apis.openai import OpenAI
-from embedder.apis.operation import Model
 from embedder.apis.tei import Tei
 from embedder.artifact import Artifact
 from embedder.engine import Engine
 from embedder.errors import AnswerableError
 from embedder.messages import Request
-from embedder.search import SearchIndex
 from embedder.service import ROUTES, Service
+from tests.embedder.small_model import service_of
 
 TEXT = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sh\n(curl .*?)```\n```json\n(.*?)```", TEXT, re.DOTALL)
@@ -28,9 +27,7 @@ ENTRIES = ["Parse a string into a datetime.", "Return the sum of a list.", "Open
 @pytest.fixture(scope="module")
 def service(minilm_artifact: Artifact) -> Service:
     """Return a service with the model of the examples and a small index."""
-    engine = Engine.load(minilm_artifact)
-    embeddings = engine.embed(ENTRIES)
-    return Service(Model(engine, SearchIndex(ENTRIES, embeddings.vectors, embeddings.vector_space)))
+    return service_of(Engine.load(minilm_artifact), ENTRIES)
 
 
 def same(shown: Any, answer: Any) -> bool:

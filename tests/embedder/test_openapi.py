@@ -14,14 +14,12 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from embedder import __version__
-from embedder.apis.operation import Model
 from embedder.engine import Engine
 from embedder.messages import MAX_REQUEST_BYTES, Request
-from embedder.search import SearchIndex
 from embedder.service import ROUTES, Service
 from tests.embedder.calls import get, read
 from tests.embedder.from_schema import any_body, matching
-from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, manifest_of
+from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, manifest_of, service_of
 
 #: Examples for each operation with a body: over 5,000 in total.
 CASES = 400
@@ -29,10 +27,8 @@ CASES = 400
 
 def make_service(prompts: dict[str, str]) -> Service:
     """Return a service with an index and a model with these prompts."""
-    engine = Engine(manifest_of(prompts=prompts), WordTokenizer(), HashSession(), cache_entries=100)
-    embeddings = engine.embed(["a", "b"])
-    index = SearchIndex(["a", "b"], embeddings.vectors, embeddings.vector_space)
-    return Service(Model(engine, index))
+    manifest = manifest_of(prompts=prompts)
+    return service_of(Engine(manifest, WordTokenizer(), HashSession(), cache_entries=100))
 
 
 SERVICES = {"with prompts": make_service(PROMPTS), "without": make_service({})}
@@ -204,20 +200,15 @@ def answered(service: Service, path: str, body: Any, session: HashSession) -> It
     yield ask(body)
     del engine.embed_request
     if path == "/similar":
-        yield (
-            Service(Model(engine))
-            .handle(Request("POST", path, body=json.dumps(body).encode()))
-            .status
-        )
+        raw = json.dumps(body).encode()
+        yield service_of(engine, None).handle(Request("POST", path, body=raw)).status
 
 
 @pytest.mark.parametrize("path", EMBEDDING)
 def test_the_statuses_of_the_document_are_those_that_are_answered(path: str) -> None:
     """The documented statuses are exactly those that the service can return."""
     session = HashSession()
-    engine = Engine(manifest_of(), WordTokenizer(), session)
-    vectors = engine.embed(["a", "b"])
-    service = Service(Model(engine, SearchIndex(["a", "b"], vectors.vectors, vectors.vector_space)))
+    service = service_of(Engine(manifest_of(), WordTokenizer(), session))
     found = {
         status for body in EMBEDDING[path] for status in answered(service, path, body, session)
     }

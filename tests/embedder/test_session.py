@@ -26,12 +26,6 @@ def test_a_batch_becomes_rows_of_length_1(minilm_artifact: Artifact) -> None:
     np.testing.assert_allclose(session.run(other, MASK), vectors, atol=1e-6)
 
 
-def test_threads_change_no_vector(minilm_artifact: Artifact) -> None:
-    """Two threads compute the same vectors as one."""
-    one, two = Session(minilm_artifact, threads=1), Session(minilm_artifact, threads=2)
-    np.testing.assert_allclose(two.run(IDS, MASK), one.run(IDS, MASK), atol=1e-6)
-
-
 def test_a_graph_that_cannot_be_loaded(minilm_artifact: Artifact, tmp_path: Path) -> None:
     """A graph of the right size with the wrong bytes is refused at load."""
     shutil.copytree(minilm_artifact.folder, tmp_path / "broken")

@@ -15,6 +15,7 @@ from tests.embedder.calls import get, post
 from tests.embedder.small_model import HashSession
 
 MakeService = Callable[..., Service]
+Capture = pytest.CaptureFixture[str]
 SECRET = "Zanzibar-4711"
 
 
@@ -34,12 +35,12 @@ def told(make_service: MakeService) -> Service:
     return service
 
 
-def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+def lines(capsys: Capture) -> list[dict[str, Any]]:
     """Return the lines written to standard output, each parsed as JSON."""
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_request_leaves_a_line_of_log(told: Service, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_leaves_a_line_of_log(told: Service, capsys: Capture) -> None:
     """The line has the operation, the status, and the times and counts of the request."""
     post(told, "/v1/embeddings", {"input": ["a", "b c d", "b c d"], "dimensions": 8})
     log, _ = lines(capsys)
@@ -67,9 +68,7 @@ def test_a_request_leaves_a_line_of_log(told: Service, capsys: pytest.CaptureFix
     }
 
 
-def test_a_request_leaves_a_record_of_metrics(
-    told: Service, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_request_leaves_a_record_of_metrics(told: Service, capsys: Capture) -> None:
     """Each metric is defined with its unit and has a value in the record."""
     post(told, "/embed", {"inputs": ["x", "y z"]})
     _, record = lines(capsys)
@@ -101,9 +100,7 @@ def test_a_request_leaves_a_record_of_metrics(
     assert record["PaddingWaste"] == 12.5
 
 
-def test_every_metric_that_is_defined_has_a_value(
-    told: Service, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_metric_that_is_defined_has_a_value(told: Service, capsys: Capture) -> None:
     """CloudWatch drops a record with a metric or dimension that has no value."""
     post(told, "/", {"text": "a"})
     post(told, "/", {"text": ""})
@@ -116,7 +113,7 @@ def test_every_metric_that_is_defined_has_a_value(
 
 @pytest.mark.parametrize("path", ["/", "/v1/embeddings", "/embed"])
 def test_a_server_error_counts_for_its_version_whatever_its_status(
-    told: Service, session: HashSession, capsys: pytest.CaptureFixture[str], path: str
+    told: Service, session: HashSession, capsys: Capture, path: str
 ) -> None:
     """A failed inference counts even with TEI's status 424, and a client error does not count."""
     body = {"/": "text", "/v1/embeddings": "input", "/embed": "inputs"}[path]
@@ -135,9 +132,7 @@ def test_a_server_error_counts_for_its_version_whatever_its_status(
     ]
 
 
-def test_only_the_first_request_is_a_cold_start(
-    told: Service, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_the_first_request_is_a_cold_start(told: Service, capsys: Capture) -> None:
     """A cold start is recorded once, in the log and in the metric."""
     for _ in range(3):
         get(told, "/health")
@@ -146,9 +141,7 @@ def test_only_the_first_request_is_a_cold_start(
     assert [line["ColdStarts"] for line in told_lines[1::2]] == [1, 0, 0]
 
 
-def test_nobody_waits_for_a_provisioned_start(
-    make_service: MakeService, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nobody_waits_for_a_provisioned_start(make_service: MakeService, capsys: Capture) -> None:
     """Initialization ended before the first request, so that request is not a cold start."""
     service = make_service()
     settings = Settings(artifact=Path(), initialization="provisioned-concurrency")
@@ -158,9 +151,7 @@ def test_nobody_waits_for_a_provisioned_start(
     assert (log["coldStart"], metrics["ColdStarts"]) == (False, 0)
 
 
-def test_an_answer_from_the_cache_has_no_batch(
-    told: Service, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answer_from_the_cache_has_no_batch(told: Service, capsys: Capture) -> None:
     """A batch size of zero would lower the average of real batches."""
     post(told, "/", {"text": "a"})
     _, record = lines(capsys)
@@ -169,9 +160,7 @@ def test_an_answer_from_the_cache_has_no_batch(
     assert "PaddingWaste" not in record
 
 
-def test_a_record_has_at_most_a_hundred_values(
-    told: Service, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_record_has_at_most_a_hundred_values(told: Service, capsys: Capture) -> None:
     """CloudWatch drops a record with a longer list."""
     limits = told.model.engine.limits._replace(max_tokens=100_000, max_characters=10**6)
     told.model.engine.encoder._limits = limits
@@ -204,7 +193,7 @@ PATHS = ["/", "/similar", "/v1/embeddings", "/embed", "/embeddings", "/similarit
 
 @pytest.mark.parametrize("path", [*PATHS, "/api/v1/embed", f"/{SECRET}"])
 def test_no_text_reaches_the_log(
-    told: Service, session: HashSession, capfd: pytest.CaptureFixture[str], path: str
+    told: Service, session: HashSession, capfd: Capture, path: str
 ) -> None:
     """No field, path or exception message with a user's text is logged."""
     for body in BODIES:
@@ -219,7 +208,7 @@ def test_no_text_reaches_the_log(
 
 
 def test_an_unexpected_fault_is_told_by_class_and_place(
-    told: Service, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    told: Service, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log has the exception's class and location, but not its message, which may have text."""
 
