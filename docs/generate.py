@@ -15,7 +15,8 @@ from embedding_kit.environment import Environment
 from embedding_kit.settings.descriptions import export_schema, kinds
 
 sys.path.insert(0, str(Path(__file__).parent))
-from pictures.flow import draw
+sys.path.append(str(Path(__file__).parents[1]))
+from pictures import dashboard, flow
 from settings_page import settings_page
 
 __all__ = ["GENERATED", "errors_tree", "paths_table", "settings_table", "with_block"]
@@ -88,7 +89,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "README.md": _block("README.md", "settings", settings_table),
     "docs/api.md": _block("docs/api.md", "paths", paths_table),
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
-    "docs/pictures/flow.svg": draw,
+    "docs/pictures/dashboard.svg": dashboard.draw_dev,
+    "docs/pictures/flow.svg": flow.draw,
     "docs/settings.md": lambda: settings_page(export_schema(Environment)),
     "environments/environment.schema.json": environment_schema,
 }

@@ -1,24 +1,30 @@
-"""Draw the dashboard from its own JSON, with made-up data: `scripts/draw-dashboard [NAME]`.
+"""Draw dashboard.svg: the dashboard of dev from its own JSON, with made-up data.
 
 The docs show the deployed dashboard: the widgets, their titles, lines, limits and positions come
 from the synthesized template. Only the data is made up.
 """
 
 import json
-import sys
 import textwrap
 from collections.abc import Iterator
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from stacks.dashboard_sample import MINUTES, rows, series, single_value
+from aws_cdk import App
+from pictures.dashboard_sample import MINUTES, rows, series, single_value
 
-__all__ = ["dashboard_body", "draw"]
+from embedding_kit.environment_file import load_environment
+from stacks.environment_stacks import EnvironmentStacks
+
+__all__ = ["dashboard_body", "draw", "draw_dev"]
+
+_ROOT = Path(__file__).parents[2]
 
 _CELL = 44  # Pixels per cell of CloudWatch's grid, which is 24 cells wide.
 #: An upper bound of the average character width, in any of the fonts below.
 _CHARACTER = 6.7
-_COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
+_COLORS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
 _STYLE = (
     "text{font-family:Helvetica,Arial,sans-serif;font-size:11px;fill:#16191f}"
     ".title{font-size:13px;font-weight:bold}.quiet{fill:#687078}"
@@ -26,10 +32,13 @@ _STYLE = (
 )
 
 
-def main() -> int:
-    """Draw the dashboard of a template read from stdin."""
-    sys.stdout.write(draw(dashboard_body(json.load(sys.stdin))))
-    return 0
+def draw_dev() -> str:
+    """Return the picture of the dashboard that `dev` deploys."""
+    context = json.loads((_ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    app = App(context=context, analytics_reporting=False)
+    EnvironmentStacks(app, load_environment("dev", folder=_ROOT / "environments"))
+    stack = app.synth().get_stack_by_name("EmbeddingKit-dev-Observability")
+    return draw(dashboard_body(stack.template))
 
 
 def dashboard_body(template: dict[str, Any]) -> dict[str, Any]:
@@ -113,14 +122,14 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
             f"{left + minute * step:.1f},{bottom - min(value / highest, 1) * (bottom - top):.1f}"
             for minute, value in enumerate(series(key, line=n))
         )
-        colour = _COLOURS[n % len(_COLOURS)]
-        yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.3"/>'
+        color = _COLORS[n % len(_COLORS)]
+        yield f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.3"/>'
     for limit in shown:
         y = bottom - limit["value"] / tops["left"] * (bottom - top)
         yield f'<path d="M{left} {y:.0f}H{right}" stroke="#d13212" stroke-dasharray="5 4"/>'
     for n, (label, (x, y)) in enumerate(zip(labels, legend, strict=True)):
-        colour = _COLOURS[n % len(_COLOURS)] if n < len(drawn) else "#d13212"
-        yield f'<rect x="{x}" y="{bottom + 16 + y}" width="9" height="9" fill="{colour}"/>'
+        color = _COLORS[n % len(_COLORS)] if n < len(drawn) else "#d13212"
+        yield f'<rect x="{x}" y="{bottom + 16 + y}" width="9" height="9" fill="{color}"/>'
         yield _text(x + 13, bottom + 24 + y, label)
 
 
@@ -145,6 +154,8 @@ def _lines(metrics: list[list[Any]]) -> Iterator[tuple[str, dict[str, str]]]:
             key = options["label"]
         else:
             key = f"{metric[1]} {options.get('stat', 'Average')}"
+            if metric[0] == "AWS/Lambda" and "FunctionName" not in metric:
+                key += " of the account"
         label = str(options.get("label", key))
         yield str(key), {"label": label, "side": str(options.get("yAxis", "left"))}
 
@@ -194,7 +205,3 @@ def _name(part: dict[str, Any]) -> str:
     while isinstance(value, list | dict):
         value = value[0] if isinstance(value, list) else value["OutputName"]
     return str(value)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

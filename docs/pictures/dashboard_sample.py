@@ -13,7 +13,7 @@ _LEVELS = {
     "Url4xxCount Sum": 6,
     "Url5xxCount Sum": 0.4,
     "Errors Sum": 0.3,
-    "Throttles Sum": 1.2,
+    "Throttles Sum": 0,
     "Errors, percent": 0.05,
     "Texts": 38,
     "Texts from cache": 9,
@@ -39,6 +39,7 @@ _LEVELS = {
     "ColdStarts Sum": 2.4,
     "Percent": 0.4,
     "ConcurrentExecutions Maximum": 9,
+    "ConcurrentExecutions Maximum of the account": 21,
     "MaxMemoryUsed p50": 410,
     "MaxMemoryUsed Maximum": 690,
     "US dollars per hour": 0.021,
@@ -47,10 +48,10 @@ _LEVELS = {
 
 _ROWS = {
     "Slowest requests": (
-        "11:02:41   1,912 ms   16 texts   7,310 tokens   openai   200",
-        "11:01:07   1,655 ms   16 texts   6,122 tokens   openai   200",
-        "10:58:50     940 ms     1 text     2,048 tokens   native   200",
-        "11:03:12     871 ms     8 texts   3,004 tokens   tei         200",
+        "11:02:41     612 ms   16 texts   7,310 tokens   openai   200",
+        "11:01:07     598 ms   16 texts   6,122 tokens   openai   200",
+        "10:58:50     540 ms     1 text     2,048 tokens   native   200",
+        "11:03:12     471 ms     8 texts   3,004 tokens   tei         200",
     ),
     "Cold starts": (
         "11:02:39   init 402 ms   318 MB",
