@@ -11,14 +11,12 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from embedding_kit.aws_rules import AwsRules
 from embedding_kit.callers import principals
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.endpoint_name import claim_name
 from embedding_kit.function import EmbeddingFunction, Network
 from embedding_kit.imported_endpoint import ImportedEndpoint
 from embedding_kit.monitoring.metrics import EndpointMetrics, MetricFilters
-from embedding_kit.monitoring.topic import AlarmEmails
 from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
 from embedding_kit.release_check import ReleaseCheck
@@ -43,6 +41,7 @@ from embedding_kit.settings import (
     check_memory,
 )
 from embedding_kit.settings.cors import SIGNING_HEADERS
+from embedding_kit.synth_validation import AlarmEmails, AliasResources
 
 __all__ = ["LIVE", "EmbeddingEndpoint"]
 
@@ -213,7 +212,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             self.candidate_url = self._urls[1].url
         for principal in principals(callers or Callers()):
             self.grant_invoke_url(principal)
-        self.node.add_validation(AwsRules(self.function, self.alias))
+        self.node.add_validation(AliasResources(self.function, self.alias))
         self.node.add_validation(AlarmEmails(self, self.alarm_settings.emails))
 
     @staticmethod

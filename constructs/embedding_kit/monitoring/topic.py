@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-import jsii
 from aws_cdk import Acknowledgment, RemovalPolicy, Stack, Validations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
-from constructs import Construct, IValidation
+from constructs import Construct
 
-__all__ = ["AlarmEmails", "AlarmTopic"]
+__all__ = ["AlarmTopic"]
 
 #: These services publish with their own principals, so the key and the topic must allow them.
 #: The key policy of the AWS managed key for SNS does not.
@@ -73,28 +72,3 @@ class AlarmTopic(Construct):
                     "delivered.",
                 )
             )
-
-
-@jsii.implements(IValidation)
-class AlarmEmails:
-    """A validation at synth: each address of an endpoint's alarms is subscribed to a topic."""
-
-    def __init__(self, endpoint: Construct, emails: Sequence[str]) -> None:
-        self._endpoint = endpoint
-        self._emails = tuple(emails)
-
-    def validate(self) -> list[str]:
-        """Return an error if no topic of the app has an address; called by the CDK."""
-        if not self._emails:
-            return []
-        constructs = self._endpoint.node.root.node.find_all()
-        topics = [construct for construct in constructs if isinstance(construct, AlarmTopic)]
-        subscribed = {email for topic in topics for email in topic.emails}
-        missing = [email for email in self._emails if email not in subscribed]
-        if not missing:
-            return []
-        error = (
-            f"alarms.emails would get no mail; found: {', '.join(missing)}, and no AlarmTopic with "
-            "them; allowed: no emails, or AlarmTopic(emails=...) with the same addresses"
-        )
-        return [error]

@@ -1,4 +1,7 @@
-"""Rules that span several settings: AWS would reject them later, or bill without use.
+"""Rules that span several settings, checked when they are read.
+
+AWS would reject these combinations later, or bill them without use. `synth_validation.py` checks
+changes that an app makes to the resources afterwards.
 
 Sources: https://docs.aws.amazon.com/lambda/latest/dg/snapstart.html (limitations),
 https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html,

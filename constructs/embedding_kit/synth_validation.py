@@ -1,24 +1,26 @@
-"""Validate the finished function and alias, including changes by the app.
+"""Validations that the CDK runs at synth, when the app is complete.
 
-Settings are validated when they are read. But an app can change the resources afterwards, by the
-CDK's escape hatches or by methods of the function. This validation reads the final resources.
+`settings/compatibility.py` compares settings when they are read. These validations find what the
+settings do not show: resources that the app changed afterwards, by the CDK's escape hatches or by
+methods such as `alias.add_auto_scaling`, and topics that the app creates elsewhere.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jsii
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_lambda as lambda_
-from constructs import IValidation
+from constructs import Construct, IValidation
 
+from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.settings.compatibility import SNAPSTART_STORAGE_MB
 
-__all__ = ["AwsRules"]
+__all__ = ["AlarmEmails", "AliasResources"]
 
 
 @jsii.implements(IValidation)
-class AwsRules:
-    """A validation at synth: settings that AWS would reject, or bill without use."""
+class AliasResources:
+    """The function and the alias have no settings that AWS would reject, or bill without use."""
 
     def __init__(self, function: lambda_.Function, alias: lambda_.Alias) -> None:
         self._function = function
@@ -31,6 +33,31 @@ class AwsRules:
             return []
         scaled = any(isinstance(n, scaling.CfnScalableTarget) for n in self._alias.node.find_all())
         return [*_of_alias(alias, scaled=scaled), *_of_snapstart(function, alias, scaled=scaled)]
+
+
+@jsii.implements(IValidation)
+class AlarmEmails:
+    """Each address of an endpoint's alarms is subscribed to a topic."""
+
+    def __init__(self, endpoint: Construct, emails: Sequence[str]) -> None:
+        self._endpoint = endpoint
+        self._emails = tuple(emails)
+
+    def validate(self) -> list[str]:
+        """Return an error if no topic of the app has an address; called by the CDK."""
+        if not self._emails:
+            return []
+        constructs = self._endpoint.node.root.node.find_all()
+        topics = [construct for construct in constructs if isinstance(construct, AlarmTopic)]
+        subscribed = {email for topic in topics for email in topic.emails}
+        missing = [email for email in self._emails if email not in subscribed]
+        if not missing:
+            return []
+        error = (
+            f"alarms.emails would get no mail; found: {', '.join(missing)}, and no AlarmTopic with "
+            "them; allowed: no emails, or AlarmTopic(emails=...) with the same addresses"
+        )
+        return [error]
 
 
 def _of_alias(alias: lambda_.CfnAlias, *, scaled: bool) -> Iterator[str]:
