@@ -1,12 +1,4 @@
-"""The compiler's exceptions. Each message is one line for the user of the command.
-
-CompilerError
-├── SourceError           the model is missing, incomplete or wrong
-├── UnsupportedModelError the compiler cannot express a part of the model
-├── LicenseError          the model's terms have not been accepted
-├── OutputError           the artifact cannot be written
-└── FidelityError         the vectors differ too much from the model's own
-"""
+"""The compiler's exceptions. Each message is one line for the user of the command."""
 
 __all__ = [
     "CompilerError",

@@ -19,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_same_seed_gives_the_same_replica(folder: Path, tmp_path: Path) -> None:
-    """Every file of it."""
+    """All files have the same bytes."""
     again = write_gemma3(tmp_path / "again")
     files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     assert len(files) > 8
@@ -29,14 +29,14 @@ def test_the_same_seed_gives_the_same_replica(folder: Path, tmp_path: Path) -> N
 
 
 def test_a_replica_that_is_there_is_kept(folder: Path) -> None:
-    """Making the full-size one takes a while."""
+    """An existing folder is not written again."""
     before = (folder / "model.safetensors").stat().st_mtime_ns
     assert write_gemma3(folder) == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
 
 
 def test_the_plain_graph_is_the_model(folder: Path, tmp_path: Path) -> None:
-    """It computes what transformers computes, in many more nodes."""
+    """Its vectors are those of transformers."""
     write_plain_graph(folder, tmp_path)
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"))
     with np.load(GOLDENS / "gemma3.npz") as golden:

@@ -11,7 +11,7 @@ REMEMBERED = 16_384
 
 
 def test_the_beginning_fills_both_memories_of_words_at_once(minilm_artifact: Artifact) -> None:
-    """Neither grows later to where it has not been beside the other."""
+    """Both caches are full at the same time, so that their sum does not grow later."""
     tokenizer = load(minilm_artifact.manifest.tokenizer.kind, minilm_artifact.tokenizer_path)
     memos = [memo for memo in vars(tokenizer).values() if isinstance(memo, WordMemo)]
     assert len(memos) == 2
@@ -24,6 +24,6 @@ def test_the_beginning_fills_both_memories_of_words_at_once(minilm_artifact: Art
 
 
 def test_a_seed_makes_its_requests_again() -> None:
-    """A failure can be looked for with the same requests."""
+    """The requests depend only on the seed."""
     assert list(cases(1000, seed=3)) == list(cases(1000, seed=3))
     assert len(list(cases(1000, seed=3))) == 1000

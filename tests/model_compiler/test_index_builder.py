@@ -22,7 +22,7 @@ def artifact(tiny_folder: Path, compile_tiny: Compile) -> Artifact:
 
 
 def test_the_embedder_reads_the_index(artifact: Artifact, tmp_path: Path) -> None:
-    """The contract: the texts in their order, each with the vector that the embedder gives it."""
+    """The index has the texts in order, each with the embedder's vector."""
     space = build_index(TEXTS, artifact.folder, tmp_path / "index")
     index = load_index(tmp_path / "index", spaces=[space])
     engine = Engine.load(artifact, truncate="right")
@@ -66,7 +66,7 @@ def test_texts_from_json(tmp_path: Path) -> None:
     ],
 )
 def test_texts_that_are_none(tmp_path: Path, name: str, content: bytes, message: str) -> None:
-    """A file of something else is refused with its name."""
+    """The error names a file with other content."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceError, match=message) as refused:
         read_texts(tmp_path / name)
@@ -76,7 +76,7 @@ def test_texts_that_are_none(tmp_path: Path, name: str, content: bytes, message:
 def test_errors_are_one_line(
     artifact: Artifact, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A missing file, no texts and a folder without an artifact: status 2 and one line."""
+    """A missing file, no texts and no artifact each give status 2 and one line."""
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
     output = ["--output", str(tmp_path / "index")]
@@ -93,7 +93,7 @@ def test_errors_are_one_line(
 
 
 def test_docstrings_of_the_standard_library() -> None:
-    """Thousands of names with their descriptions, each once, in order, without private names."""
+    """There are thousands of public names with descriptions, sorted and without duplicates."""
     texts = standard_library()
     assert len(texts) > 3000
     assert texts == sorted(set(texts))

@@ -23,7 +23,7 @@ def error_of(capture: Capture) -> str:
 
 
 def test_a_folder_is_compiled(tiny_folder: Path, tmp_path: Path, capsys: Capture) -> None:
-    """The artifact is there, and one line says where, which space and how large."""
+    """The artifact is written, and the last line has its path, its space and its size."""
     output = tmp_path / "artifact"
     assert main([str(tiny_folder), "--output", str(output), "--precision", "fp32"]) == 0
     space = load_artifact(output).manifest.vector_space
@@ -113,7 +113,7 @@ def test_dimensions_are_taken(tiny_folder: Path, tmp_path: Path) -> None:
 def test_an_error_is_one_line_and_status_2(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, model: str, message: str
 ) -> None:
-    """Whatever is wrong with the model: one clear line, nothing written."""
+    """Every error of the model is one line, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     assert main([model, "--output", "artifact", "--quiet"]) == 2
     assert message in error_of(capsys)
@@ -138,7 +138,7 @@ def test_verify(tiny_folder: Path, compile_tiny: Compile, capsys: Capture) -> No
 def test_a_wheel_that_was_changed_is_refused(
     minilm_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The catalogue's model with another configuration is not the catalogue's model."""
+    """A wheel whose configuration has another hash is refused."""
     copy = tmp_path / "wheel"
     shutil.copytree(minilm_folder, copy)
     (copy / "config.json").write_text("{}")

@@ -188,7 +188,7 @@ def graph(*, prefix: str = "", value: float = 2.0, operator: str = "Mul") -> byt
 
 
 def test_where_a_weight_stands_does_not_matter() -> None:
-    """A weight in the graph's file and the same in a file beside it are one."""
+    """A weight has the same digest inside the graph's file and next to it."""
 
     def digest(*, inline: int) -> bytes:
         weights = io.BytesIO()

@@ -39,7 +39,7 @@ def file_size_limit(size: int) -> Iterator[None]:
 
 
 def test_the_folder_appears_at_the_end(tmp_path: Path) -> None:
-    """Until the block ends there is nothing at the output; then there is everything."""
+    """The output does not exist until the block ends."""
     output = tmp_path / "deep" / "artifact"
     with new_folder(output) as partial:
         (partial / "manifest.json").write_bytes(b"{}")
@@ -49,7 +49,7 @@ def test_the_folder_appears_at_the_end(tmp_path: Path) -> None:
 
 
 def test_an_error_leaves_nothing(tmp_path: Path) -> None:
-    """Where the block raises, neither the output nor the temporary folder is there."""
+    """If the block raises, neither the output nor the temporary folder exists."""
 
     def interrupted() -> None:
         with new_folder(tmp_path / "artifact") as partial:
@@ -71,7 +71,7 @@ def test_an_artifact_is_replaced_whole(tmp_path: Path) -> None:
 
 
 def test_an_error_keeps_the_old_artifact(tmp_path: Path) -> None:
-    """A compile that fails does not cost the artifact that was there."""
+    """A compile that fails leaves the previous artifact unchanged."""
     write(tmp_path / "artifact", b"old")
     with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "artifact"):
         raise ZeroDivisionError
@@ -83,7 +83,7 @@ def test_an_error_keeps_the_old_artifact(tmp_path: Path) -> None:
 def test_a_rename_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int, stays: str
 ) -> None:
-    """Whichever rename fails, the old artifact is there whole afterwards, and a retry works."""
+    """If a rename fails, the old artifact is kept or restored, and a retry works."""
     output = tmp_path / "artifact"
     write(output, b"old")
     rename, calls = Path.rename, []
@@ -112,7 +112,7 @@ def test_a_rename_that_fails(
 
 
 def test_the_last_step_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new artifact whose place was not synchronized to the disk is taken away again."""
+    """A new artifact that could not be synchronized to the disk is removed again."""
     output = tmp_path / "artifact"
     synchronize = artifact_writer._flush
 

@@ -122,13 +122,13 @@ def test_a_large_model_gets_fewer_documents(engine: Engine) -> None:
 
 
 def test_fewer_documents_may_be_asked_for(engine: Engine) -> None:
-    """Never more than the model's size allows."""
+    """The number of documents is also limited by the model's size."""
     assert measure(engine, engine, multiply_adds=10**6, documents=40).documents == 40
     assert measure(engine, engine, multiply_adds=10**8, documents=200).documents == 156
 
 
 def test_the_report_is_a_table() -> None:
-    """One line for each number, its name in front, in columns."""
+    """Each number is on a line with its name, in columns."""
     lines = table(PERFECT).splitlines()
     assert len(lines) == 4
     assert lines[0].split()[-2:] == ["1.00000", "a"]

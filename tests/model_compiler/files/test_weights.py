@@ -90,7 +90,7 @@ def test_a_wrong_index_is_refused(tmp_path: Path, index: object, message: str) -
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 60, 100, 200])
 def test_a_truncated_file_is_refused(tmp_path: Path, length: int) -> None:
-    """Wherever a file was cut, the error says that it is not whole."""
+    """A file that was cut at any length is reported as incomplete."""
     raw = save({"x": np.ones(40, np.float32), "y": np.ones(2, np.float32)})
     assert len(raw) > 200
     with pytest.raises(SourceError, match=r"cut short|cannot be read"):

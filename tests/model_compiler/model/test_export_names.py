@@ -29,7 +29,7 @@ from model_compiler.model.export_names import Choice, Kind, choose
 )
 @pytest.mark.parametrize("folder", ["", "onnx/"])
 def test_what_a_name_means(folder: str, name: str, kind: Kind) -> None:
-    """Each common name, in both places, alone in its folder."""
+    """Each common name is recognized in both folders."""
     assert choose([f"{folder}{name}", "other.onnx"], None) == Choice(f"{folder}{name}", kind, None)
 
 
@@ -58,12 +58,12 @@ ALL = ("model_q4.onnx", "onnx/model_quantized.onnx", "model_O4.onnx", "model.onn
 def test_which_is_taken(
     precision: Precision | None, files: tuple[str, ...], expected: Choice | None
 ) -> None:
-    """Full precision unless int8 was asked for; then the full-precision one is its reference."""
+    """Full precision is preferred unless int8 is requested; it is then the reference."""
     assert choose(files, precision) == expected
 
 
 def test_fp32_is_never_a_quantized_one() -> None:
-    """Whoever asks for fp32 gets no less: the error names what there is."""
+    """A request for fp32 is refused, and the error names the exports found."""
     with pytest.raises(
         SourceError, match=r"quantized \(onnx/model_quantized\.onnx, model_q4\.onnx"
     ):

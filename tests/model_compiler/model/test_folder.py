@@ -39,7 +39,7 @@ def test_where_the_limit_comes_from(tiny_folder: Path) -> None:
 
 
 def test_truncation_of_the_tokenizer_plays_no_part(tiny_folder: Path, edit_json: Edit) -> None:
-    """What whoever saved tokenizer.json last left in it is neither the limit nor kept."""
+    """The truncation in tokenizer.json is neither used as the limit nor kept."""
     before = read_model_folder(tiny_folder)
     truncation = {"max_length": 3, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
     edit_json(tiny_folder / "tokenizer.json", truncation=truncation)
@@ -107,7 +107,7 @@ def test_files_that_disagree(
 
 @pytest.mark.parametrize("stated", [0, -1, True, "512", [1], 0.5])
 def test_a_limit_that_is_none(tiny_folder: Path, stated: object) -> None:
-    """A limit of the tokenizer that is not a number of tokens is an error."""
+    """A limit in tokenizer_config.json that is not a number of tokens is an error."""
     with pytest.raises(SourceError, match="model_max_length must be a number of at least 1, or nu"):
         limit(tiny_folder, None, {"model_max_length": stated})
 
@@ -127,14 +127,14 @@ def test_what_python_reads_and_json_is_not(tiny_folder: Path, file: str, text: s
 
 
 def test_a_number_beyond_doubles_is_no_limit(tiny_folder: Path) -> None:
-    """1e400 is JSON and greater than any limit, like the 1e30 that transformers writes."""
+    """1e400 is valid JSON and larger than any limit, like the 1e30 that transformers writes."""
     (tiny_folder / "sentence_bert_config.json").unlink()
     (tiny_folder / "tokenizer_config.json").write_text('{"model_max_length": 1e400}')
     assert read_model_folder(tiny_folder).max_tokens == 40
 
 
 def test_a_device_is_no_file(tiny_folder: Path) -> None:
-    """A configuration that leads to a device, which never ends, is refused at once."""
+    """A configuration that is a link to a device, which never ends, is refused at once."""
     (tiny_folder / "config.json").unlink()
     (tiny_folder / "config.json").symlink_to("/dev/zero")
     with pytest.raises(SourceError, match=r"config\.json is not a regular file"):
@@ -160,7 +160,7 @@ def test_a_device_is_no_file(tiny_folder: Path) -> None:
 def test_tokens_that_are_none(
     tiny_folder: Path, edit_json: Edit, change: Any, message: str
 ) -> None:
-    """Tokens of a wrong form, and ones whose search would take minutes, are refused."""
+    """Invalid tokens are refused, and tokens so long that searching for them would take minutes."""
     edit_json(tiny_folder / "tokenizer.json", change)
     with pytest.raises(SourceError, match=message):
         read_model_folder(tiny_folder)
@@ -273,7 +273,7 @@ def test_files_that_are_missing_or_no_json(
 
 
 def test_a_module_outside_the_folder(tiny_folder: Path, edit_json: Edit) -> None:
-    """A path that leads out of the model's folder is not followed."""
+    """A path outside the model's folder is refused."""
     shutil.copytree(tiny_folder / "1_Pooling", tiny_folder.parent / "1_Pooling")
     edit_json(
         tiny_folder / "modules.json",
@@ -290,7 +290,7 @@ def test_a_module_outside_the_folder(tiny_folder: Path, edit_json: Edit) -> None
 
 
 def test_tokens_that_the_model_has_no_row_for(tiny_folder: Path, edit_json: Edit) -> None:
-    """An added token past the table, a multimodal sibling's, is dropped from both lists."""
+    """An added token without a row, such as a multimodal model's, is dropped from both lists."""
     image = {
         "id": 77,
         "content": "<image>",

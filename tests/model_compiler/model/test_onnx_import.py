@@ -148,7 +148,7 @@ def test_hidden_state_gets_the_folders_pooling(folder: Path, take: Take) -> None
 
 
 def test_dense_modules_are_applied(tmp_path: Path, take: Take) -> None:
-    """The two Dense layers that others drop are part of the vector."""
+    """Both Dense layers are part of the vector."""
     folder = write_model(
         tmp_path / "dense", dense=[(24, True, "activation.Tanh"), (16, False, "linear.Identity")]
     )
@@ -163,7 +163,7 @@ def test_dense_modules_are_applied(tmp_path: Path, take: Take) -> None:
 
 
 def test_sentence_embedding_is_taken_by_its_name(folder: Path, take: Take) -> None:
-    """Where the export gives it, it is taken, whatever the order of the outputs."""
+    """If the export has the output, it is used, whatever the order of the outputs."""
     export(folder / "model.onnx", outputs=("last_hidden_state", "sentence_embedding"))
     shutil.rmtree(folder / "1_Pooling")
     (folder / "modules.json").unlink()
@@ -191,7 +191,7 @@ def test_the_embedder_serves_it_like_any_other(folder: Path, take: Take) -> None
 
 
 def test_weights_beside_the_graph_come_along(folder: Path, take: Take) -> None:
-    """Weights in a file of their own are copied and counted; a missing one is named."""
+    """Weights in a separate file are copied and listed; the error names a missing file."""
     export(folder / "model.onnx", external=True)
     artifact = take(folder)
     assert "model.onnx_data" in artifact.manifest.files
@@ -261,7 +261,7 @@ def unknown_family(folder: Path, edit_json: Edit, family: str = "xlm-roberta") -
 def test_weights_of_an_unknown_family(
     tiny_folder: Path, take: Take, edit_json: Edit, capsys: Capture
 ) -> None:
-    """The export beside them is taken, and the command and the manifest say why."""
+    """The export next to the weights is used; the command and the manifest state the reason."""
     unknown_family(tiny_folder, edit_json)
     export(tiny_folder / "onnx" / "model.onnx")
     artifact = take(tiny_folder)
@@ -276,14 +276,14 @@ def test_weights_of_an_unknown_family(
 
 
 def test_weights_of_a_known_family_are_compiled(tiny_folder: Path, take: Take) -> None:
-    """An export beside weights that the compiler knows is left alone."""
+    """An export next to weights of a known family is not used."""
     export(tiny_folder / "onnx" / "model.onnx")
     assert take(tiny_folder, thresholds=None).manifest.model.architecture == "bert"
 
 
 @pytest.mark.parametrize("name", ["token_embeddings", "dense_vecs", "sentence_embedding"])
 def test_names_of_outputs(folder: Path, take: Take, name: str) -> None:
-    """Each token's vector is pooled as the folder says, a text's vector is only normalized."""
+    """Token vectors are pooled as the folder configures; a text's vector is only normalized."""
     export(folder / "model.onnx", outputs=(name,))
     rows = TABLE[[2, 7, 3]]
     expected = unit(rows.mean(axis=0) if name == "token_embeddings" else rows.sum(axis=0))
@@ -291,7 +291,7 @@ def test_names_of_outputs(folder: Path, take: Take, name: str) -> None:
 
 
 def test_a_folder_that_pools_by_the_pooler(tmp_path: Path, take: Take, edit_json: Edit) -> None:
-    """`pooler_output` is taken where sentence_bert_config.json names it; Dense modules follow."""
+    """`pooler_output` is used if sentence_bert_config.json names it; Dense modules follow."""
     folder = write_model(
         tmp_path / "pooler", new_files=True, dense=[(16, False, "linear.Identity")]
     )
@@ -316,7 +316,7 @@ def test_a_folder_that_pools_by_the_pooler(tmp_path: Path, take: Take, edit_json
 def test_positions_are_made_in_the_graph(
     folder: Path, take: Take, edit_json: Edit, *, family: str, first: int, kind: int
 ) -> None:
-    """They count from 0, in RoBERTa's families from one past the padding's id; int32 if asked."""
+    """They start at 0, or one past the padding's id for RoBERTa; int32 if the export needs it."""
 
     def edit(model: onnx.ModelProto) -> None:
         for entry in model.graph.input:
@@ -362,7 +362,7 @@ def test_half_precision_comes_out_as_float32(folder: Path, take: Take) -> None:
 
 @pytest.mark.parametrize("name", ["manifest.json", "tokenizer.json", "head.data", "Model.onnx"])
 def test_weights_named_like_files_of_the_artifact(tmp_path: Path, take: Take, name: str) -> None:
-    """They get another name in the artifact, which loads and gives the right vectors."""
+    """The files get another name in the artifact, which loads and gives the right vectors."""
     folder = write_model(tmp_path / "dense", dense=[(700, True, "linear.Identity")])
     (folder / "model.safetensors").unlink()
     path = export(folder / "onnx" / "model.onnx", external=True)
@@ -446,7 +446,7 @@ def test_graphs_that_cannot_be_served(
 def test_a_folder_without_a_limit_of_its_own(
     folder: Path, take: Take, edit_json: Edit, family: str, limit: int
 ) -> None:
-    """The positions are the limit; RoBERTa's families leave the first two of them unused."""
+    """The number of positions is the limit; RoBERTa's families do not use the first two."""
     (folder / "sentence_bert_config.json").unlink()
     (folder / "tokenizer_config.json").unlink()
     edit_json(folder / "config.json", model_type=family, pad_token_id=1)
@@ -457,7 +457,7 @@ def test_a_folder_without_a_limit_of_its_own(
 def test_a_model_for_dot_products(
     folder: Path, take: Take, edit_json: Edit, capsys: Capture
 ) -> None:
-    """Vectors leave with length 1: refused if the folder asks for another similarity, else said."""
+    """The model is refused if its similarity is not cosine; otherwise a note is printed."""
     edit_json(folder / "modules.json", lambda value: value[:-1])
     path = folder / "config_sentence_transformers.json"
     export(folder / "model.onnx", outputs=("sentence_embedding",))
@@ -488,7 +488,7 @@ def rounded(step: float, *, by_batch: bool = False) -> Callable[[onnx.ModelProto
 
 
 def test_a_quantized_export_is_judged_by_the_full_one(folder: Path, take: Take) -> None:
-    """Only where int8 is asked for, and only if it is near the full-precision export beside it."""
+    """It is used only for int8, and only if it is close to the full-precision export."""
     export(folder / "onnx" / "model.onnx")
     export(folder / "onnx" / "model_quantized.onnx", edit=rounded(0.02))
     assert take(folder).manifest.precision == "model"
@@ -521,7 +521,7 @@ def test_without_a_full_precision_export(folder: Path, take: Take, capsys: Captu
 
 
 def test_int8_where_there_is_none(folder: Path, take: Take, capsys: Capture) -> None:
-    """The full-precision export is taken, and the command says so."""
+    """The full-precision export is used, and the command prints a note."""
     export(folder / "model_O2.onnx")
     assert take(folder, Precision.INT8).manifest.precision == "model_O2"
     assert "there is no 8-bit export: model_O2.onnx is used" in capsys.readouterr().err

@@ -165,7 +165,7 @@ def test_a_repository_is_fetched_at_its_commit(served: Hub, tiny: Path) -> None:
 
 
 def test_a_second_fetch_comes_from_the_cache(served: Hub, tiny: Path) -> None:
-    """Files of one commit are fetched once."""
+    """The files of a commit are downloaded once."""
     find_source("acme/tiny", revision=COMMIT)
     fetched = len(served.paths())
     find_source("acme/tiny", revision=COMMIT)
@@ -189,7 +189,7 @@ def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path) -> None:
 
 
 def test_an_export_beside_weights(served: Hub, tiny: Path, edit_json: Edit) -> None:
-    """It is fetched where the weights are of an unknown family, and only then."""
+    """It is downloaded only if the weights are of an unknown family."""
     (tiny / "onnx").mkdir()
     for name in ("model", "model_quantized"):
         (tiny / "onnx" / f"{name}.onnx").write_bytes(b"graph")
@@ -222,7 +222,7 @@ def test_what_is_not_there(served: Hub, tiny: Path) -> None:
 
 
 def test_a_hub_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No hub at the address: one line that names it."""
+    """The error names the address of the hub."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(SourceError, match=r"http://127.0.0.1:9/acme/tiny cannot be reached"):
         find_source("acme/tiny")
@@ -249,7 +249,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., CatalogueEntry]:
 def test_the_catalogues_hashes_are_checked(
     served: Hub, tiny: Path, listed: Callable[..., CatalogueEntry]
 ) -> None:
-    """A file that is not the known one is refused with both hashes, whoever sent it."""
+    """The error for a file with another hash has both hashes."""
     right = _hash((tiny / "config.json").read_bytes())
     listed(sha256={"config.json": right})
     assert find_source("tiny").revision == COMMIT
@@ -263,7 +263,7 @@ def test_the_catalogues_hashes_are_checked(
 def test_mirrors_are_tried_in_turn(
     served: Hub, tiny: Path, listed: Callable[..., CatalogueEntry]
 ) -> None:
-    """Where the original is gated, an ungated mirror serves; where none does, each says why."""
+    """If the original is gated, a mirror is used; if none works, the error has each reason."""
     served.repositories["acme/original"] = tiny
     served.gated.add("acme/original")
     original = Repository("acme/original", gated=True)
@@ -277,7 +277,7 @@ def test_mirrors_are_tried_in_turn(
 def test_terms_have_to_be_accepted(
     served: Hub, tiny: Path, listed: Callable[..., CatalogueEntry]
 ) -> None:
-    """Nothing is fetched before they are, and the error says what to write, and where."""
+    """Nothing is downloaded before that, and the error explains how to accept them."""
     listed(license=License("gemma", "https://ai.google.dev/gemma/terms", must_be_accepted=True))
     with pytest.raises(LicenseError) as refused:
         find_source("acme/tiny", accepted_licenses=["mit"])
@@ -290,7 +290,7 @@ def test_terms_have_to_be_accepted(
 
 
 def test_names_of_repositories() -> None:
-    """Two parts with a slash between, and nothing that a path would have."""
+    """A name has two parts with a slash between them, and is not a path."""
     assert hub.is_repository_name("google/embeddinggemma-300m")
     assert not hub.is_repository_name("embeddinggemma-300m")
     assert not hub.is_repository_name("./models/mine")

@@ -79,7 +79,7 @@ def test_bert_gets_wordpiece_tables(wordpiece: dict[str, Any], tmp_path: Path) -
 
 
 def test_gemma_gets_byte_pair_tables(gemma: dict[str, Any]) -> None:
-    """Its kind is named in the manifest."""
+    """Gemma's tokenizer is compiled to BPE tables."""
     tables = build(json.dumps(gemma).encode())
     assert (tables.kind, tables.file, tables.reason) == ("bpe", "tokenizer.bin", None)
 
@@ -87,7 +87,7 @@ def test_gemma_gets_byte_pair_tables(gemma: dict[str, Any]) -> None:
 def test_the_same_tokenizer_gives_the_same_bytes(
     wordpiece: dict[str, Any], gemma: dict[str, Any]
 ) -> None:
-    """Also where the JSON lists the vocabulary in another order."""
+    """The order of the vocabulary in the JSON does not matter."""
     for document in (wordpiece, gemma):
         first = build(json.dumps(document).encode()).data
         shuffled = set_option(
@@ -270,7 +270,7 @@ def test_merges_as_strings_are_read(gemma: dict[str, Any]) -> None:
 def test_a_difference_to_the_library_makes_the_library_serve(
     wordpiece: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tables that a bug made wrong are not written: the oracle is asked first."""
+    """Wrong tables are not written, because they are first compared with the library."""
 
     def wrong(**options: Any) -> Mapping[str, bytes]:
         return character_sections(**options | {"lowercase": False})

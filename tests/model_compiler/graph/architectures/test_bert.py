@@ -63,7 +63,7 @@ def test_int8_is_near(tmp_path: Path, variant: str) -> None:
 
 
 def test_an_outlier_row_costs_other_rows_nothing(tmp_path: Path) -> None:
-    """A token whose embedding is a million times the others' leaves other texts alone."""
+    """A token with an embedding a million times larger does not change other texts."""
     folder = write_model(tmp_path / "model")
     before = run(folder, Precision.INT8, batch=True)
     tensors = load_file(folder / "model.safetensors")
@@ -147,14 +147,14 @@ def test_weights_that_do_not_fit_the_configuration(
 
 
 def test_layers_that_the_configuration_leaves_out(tiny_folder: Path, edit_json: Edit) -> None:
-    """Weights that nothing uses are refused: the model is not the one that was trained."""
+    """Unused weights are refused, because the model would differ from the trained one."""
     edit_json(tiny_folder / "config.json", num_hidden_layers=1)
     with pytest.raises(UnsupportedModelError, match=r"does not use: encoder.layer.1"):
         run(tiny_folder)
 
 
 def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path) -> None:
-    """With activations of 1e5 in two channels of every layer, int8 keeps to full precision."""
+    """With activations of 1e5 in two channels of every layer, int8 stays close to fp32."""
     folder = write_model(tmp_path / "model", config={"hidden_size": 96, "num_attention_heads": 4})
     tensors = load_file(folder / "model.safetensors")
     for name, tensor in tensors.items():
@@ -166,7 +166,7 @@ def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path) -> None:
 
 
 def test_a_count_of_layers_that_no_model_has(tiny_folder: Path, edit_json: Edit) -> None:
-    """The first layer without weights ends it, before anything is made for each layer."""
+    """The first layer without weights is an error, before any layer is built."""
     edit_json(tiny_folder / "config.json", num_hidden_layers=10**9)
     with pytest.raises(SourceError, match=r"no tensor 'encoder\.layer\.2\.attention"):
         run(tiny_folder)

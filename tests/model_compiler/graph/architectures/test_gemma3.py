@@ -57,7 +57,7 @@ def cosines(left: Floats, right: Floats) -> npt.NDArray[Any]:
 def test_each_length_is_transformers_own(
     kept_folder: Path, golden: dict[int, Floats], compile_tiny: Compile
 ) -> None:
-    """Below, at and above the window, uncut and cut into blocks, odd and even."""
+    """The vectors match below, at and above the window, and for one block and several."""
     artifact = compile_tiny(kept_folder)
     vectors = np.concatenate([embed(artifact, [IDS[length]]) for length in LENGTHS])
     np.testing.assert_allclose(vectors, np.stack([golden[length] for length in LENGTHS]), atol=1e-5)
@@ -67,13 +67,13 @@ def test_each_length_is_transformers_own(
 def test_padding_changes_nothing(
     kept_folder: Path, golden: dict[int, Floats], compile_tiny: Compile, lengths: tuple[int, ...]
 ) -> None:
-    """Texts of many lengths in one batch, whether or not its longest is cut into blocks."""
+    """Texts of many lengths in one batch have the same vectors, with one block or several."""
     vectors = embed(compile_tiny(kept_folder), [IDS[length] for length in lengths])
     np.testing.assert_allclose(vectors, np.stack([golden[length] for length in lengths]), atol=1e-5)
 
 
 def test_int8_is_close(kept_folder: Path, golden: dict[int, Floats], compile_tiny: Compile) -> None:
-    """With rows of 48 there is little to average errors out over; real rows have 768."""
+    """Rows of 48 values average out fewer errors than the 768 of the real model."""
     artifact = compile_tiny(kept_folder, Precision.INT8)
     vectors = np.concatenate([embed(artifact, [IDS[length]]) for length in LENGTHS])
     found = cosines(vectors, np.stack([golden[length] for length in LENGTHS]))
@@ -82,7 +82,7 @@ def test_int8_is_close(kept_folder: Path, golden: dict[int, Floats], compile_tin
 
 
 def test_a_text_is_the_same_in_any_company(kept_folder: Path, compile_tiny: Compile) -> None:
-    """To the last bit, where all are padded alike."""
+    """Texts with the same padding have bit-identical vectors alone and in a batch."""
     artifact = compile_tiny(kept_folder, Precision.INT8)
     source = np.random.RandomState(5)
     batch = [source.randint(10, SHAPE.vocabulary, 40) for _ in range(9)]
@@ -92,7 +92,7 @@ def test_a_text_is_the_same_in_any_company(kept_folder: Path, compile_tiny: Comp
 
 @pytest.mark.parametrize("gain", [0.0, -0.999])
 def test_int8_bears_outlier_channels(folder: Path, compile_tiny: Compile, gain: float) -> None:
-    """Activations of 1e5 in a few channels, that the norms let through or hold down."""
+    """Activations of 1e5 in a few channels, amplified or suppressed by the norms, cost little."""
     path = folder / "model.safetensors"
     tensors = load_file(path)
     channels = [3, 17, 40]
@@ -108,7 +108,7 @@ def test_int8_bears_outlier_channels(folder: Path, compile_tiny: Compile, gain: 
 
 
 def test_a_row_of_zeros_stays_finite(folder: Path, compile_tiny: Compile) -> None:
-    """A token whose embedding is all zeros has no scale, and needs none."""
+    """A token whose embedding is all zeros gives finite vectors."""
     path = folder / "model.safetensors"
     tensors = load_file(path)
     tensors["embed_tokens.weight"][5] = 0
@@ -121,7 +121,7 @@ def test_a_row_of_zeros_stays_finite(folder: Path, compile_tiny: Compile) -> Non
 def test_both_generations_of_configurations_are_one_model(
     folder: Path, compile_tiny: Compile
 ) -> None:
-    """`rope_theta` and `rope_local_base_freq`, or `rope_parameters`: the same bytes come out."""
+    """Files with `rope_theta` and with `rope_parameters` compile to the same bytes."""
     older = compile_tiny(folder)
     newer = (GOLDENS / "gemma3_config.json").read_text("utf-8")
     assert "rope_parameters" in json.loads(newer)
@@ -131,7 +131,7 @@ def test_both_generations_of_configurations_are_one_model(
 
 
 def test_layers_follow_the_pattern_where_none_are_listed(folder: Path, edit_json: Edit) -> None:
-    """All but every n-th slide."""
+    """Every n-th layer attends fully, and the others slide."""
     path = folder / "config.json"
     edit_json(path, lambda config: {**config, "layer_types": None, "_sliding_window_pattern": 3})
     sliding = gemma3.parse(_config(path)).sliding
@@ -139,7 +139,7 @@ def test_layers_follow_the_pattern_where_none_are_listed(folder: Path, edit_json
 
 
 def test_the_window_is_read_as_transformers_reads_it(kept_folder: Path) -> None:
-    """The stored width is of both sides: 16 lets a token see 8 to its left and 8 to its right."""
+    """The stored width covers both sides: with 16, a token attends to 8 on each side."""
     assert gemma3.parse(_config(kept_folder / "config.json")).reach == 8
 
 
@@ -164,7 +164,7 @@ def test_the_window_is_read_as_transformers_reads_it(kept_folder: Path) -> None:
 def test_what_cannot_be_expressed_is_refused_by_name(
     folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
 ) -> None:
-    """Never ignored."""
+    """A setting that the graph cannot express is an error that names it."""
     path = folder / "config.json"
     edit_json(path, **changes)
     with pytest.raises(UnsupportedModelError) as refused:
@@ -206,7 +206,7 @@ def test_wrong_values_are_named(
 def test_weights_of_another_shape_are_refused(
     folder: Path, edit_json: Edit, compile_tiny: Compile
 ) -> None:
-    """The tensor, the shape it has and the one that the configuration asks for."""
+    """The error has the tensor, its shape and the shape that the configuration requires."""
     edit_json(folder / "config.json", lambda config: {**config, "intermediate_size": 65})
     with pytest.raises(CompilerError, match=r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]"):
         compile_tiny(folder)
