@@ -18,8 +18,7 @@ from embedder.errors import (
     OutOfTimeError,
 )
 from embedder.fast_tokenizers import Tokenizer, load
-from embedder.pace import Pace
-from embedder.planning import plan
+from embedder.planning import Pace, plan
 from embedder.session import Session
 
 if TYPE_CHECKING:  # see startup

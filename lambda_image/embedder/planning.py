@@ -1,17 +1,21 @@
-"""Decides which inputs share a run of the model.
+"""Plans the runs of the model: which inputs share one, and how long one takes.
 
 Inputs of one padded length share runs, and an input's padded length depends only on its own length.
 So the model does the same arithmetic for a text whether it comes alone or with a thousand others,
 and gives the same vector to the last bit. (Padding up to the longest of a batch would not: sums of
 floats change with their number, and where a sum decides how an activation is rounded to int8, a
 change in the last bit becomes one in the third decimal.)
+
+One slow run says little: the first run of an environment reads its pages over the network, and a
+busy host can delay any run. So the prediction of a run's time needs several comparable runs, and it
+is their median.
 """
 
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["TOKEN_BUDGET", "Run", "padded_length", "plan"]
+__all__ = ["TOKEN_BUDGET", "Pace", "Run", "padded_length", "plan"]
 
 #: Tokens of one run, padding included. On the replica of EmbeddingGemma a token costs 1.22 ms in a
 #: run of 8 tokens, 0.45 in one of 64, 0.38 in one of 256 or 512, and 0.42 and more from 1,024 on,
@@ -21,6 +25,15 @@ TOKEN_BUDGET = 512
 #: Pairs of a length in tokens and the multiple to which lengths up to it are rounded up. Short
 #: texts gain most from batching and waste least on padding; a text of over 256 tokens fills a run.
 _ROUNDING = ((64, 4), (256, 8))
+
+#: Runs that are remembered.
+_REMEMBERED = 32
+#: Comparable runs that a prediction needs, and the most that it uses, newest first.
+_EVIDENCE = 3
+_MOST_EVIDENCE = 9
+#: A run is comparable up to this ratio of the two sizes: beyond it, the time per token differs by
+#: more than the prediction allows (see `TOKEN_BUDGET`).
+_COMPARABLE = 2
 
 
 class Run(NamedTuple):
@@ -61,3 +74,40 @@ def plan(lengths: Sequence[int], *, limit: int, budget: int = TOKEN_BUDGET) -> l
         bounds = [len(positions) * part // count for part in range(count + 1)]
         runs += [Run(positions[start:stop], tokens) for start, stop in itertools.pairwise(bounds)]
     return runs
+
+
+class _Measured(NamedTuple):
+    tokens: int
+    seconds: float
+
+
+class Pace:
+    """The last measured runs."""
+
+    def __init__(self) -> None:
+        self._runs: list[_Measured] = []
+
+    def measured(self, tokens: int, seconds: float) -> None:
+        """Add a run of `tokens` tokens, padding included."""
+        self._runs.append(_Measured(tokens, seconds))
+        del self._runs[:-_REMEMBERED]
+
+    def seconds(self, tokens: int) -> float | None:
+        """Predict the time of a run; None if there are too few comparable runs to say."""
+        comparable = [run for run in self._runs if _comparable(run, tokens)][-_MOST_EVIDENCE:]
+        if len(comparable) < _EVIDENCE:
+            return None
+        rates = sorted(run.seconds / run.tokens for run in comparable)
+        return tokens * rates[len(rates) // 2]
+
+    def forget(self, tokens: int) -> None:
+        """Drop the runs that a prediction for this size uses.
+
+        After a refusal nothing is measured, so nothing would correct a prediction that was wrong.
+        Without its evidence the next run of this size is tried, and measured.
+        """
+        self._runs = [run for run in self._runs if not _comparable(run, tokens)]
+
+
+def _comparable(run: _Measured, tokens: int) -> bool:
+    return run.tokens <= _COMPARABLE * tokens and tokens <= _COMPARABLE * run.tokens
