@@ -32,7 +32,7 @@ def main() -> None:
         spent[0] += time.process_time() - began
         return result
 
-    Session.run = timed  # type: ignore[method-assign]
+    Session.run = timed  # type: ignore[method-assign, assignment]
     told, sys.stdout = sys.stdout, open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     whole, inner = [], []
     for text in sys.argv[2:]:

@@ -72,8 +72,8 @@ print((time.process_time() - before) * 1000)
 class ReadyTokenizer:
     """A fake tokenizer; the number of ids depends on the text."""
 
-    prefix = (2,)
-    suffix = (1,)
+    prefix: tuple[int, ...] = (2,)
+    suffix: tuple[int, ...] = (1,)
     vocabulary_size = 262_144
 
     def encode(self, text: str) -> list[int]:
@@ -94,7 +94,9 @@ class ReadySession:
 
     def __init__(self) -> None:
         vectors = np.random.default_rng(1).standard_normal((256, DIMENSIONS)).astype(np.float32)
-        self._vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        self._vectors: npt.NDArray[np.float32] = vectors / np.linalg.norm(
+            vectors, axis=1, keepdims=True
+        )
 
     def run(
         self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]

@@ -15,7 +15,7 @@ from transformers import AutoModel
 _TRACED = (2, 16)
 
 
-class _Embedder(torch.nn.Module):
+class _Embedder(torch.nn.Module):  # type: ignore[misc]
     """The encoder, mean pooling, both Dense modules and the normalization."""
 
     def __init__(self, folder: Path) -> None:

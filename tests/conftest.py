@@ -25,7 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
-    """The sentence-transformers folder of all-MiniLM-L6-v2; not to be written to."""
+    """Return the folder of all-MiniLM-L6-v2, which tests must not change."""
     return find_source("all-MiniLM-L6-v2").folder
 
 

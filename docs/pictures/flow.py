@@ -96,7 +96,7 @@ LEGEND = "blue: this kit · orange: AWS"
 
 
 def draw() -> str:
-    """Returns the picture as SVG."""
+    """Return the picture as SVG."""
     rows = (
         (MODEL, COMPILER, ARTIFACT, IMAGE, VERSION),
         (CALLER, SIGNER, URL, ALIAS, EMBEDDER),

@@ -7,7 +7,7 @@ import gc
 import sys
 
 # Comes with the runtime, `awslambdaric`; it has no types.
-from snapshot_restore_py import (  # type: ignore[import-untyped]
+from snapshot_restore_py import (
     register_after_restore,
     register_before_snapshot,
 )

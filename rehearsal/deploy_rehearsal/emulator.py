@@ -98,7 +98,7 @@ class Emulator:
         return [record for record in records.values() if record["type"] == kind]
 
     def variables(self) -> dict[str, str]:
-        """The environment variables of a program that uses this AWS and no other."""
+        """Return the environment variables of a program that uses this AWS and no other."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         return {
             **kept,

@@ -22,6 +22,7 @@ def test_another_family_is_refused_before_anything_is_made(
 def test_what_is_no_model_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A folder without a configuration is an error that names the folder and the file."""
     monkeypatch.setattr("sys.argv", ["bench", "--model", str(tmp_path)])
     with pytest.raises(SystemExit):
         main()

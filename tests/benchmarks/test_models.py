@@ -14,7 +14,7 @@ GOLDENS = Path(__file__).resolve().parents[1] / "model_compiler" / "goldens"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small replica; not to be written to."""
+    """Return the small replica, which tests must not change."""
     return write_gemma3(tmp_path_factory.mktemp("replica") / "model")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -75,5 +76,5 @@ def test_the_picture_is_xml_with_a_bar_for_each_value(results: Results) -> None:
     assert re.search(r"Absent: a peer: peer is not installed", words)
 
 
-def _fields(results: Results) -> dict[str, object]:
+def _fields(results: Results) -> dict[str, Any]:
     return {name: getattr(results, name) for name in Results.__dataclass_fields__}

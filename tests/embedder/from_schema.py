@@ -59,7 +59,7 @@ def _arrays(schema: Schema) -> st.SearchStrategy[Any]:
     return st.lists(matching(schema["items"]), min_size=schema.get("minItems", 0), max_size=5)
 
 
-def _strings(schema: Schema) -> st.SearchStrategy[str]:
+def _strings(schema: Schema) -> st.SearchStrategy[Any]:
     if schema.get("pattern", r"\S") != r"\S":
         return st.from_regex(schema["pattern"], fullmatch=True)
     longest = min(schema.get("maxLength", 30), 30)

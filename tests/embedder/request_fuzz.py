@@ -35,7 +35,7 @@ from tests.embedder.small_model import (
 #: The folder where generated inputs are kept between runs.
 CORPUS = Path(__file__).resolve().parents[2] / ".cache" / "fuzz" / "corpus"
 PLACES = [(method, path) for path, methods in ROUTES.items() for method in methods]
-SEEDS = {
+SEEDS: dict[str, list[dict[str, Any]]] = {
     "/": [
         {"text": "hello world", "size": 16, "truncate": "left", "prompt_name": "query"},
         {"texts": ["a", "b"], "output_dtype": "binary", "encoding_format": "base64"},

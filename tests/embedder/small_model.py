@@ -22,8 +22,8 @@ VOCABULARY_SIZE = 1000
 class WordTokenizer:
     """A tokenizer that splits at white space and makes one token per word, from the word's hash."""
 
-    prefix = (CLS,)
-    suffix = (SEP,)
+    prefix: tuple[int, ...] = (CLS,)
+    suffix: tuple[int, ...] = (SEP,)
     vocabulary_size = VOCABULARY_SIZE
 
     def encode(self, text: str) -> list[int]:

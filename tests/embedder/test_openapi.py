@@ -166,7 +166,7 @@ def test_the_document_knows_that_vectors_are_not_empty(answer: Any) -> None:
 
 
 #: Operations that compute embeddings, with valid bodies.
-EMBEDDING = {
+EMBEDDING: dict[str, Any] = {
     "/": [{"text": "a"}, {"inputs": "a"}],
     "/similar": [{"text": "a"}],
     "/v1/embeddings": [{"input": "a"}],
@@ -196,7 +196,7 @@ def answered(service: Service, path: str, body: Any, session: HashSession) -> It
     session.failure = None
     # An unforeseen exception.
     engine = service.model.engine
-    engine.embed_request = None  # type: ignore[assignment, method-assign]
+    engine.embed_request = None  # type: ignore[method-assign]
     yield ask(body)
     del engine.embed_request
     if path == "/similar":

@@ -243,7 +243,7 @@ def test_similar_without_an_index_is_an_error(embed):
 
 @pytest.fixture(scope="module")
 def searched(minilm_artifact, tmp_path_factory):
-    """An endpoint with an index of three facts."""
+    """Return an endpoint with an index of three facts."""
     index = tmp_path_factory.mktemp("index") / "facts"
     facts = ["Water boils at 100 degrees.", "A violin\nhas four strings.", "Rain is wet."]
     build_index(facts, minilm_artifact.folder, index)

@@ -4,8 +4,10 @@ import base64
 import gzip
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import httpx
 import numpy as np
@@ -85,7 +87,9 @@ def test_concurrency_is_limited():
 
 def test_temporary_errors_are_retried():
     """They are statuses such as 503, and requests without a response."""
-    faults = iter([httpx.ConnectError("x"), refused(503), httpx.ReadTimeout("x"), refused(429)])
+    faults: Iterator[Any] = iter(
+        [httpx.ConnectError("x"), refused(503), httpx.ReadTimeout("x"), refused(429)]
+    )
 
     def answer(request):
         for fault in faults:

@@ -19,6 +19,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from langchain_openai import OpenAIEmbeddings
 from llama_index.embeddings.openai import OpenAIEmbedding
+from pydantic import SecretStr
 
 from embedding_client import SigV4Auth
 
@@ -28,7 +29,7 @@ TEXTS = ["hello world", "the kettle is boiling", "Grüße aus Köln ☕"]
 
 @pytest.fixture
 def reference(client):
-    """The vectors of TEXTS from the client of this package."""
+    """Return the vectors of TEXTS from the client of this package."""
     return client.embed(TEXTS)
 
 
@@ -134,7 +135,7 @@ def test_langchain_openai(running, reference):
         embeddings = OpenAIEmbeddings(
             model="all-MiniLM-L6-v2",
             base_url=running.url + "/v1",
-            api_key="-",
+            api_key=SecretStr("-"),
             http_client=http,
             check_embedding_ctx_length=False,
         )

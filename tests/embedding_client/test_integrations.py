@@ -1,6 +1,7 @@
 """The embedding classes for LangChain and LlamaIndex, used by those packages."""
 
 import asyncio
+from typing import Any
 
 import httpx
 import numpy as np
@@ -100,15 +101,16 @@ def test_documents_and_queries_use_their_prompts(given, documents, query):
     """Documents and queries use different prompts, unless `prompt` sets one for both."""
     url = "https://abc.lambda-url.eu-west-1.on.aws"
     chain = FunctionUrlEmbeddings(url, **given)
-    chain._embedder._client = Recorder()
+    recorders: list[Any] = [Recorder(), Recorder()]
+    chain._embedder._client = recorders[0]
     chain.embed_documents(["a"])
     chain.embed_query("a")
     llama = FunctionUrlEmbedding(url=url, options=given)
-    llama._embedder._client = Recorder()
+    llama._embedder._client = recorders[1]
     llama.get_text_embedding("a")
     llama.get_query_embedding("a")
-    for embedder in (chain._embedder, llama._embedder):
-        assert embedder._client.recorded == [documents, query]
+    for recorder in recorders:
+        assert recorder.recorded == [documents, query]
 
 
 def test_llama_index_stores_no_credentials(running):

@@ -1,21 +1,22 @@
 """Checks before a run is resumed."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from embedding_client import FileError
-from embedding_client.options import EmbedOptions
 from embedding_client.resuming import check_resumes
 
 
-def job(*, sha256="a", kind="csv", column="text", **options):
+def job(*, sha256="a", kind="csv", column="text", dtype="float32", **options):
     source = {"sha256": sha256, "format": kind, "column": column}
-    return {"source": source, "options": EmbedOptions(**{"dtype": "float32", **options})}
+    return {"source": source, "options": {"dtype": dtype, **options}}
 
 
 def check(old, new):
-    check_resumes(SimpleNamespace(job=old, path="o.part", rows=7), new, name="notes.csv")
+    checkpoint: Any = SimpleNamespace(job=old, path="o.part", rows=7)
+    check_resumes(checkpoint, new, name="notes.csv")
 
 
 def test_the_same_job_can_be_resumed():

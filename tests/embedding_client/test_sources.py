@@ -33,7 +33,7 @@ CONTENTS = {
 
 @pytest.fixture(params=[*CONTENTS, *(f"{name}.gz" for name in CONTENTS), "rows.parquet"])
 def file(request, tmp_path):
-    """A file with the same rows in each format."""
+    """Write a file with the same rows in each format."""
     path = tmp_path / request.param
     if path.suffix == ".parquet":
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)

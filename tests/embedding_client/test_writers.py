@@ -28,7 +28,12 @@ def written(suffix, rows, vectors, *, dtype=np.float32, width=2):
 
 def test_parquet_has_all_fields_of_all_rows():
     """Even if the first rows lack a field, or integers are followed by a fraction."""
-    rows = [{"text": "a"}, {"text": "b", "n": 1}, {"text": "c", "n": 0.5, "tags": ["x"]}] * 2000
+    kinds: list[dict[str, object]] = [
+        {"text": "a"},
+        {"text": "b", "n": 1},
+        {"text": "c", "n": 0.5, "tags": ["x"]},
+    ]
+    rows = kinds * 2000
     vectors = [*VECTORS] * 2000
     table = pyarrow.parquet.read_table(written(".parquet", rows, vectors))
     expected = [{"text": r["text"], "n": r.get("n"), "tags": r.get("tags")} for r in rows]

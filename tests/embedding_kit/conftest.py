@@ -49,7 +49,7 @@ class Question:
 
 @pytest.fixture(scope="session")
 def question() -> type[Question]:
-    """The signature of a question to `may`."""
+    """Return the signature of a question to `may`."""
     return Question
 
 

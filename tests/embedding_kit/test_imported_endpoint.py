@@ -1,5 +1,7 @@
 """Test an endpoint that another app imports: who may call it, and its metrics."""
 
+from typing import Any
+
 import pytest
 from aws_cdk import App, CfnOutput, CfnParameter, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -89,7 +91,8 @@ def test_the_metrics_have_the_dimensions_of_the_alias(synthesize, known):
         ):
             cloudwatch.Alarm(stack, name, metric=metric, threshold=1, evaluation_periods=1)
 
-    function, alias = "embedder", "embedder:live"
+    function: Any = "embedder"
+    alias: Any = "embedder:live"
     if not known:
         parts = {"Fn::Split": [":", {"Ref": "Arn"}]}
         function, name = ({"Fn::Select": [n, parts]} for n in (6, 7))

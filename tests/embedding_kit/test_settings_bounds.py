@@ -81,7 +81,7 @@ BOUNDS = [
     ("callers.roles", f'["{ROLE}"]', f'["{ROLE[:-7]}/"]', "", f"a role's ARN such as {ROLE}"),
 ]
 #: The groups of settings in this file; releases and cold starts have separate files.
-GROUPS = {
+GROUPS: dict[str, Any] = {
     "model": Model,
     "function": FunctionSettings,
     "alarms": AlarmSettings,

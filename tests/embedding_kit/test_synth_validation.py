@@ -1,7 +1,10 @@
 """Test the validation of a function that the app changed after it was constructed."""
 
+from typing import Any
+
 import pytest
 from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
 
 from embedding_kit import EmbeddingEndpoint, Provisioned, SnapStart
 
@@ -20,16 +23,21 @@ def synthesize_changed(synthesize, model):
     return run
 
 
+def _resource(construct: Construct) -> Any:
+    """Return the resource of a construct of the CDK."""
+    return construct.node.default_child
+
+
 def _mount_efs(endpoint: EmbeddingEndpoint) -> None:
     arn = "arn:aws:elasticfilesystem:us-east-1:123456789012:access-point/fsap-0123456789abcdef0"
-    endpoint.function.node.default_child.file_system_configs = [
+    _resource(endpoint.function).file_system_configs = [
         lambda_.CfnFunction.FileSystemConfigProperty(arn=arn, local_mount_path="/mnt/models")
     ]
 
 
 def _grow_storage(endpoint: EmbeddingEndpoint) -> None:
     storage = lambda_.CfnFunction.EphemeralStorageProperty(size=1024)
-    endpoint.function.node.default_child.ephemeral_storage = storage
+    _resource(endpoint.function).ephemeral_storage = storage
 
 
 def _scale(endpoint: EmbeddingEndpoint) -> None:
@@ -40,7 +48,7 @@ def _count(endpoint: EmbeddingEndpoint) -> None:
     config = lambda_.CfnAlias.ProvisionedConcurrencyConfigurationProperty(
         provisioned_concurrent_executions=2
     )
-    endpoint.alias.node.default_child.provisioned_concurrency_config = config
+    _resource(endpoint.alias).provisioned_concurrency_config = config
 
 
 def _weigh(endpoint: EmbeddingEndpoint) -> None:
@@ -48,7 +56,7 @@ def _weigh(endpoint: EmbeddingEndpoint) -> None:
     routing = lambda_.CfnAlias.AliasRoutingConfigurationProperty(
         additional_version_weights=[weight]
     )
-    endpoint.alias.node.default_child.routing_config = routing
+    _resource(endpoint.alias).routing_config = routing
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ BARE = json.dumps({"rawPath": "/bare"}).encode()
 
 @pytest.fixture
 def runtime(echo):
-    """A separate runtime, because these tests break it."""
+    """Start a separate runtime, because these tests break it."""
     made = EmulatedRuntime(echo, binary=emulator_binary())
     yield made
     made.close()

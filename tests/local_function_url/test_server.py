@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -251,7 +252,8 @@ def test_connections_are_kept_open(endpoint, signed):
     with httpx.Client() as client:
         for _ in range(2):
             client.request(**signed(endpoint.url + "/"))
-        assert len(client._transport._pool.connections) == 1
+        transport: Any = client._transport
+        assert len(transport._pool.connections) == 1
 
 
 def test_the_function_has_only_lambdas_environment(send, monkeypatch):
@@ -274,8 +276,9 @@ def test_the_function_exits_with_a_killed_server(tmp_path):
         sys.stdin.read()
     """)
     command = [sys.executable, "-c", program, str(Path(__file__).parent)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as server:
+    with subprocess.Popen(
+        command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
         function = int(server.stdout.readline())
         server.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 120

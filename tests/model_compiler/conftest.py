@@ -31,7 +31,7 @@ def pure_functions_called_once() -> Iterator[None]:
 
 @pytest.fixture
 def tiny_folder(tmp_path: Path) -> Path:
-    """A small random BERT as a sentence-transformers folder, for the test to change."""
+    """Return the folder of a small random BERT, which the test may change."""
     return write_model(tmp_path / "tiny")
 
 

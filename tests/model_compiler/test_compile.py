@@ -90,7 +90,7 @@ def test_a_tokenizer_that_the_fast_ones_do_not_cover(
     entry = artifact.manifest.tokenizer
     assert (entry.kind, entry.file) == ("tokenizers", "tokenizer.json")
     assert "Unigram" in (entry.reason or "")
-    library = tokenizers.Tokenizer.from_file(str(artifact.folder / entry.file))
+    library = tokenizers.Tokenizer.from_file(str(Path(artifact.folder) / entry.file))
     ids = library.encode("hello the date").ids
     wanted = Session(artifact).run(np.array([ids]), np.ones((1, len(ids)), np.int64))
     found = Engine.load(artifact).embed(["hello the date"]).vectors
@@ -109,10 +109,10 @@ def test_same_input_same_bytes(tmp_path: Path, compile_tiny: Compile, precision:
         check=True,
         env={"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(sys.path)},
     )
-    names = sorted(path.name for path in first.folder.iterdir())
+    names = sorted(path.name for path in Path(first.folder).iterdir())
     assert names == sorted(path.name for path in second.iterdir())
     for name in names:
-        assert (first.folder / name).read_bytes() == (second / name).read_bytes(), name
+        assert Path(first.folder, name).read_bytes() == (second / name).read_bytes(), name
 
 
 def test_prompts_come_from_the_models_files(tmp_path: Path, compile_tiny: Compile) -> None:

@@ -23,7 +23,7 @@ def artifact(tiny_folder: Path, compile_tiny: Compile) -> Artifact:
 
 def test_the_embedder_reads_the_index(artifact: Artifact, tmp_path: Path) -> None:
     """The index has the texts in order, each with the embedder's vector."""
-    space = build_index(TEXTS, artifact.folder, tmp_path / "index")
+    space = build_index(TEXTS, Path(artifact.folder), tmp_path / "index")
     index = load_index(tmp_path / "index", spaces=[space])
     engine = Engine.load(artifact, truncate="right")
     assert list(index.texts) == list(TEXTS)

@@ -122,7 +122,7 @@ def test_an_error_is_one_line_and_status_2(
 
 def test_verify(tiny_folder: Path, compile_tiny: Compile, capsys: Capture) -> None:
     """An artifact as it was written passes; a changed byte of the same size is found."""
-    folder = compile_tiny(tiny_folder).folder
+    folder = Path(compile_tiny(tiny_folder).folder)
     assert main(["verify", str(folder)]) == 0
     assert "4 files as written" in capsys.readouterr().out
     weights = folder / "model.onnx"

@@ -19,7 +19,7 @@ def echo(invocation: Invocation) -> bytes:
 
 @pytest.fixture(scope="session")
 def function() -> Iterator[FunctionServer]:
-    """The server that receives the events of every function."""
+    """Start the server that receives the events of every function."""
     with function_server() as server:
         server.serve(echo)
         yield server
@@ -27,7 +27,7 @@ def function() -> Iterator[FunctionServer]:
 
 @pytest.fixture(scope="session")
 def aws(tmp_path_factory: pytest.TempPathFactory, function: FunctionServer) -> Iterator[Emulator]:
-    """The emulated AWS, with the plugin."""
+    """Start the emulated AWS, with the plugin."""
     folder = tmp_path_factory.mktemp("aws")
     with emulator(folder, function_url=function.url) as running:
         yield running
@@ -35,7 +35,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory, function: FunctionServer) -> I
 
 @pytest.fixture
 def stack(aws: Emulator) -> Iterator[Callable[..., None]]:
-    """A function that creates stacks, which are deleted after the test."""
+    """Return a function that creates stacks, which are deleted after the test."""
     cloudformation, made = aws.client("cloudformation"), []
 
     def make(name: str, resources: dict[str, Any], outputs: dict[str, Any] | None = None) -> None:
@@ -58,5 +58,5 @@ def stack(aws: Emulator) -> Iterator[Callable[..., None]]:
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The repository."""
+    """Return the repository."""
     return Path(__file__).resolve().parents[2]

@@ -88,9 +88,10 @@ def evaluate_expression(expression: str, values: Mapping[str, float | None]) -> 
 
 
 def _compute(node: ast.expr, values: Mapping[str, float | None]) -> Any:
+    value: Any
     match node:
-        case ast.Constant(value=int() | float() as value):
-            pass
+        case ast.Constant(value=int() | float() as number):
+            value = number
         case ast.Name(id=name):
             value = values[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):

@@ -13,7 +13,7 @@ REPOSITORY = "images"
 
 @pytest.fixture(scope="module")
 def deployed(aws) -> DeployedStacks:
-    """A function, its alias and its URL, with the two permissions of a named role."""
+    """Create a function, its alias and its URL, with the two permissions of a named role."""
     caller = make_role(aws, "caller")
     make_role(aws, "stranger")
     client = aws.client("lambda")
@@ -42,7 +42,7 @@ def deployed(aws) -> DeployedStacks:
 
 @pytest.fixture
 def who(aws, deployed):
-    """The credentials of the two roles."""
+    """Return the credentials of the two roles."""
     return {
         name: aws.assume(f"arn:aws:iam::{aws.account}:role/{name}")
         for name in ("caller", "stranger")

@@ -22,7 +22,7 @@ GITIGNORE = "ignored\n.venv/\nnode_modules/\n"
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A repository with an environment, a file that is not committed yet, and one ignored."""
+    """Make a repository with an environment, an uncommitted file and an ignored one."""
     root = tmp_path / "source"
     for name, text in {
         "environments/dev.toml": FILE,

@@ -23,7 +23,7 @@ def run(tmp_path, aws):
             docker=docker,
             variables={"FROM_REHEARSAL": "1"},
         )
-        command = [client, *arguments]
+        command = [str(client), *arguments]
         return subprocess.run(command, input="", capture_output=True, text=True, check=False)
 
     return do

@@ -154,7 +154,7 @@ def _typed(kind: str, **properties: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def release(aws: Emulator, request: pytest.FixtureRequest) -> Iterator[Release]:
-    """A stack with a first version of the content `a`."""
+    """Create a stack with a first version of the content `a`."""
     made = Release(aws, f"release-{hash(request.node.name) % 10**9}")
     assert made.deploy("a") == "CREATE_COMPLETE"
     yield made

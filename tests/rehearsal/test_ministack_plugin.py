@@ -16,7 +16,7 @@ MODULES = sorted(PLUGIN.parent.glob("ministack_*.py"))
 
 def in_ministack(code: str) -> subprocess.CompletedProcess[str]:
     """Run code in MiniStack's own environment, beside the plugin."""
-    command = [environment_of_ministack(), "-c", code]
+    command = [str(environment_of_ministack()), "-c", code]
     return subprocess.run(command, cwd=PLUGIN.parent, capture_output=True, text=True, check=False)
 
 

@@ -60,7 +60,7 @@ _Template.add_multi_constructor("!", _short_form)
 
 @pytest.fixture(scope="module")
 def bootstrap(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict:
-    """The policy of the image-publishing role, from the template that `cdk bootstrap` deploys."""
+    """Return the policy of the image-publishing role in the template of `cdk bootstrap`."""
     shown = subprocess.run(
         [root / "node_modules/.bin/cdk", "bootstrap", "--show-template", "--no-notices"],
         cwd=tmp_path_factory.mktemp("bootstrap"),

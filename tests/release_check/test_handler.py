@@ -208,7 +208,7 @@ def _stream(payload: Any) -> io.BytesIO:
 
 def _error(code: str, status: int) -> ClientError:
     response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    return ClientError(response, "Any")  # type: ignore[arg-type]
+    return ClientError(response, "Any")
 
 
 @pytest.fixture

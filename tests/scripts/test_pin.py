@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -25,7 +25,7 @@ def locked(name: str) -> dict[str, Any]:
     return package
 
 
-def exported(path: str) -> dict[str, tuple[str, set[str]]]:
+def exported(path: str) -> dict[NormalizedName, tuple[str, set[str]]]:
     """Return the version and the hashes of each package in a requirements file."""
     lines = (ROOT / path).read_text().replace("\\\n", " ").splitlines()
     found = {}
@@ -38,7 +38,7 @@ def exported(path: str) -> dict[str, tuple[str, set[str]]]:
     return found
 
 
-def names(requirements: list[str]) -> set[str]:
+def names(requirements: list[str]) -> set[NormalizedName]:
     return {canonicalize_name(Requirement(line).name) for line in requirements}
 
 

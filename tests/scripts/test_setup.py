@@ -38,7 +38,7 @@ _PROGRAM = textwrap.dedent("""\
 
 
 class Checkout:
-    """A folder with scripts/setup and what it reads."""
+    """A folder with scripts/setup, a lock file and the stand-ins."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -52,7 +52,7 @@ class Checkout:
         (root / "python").chmod(0o755)
 
     def start(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
-        """Start the command in a session of its own."""
+        """Start the command in a new session."""
         settings = {"CALLS": str(self.calls), "STOP_AT": "", "HANG": "", "UV_NO_SYNC": ""}
         settings |= variables
         return subprocess.Popen(
@@ -79,7 +79,7 @@ class Checkout:
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout that was never set up."""
+    """Return a checkout that was never set up."""
     return Checkout(tmp_path)
 
 

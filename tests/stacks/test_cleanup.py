@@ -354,12 +354,13 @@ def test_missing_rights_are_told(session, environments):
 def asked(monkeypatch, environments) -> list[str]:
     """Let the command read a variant, and record whether it asks AWS to end something."""
     names: list[str] = []
+
+    def end(_, environment):
+        names.append(environment.name)
+        return iter([f"{ARN}:live"])
+
     monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
-    monkeypatch.setattr(
-        cleanup,
-        "end_provisioned_concurrency",
-        lambda _, environment: names.append(environment.name) or iter([f"{ARN}:live"]),
-    )
+    monkeypatch.setattr(cleanup, "end_provisioned_concurrency", end)
     return names
 
 

@@ -202,12 +202,13 @@ def test_the_command_stops_the_script_where_something_would_fail(
 ):
     """Every finding is printed as an error or a note; an error fails the script."""
     asked = []
+
+    def before_deploy(_, environment, *, imports):
+        asked.append((environment.name, imports))
+        return findings
+
     monkeypatch.setattr(preflight, "load_environment", lambda name, **_: environments[name])
-    monkeypatch.setattr(
-        preflight,
-        "before_deploy",
-        lambda _, environment, *, imports: asked.append((environment.name, imports)) or findings,
-    )
+    monkeypatch.setattr(preflight, "before_deploy", before_deploy)
     assert main(["dev", "--require-approval", "never"]) == status
     assert main(["dev", "--import-existing-resources"]) == status
     assert asked == [("dev", False), ("dev", True)]

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from stacks.rollback import main, roll_back
 
 STACK = "EmbeddingKit-dev-Endpoint"
 VERSION = {"Fn::GetAtt": ["Version6", "Version"]}
-TEMPLATE = {
+TEMPLATE: dict[str, Any] = {
     "Parameters": {"BootstrapVersion": {"Type": "String"}},
     "Resources": {
         "Candidate": {"Type": "AWS::Lambda::Alias", "Properties": {"FunctionVersion": "4"}},

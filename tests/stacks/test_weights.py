@@ -1,6 +1,7 @@
 """Test clearing weights that a failed release left on the alias."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ CLEARED = {
 
 
 def _alias(session, version: str, others: dict[str, float]) -> None:
-    answer = {"FunctionVersion": version, "RevisionId": "revision-1"}
+    answer: dict[str, Any] = {"FunctionVersion": version, "RevisionId": "revision-1"}
     if others:
         answer["RoutingConfig"] = {"AdditionalVersionWeights": others}
     asked = {"FunctionName": "embedder", "Name": "live"}
@@ -25,7 +26,7 @@ def _alias(session, version: str, others: dict[str, float]) -> None:
 
 
 def _template(session, *, weighted: bool = False) -> None:
-    properties = {"Name": "live"} | ({"RoutingConfig": {}} if weighted else {})
+    properties: dict[str, Any] = {"Name": "live"} | ({"RoutingConfig": {}} if weighted else {})
     resources = {
         "Live": {"Type": "AWS::Lambda::Alias", "Properties": properties},
         "Embedder": {"Type": "AWS::Lambda::Function", "Properties": {}},

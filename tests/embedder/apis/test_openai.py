@@ -166,8 +166,8 @@ def test_what_tokenize_returns_is_taken_as_it_is(service: Service) -> None:
 class WithoutSpecialTokens(WordTokenizer):
     """A tokenizer without special tokens."""
 
-    prefix = ()
-    suffix = ()
+    prefix: tuple[int, ...] = ()
+    suffix: tuple[int, ...] = ()
 
 
 def test_a_model_without_special_tokens_takes_ids_only_on_request(session: HashSession) -> None:

@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from embedder.errors import ArtifactError, InferenceError
 from embedder.fast_tokenizers.fallback import LibraryTokenizer
 
-DOCUMENT = {
+DOCUMENT: dict[str, Any] = {
     "version": "1.0",
     "truncation": None,
     "padding": None,

@@ -13,11 +13,11 @@ from model_compiler.tokenizer.tables import table_file
 from .conftest import Both
 
 
-def written(folder: Path, data: bytes) -> Path:
+def written(folder: Path, data: bytes) -> str:
     """Write a file of tables."""
     path = folder / "tokenizer.bin"
     path.write_bytes(data)
-    return path
+    return str(path)
 
 
 def test_sections_come_back_as_they_were_written(tmp_path: Path) -> None:
@@ -59,13 +59,13 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     """The message names the file."""
     with pytest.raises(ArtifactError, match=r"tokenizer\.bin cannot be read"):
-        TableFile(tmp_path / "tokenizer.bin")
+        TableFile(str(tmp_path / "tokenizer.bin"))
 
 
 def test_tables_of_the_other_kind_are_refused(minilm: Both) -> None:
     """WordPiece's tables lack the sections that BPE needs."""
     with pytest.raises(ArtifactError, match="has no section"):
-        BytePairEncoding(minilm.path)
+        BytePairEncoding(str(minilm.path))
 
 
 def test_a_section_of_another_name_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx2
 from langchain_openai import OpenAIEmbeddings
+from pydantic import SecretStr
 
 TEXTS = [
     "hello world",
@@ -30,7 +31,7 @@ def main() -> None:
         return httpx2.Response(200, json={"data": data, "model": "m", "usage": {}})
 
     with httpx2.Client(transport=httpx2.MockTransport(answer)) as http:
-        made = OpenAIEmbeddings(model="all-MiniLM-L6-v2", api_key="-", http_client=http)
+        made = OpenAIEmbeddings(model="all-MiniLM-L6-v2", api_key=SecretStr("-"), http_client=http)
         made.embed_documents(TEXTS)
         for text in TEXTS:
             made.embed_query(text)

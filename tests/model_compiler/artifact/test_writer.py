@@ -226,12 +226,11 @@ def test_the_embedder_reads_what_the_compiler_writes(
 ) -> None:
     """The contract: format, checksum, files and fields are the same on both sides."""
     artifact = compile_tiny(tiny_folder)
+    folder = Path(artifact.folder)
     manifest = artifact.manifest
-    document = orjson.loads((artifact.folder / "manifest.json").read_bytes())
+    document = orjson.loads((folder / "manifest.json").read_bytes())
     assert set(document) == set(manifest._fields)
     assert manifest.dimensions == (32,)
     assert manifest.max_tokens == 16
     assert manifest.graph.inputs == ("input_ids", "attention_mask")
-    assert set(manifest.files) == {path.name for path in artifact.folder.iterdir()} - {
-        "manifest.json"
-    }
+    assert set(manifest.files) == {path.name for path in folder.iterdir()} - {"manifest.json"}

@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
@@ -29,7 +30,8 @@ def main() -> None:
         name: importlib.metadata.version(name)
         for name in ("torch", "transformers", "sentence-transformers")
     }
-    np.savez(HERE / "tiny.npz", **vectors, versions=np.array(json.dumps(versions)))
+    arrays: dict[str, Any] = {**vectors, "versions": np.array(json.dumps(versions))}
+    np.savez(HERE / "tiny.npz", **arrays)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def export(
             "ReduceSum", ["last_hidden_state", "one"], ["sentence_embedding"], keepdims=0
         )
     )
-    shapes = {
+    shapes: dict[str, Any] = {
         "last_hidden_state": ["batch", "tokens", HIDDEN],
         "sentence_embedding": ["batch", HIDDEN],
     }
@@ -108,7 +108,7 @@ def export(
 
 @pytest.fixture
 def folder(tiny_folder: Path) -> Path:
-    """A folder with everything but weights."""
+    """Make a folder with everything but weights."""
     (tiny_folder / "model.safetensors").unlink()
     return tiny_folder
 

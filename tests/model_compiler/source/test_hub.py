@@ -118,7 +118,7 @@ def _api(folder: Path, more: list[str], commit: str) -> object:
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub on this machine, with the client's cache in a folder of the test's own."""
+    """Serve a hub on this machine, with a separate cache for its client."""
     served = Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(served))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -136,7 +136,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 @pytest.fixture
 def tiny(served: Hub, tmp_path: Path) -> Path:
-    """A model on the hub, as acme/tiny."""
+    """Put a model on the hub, as acme/tiny."""
     folder = write_model(tmp_path / "repository")
     (folder / "pytorch_model.bin").write_bytes(b"pickle")
     (folder / "README.md").write_text("A model.")

@@ -22,7 +22,7 @@ Change = Callable[[dict[str, Any]], object]
 
 @pytest.fixture(scope="module")
 def wordpiece() -> dict[str, Any]:
-    """A small vocabulary with BERT's parts."""
+    """Return a small vocabulary with BERT's parts."""
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(chr, range(33, 127)), "the", "cat"]
     words += [f"##{chr(code)}" for code in range(97, 123)]
     library = tokenizers.Tokenizer(
@@ -40,7 +40,7 @@ def wordpiece() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def gemma() -> dict[str, Any]:
-    """A small vocabulary with Gemma's parts."""
+    """Return a small vocabulary with Gemma's parts."""
     document: dict[str, Any] = json.loads(gemma_tokenizer(tokens=1500, files=3))
     return document
 

@@ -27,19 +27,19 @@ Floats = npt.NDArray[np.float32]
 
 @pytest.fixture(scope="module")
 def kept_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model's folder; not to be written to."""
+    """Return the model's folder, which tests must not change."""
     return write_gemma3(tmp_path_factory.mktemp("gemma3") / "model")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The model's folder, for the test to change."""
+    """Return a copy of the model's folder, which the test may change."""
     return write_gemma3(tmp_path / "model")
 
 
 @pytest.fixture(scope="module")
 def golden() -> dict[int, Floats]:
-    """The vector of each length's ids, from transformers."""
+    """Return the vector of each length's ids, from transformers."""
     with np.load(GOLDENS / "gemma3.npz") as stored:
         return {length: stored[str(length)] for length in LENGTHS}
 
