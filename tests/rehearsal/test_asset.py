@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ COPY --from=model /a /
 
 @pytest.fixture
 def asset(tmp_path: Path) -> ImageAsset:
-    """An image whose build stages have another platform than its last stage."""
+    """Return an image whose build stages have another platform than its last stage."""
     (tmp_path / "Dockerfile").write_text(DOCKERFILE)
     return ImageAsset(
         hash="abc",
@@ -36,7 +37,7 @@ def asset(tmp_path: Path) -> ImageAsset:
     )
 
 
-def assembly(folder: Path, source: dict[str, object]) -> Path:
+def assembly(folder: Path, source: dict[str, Any]) -> Path:
     """Write an asset manifest as the CDK does."""
     manifest = {"dockerImages": {"abc": {"source": source}}}
     (folder / "stack.assets.json").write_text(json.dumps(manifest))
