@@ -14,9 +14,8 @@ from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, measure, problems, table
-from model_compiler.graph import outliers
 from model_compiler.graph.architectures import bert
-from model_compiler.graph.quantization import Precision
+from model_compiler.graph.quantization import Precision, linear_with_outliers
 from model_compiler.source.catalogue import Golden
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile
@@ -140,7 +139,7 @@ def test_a_bad_layer_is_rejected(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If one layer's int8 is inaccurate, nothing is written and the error suggests fp32."""
-    exact = outliers.linear_with_outliers
+    exact = linear_with_outliers
 
     def spoiled(*arguments: Any, **options: Any) -> str:
         builder, value, weight, channels = arguments
