@@ -52,7 +52,7 @@ class Native(Api):
     )
 
     @staticmethod
-    def error_body(error: AnswerableError, status: int, request_id: str) -> dict[str, Any]:  # noqa: ARG004 - the base's parameters
+    def error_body(error: AnswerableError, _status: int, request_id: str) -> dict[str, Any]:
         return {
             "error": error.message,
             "code": error.code,
