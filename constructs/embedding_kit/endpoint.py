@@ -118,7 +118,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
                 subnets without a route to the internet are enough.
             vpc_subnets: The subnets; the CDK's default for `vpc` if unset.
             security_groups: The security groups; a new one if unset.
-            role: An execution role; by default a new one. It is granted what the function needs,
+            role: An execution role; by default a new one. It is granted the function's permissions,
                 except with `role.without_policy_updates()`.
             environment_encryption: A key for the environment variables of all functions; by
                 default Lambda's own.

@@ -142,8 +142,8 @@ class EmbeddingFunction(Construct):
         Validations.of(self.function).acknowledge(
             Acknowledgment(
                 id="Serverless-LambdaDLQ",
-                reason="A URL calls the function and waits: only what nobody waits for goes to a "
-                "dead-letter queue.",
+                reason="A URL invokes the function synchronously: only asynchronous invocations "
+                "use a dead-letter queue.",
             )
         )
         if snap_start:
@@ -221,4 +221,5 @@ def _check_log_group(settings: FunctionSettings) -> None:
 
 def _retention(days: int) -> logs.RetentionDays:
     # The CDK's members are in ascending order, with "never" as the last one.
-    return dict(zip(RETENTION_DAYS, logs.RetentionDays, strict=False))[days]
+    *members, _ = logs.RetentionDays
+    return dict(zip(RETENTION_DAYS, members, strict=True))[days]

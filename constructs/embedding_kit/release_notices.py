@@ -12,8 +12,8 @@ from embedding_kit.settings.observability import RUNBOOK
 __all__ = ["ReleaseNotices"]
 
 _ACKNOWLEDGED = {
-    "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]": "SNS's own list of what a publisher to an "
-    "encrypted topic needs has the action in this form.",
+    "AwsSolutions-IAM5[Action::kms:GenerateDataKey*]": "SNS documents the permission of a "
+    "publisher to an encrypted topic in this form.",
     "Serverless-EventBusDLQ": "EventBridge tries again for 24 hours, and scripts/deploy prints the "
     "failure in any case.",
 }

@@ -1,8 +1,8 @@
 """Validations that the CDK runs at synth, when the app is complete.
 
-`settings/compatibility.py` compares settings when they are read. These validations find what the
-settings do not show: resources that the app changed afterwards, by the CDK's escape hatches or by
-methods such as `alias.add_auto_scaling`, and topics that the app creates elsewhere.
+`settings/compatibility.py` compares settings when they are read. These validations read the
+finished constructs: an app may have changed the resources, by the CDK's escape hatches or by
+methods such as `alias.add_auto_scaling`, and may create its topics anywhere.
 """
 
 from collections.abc import Iterator, Sequence
