@@ -1,9 +1,10 @@
 """Compares the fast tokenizers with `tokenizers` on any number of texts; ids and spans.
 
-`python -m tests.tokenizer_fuzz` takes MiniLM's WordPiece and a stand-in for Gemma's BPE of full
-size, 200,000 made-up texts for each, and every file of the standard library. The tests run the same
-texts in small numbers. The exit status is 1 if one text differs; each is shown, escaped, with the
-seed that makes it again.
+`python -m tests.tokenizer_fuzz` takes MiniLM's WordPiece and replicas of full size: Gemma's BPE,
+the byte-level BPE of RoBERTa, ModernBERT and Qwen, and XLM-RoBERTa's Unigram. It compares 200,000
+made-up texts for each, and every file of the standard library. The tests run the same texts in
+small numbers. The exit status is 1 if one text differs; each is shown, escaped, with the seed that
+makes it again.
 """
 
 import argparse
@@ -21,7 +22,9 @@ from embedder.fast_tokenizers import Tokenizer, load
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.tables import build
+from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
+from tests.fixtures.unigram_tokenizer import unigram_tokenizer
 
 SHOWN = 300
 
@@ -78,6 +81,9 @@ def _sources(files: list[Path]) -> Iterator[tuple[str, bytes]]:
         folder = find_source("all-MiniLM-L6-v2").folder
         yield "all-MiniLM-L6-v2", (folder / "tokenizer.json").read_bytes()
         yield "Gemma's kind, full size", gemma_tokenizer()
+        for name, size in FULL_SIZES.items():
+            yield f"{name}'s kind, full size", byte_level_tokenizer(name, tokens=size)
+        yield "XLM-RoBERTa's kind, full size", unigram_tokenizer()
 
 
 def _agree(library: tokenizers.Tokenizer, fast: Tokenizer, text: str, *, spans: bool) -> bool:

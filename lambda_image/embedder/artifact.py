@@ -28,7 +28,7 @@ __all__ = [
     "manifest_checksum",
 ]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MANIFEST_FILE = "manifest.json"
 
 
@@ -38,7 +38,7 @@ class ModelEntry(NamedTuple):
     name: str
     #: The commit of the hub repository, or `sha256:` and the start of the source's own hash.
     revision: str
-    #: The family (`bert`, `gemma3_text`), or `onnx` for an export that was taken as it is.
+    #: The family (`bert`, `static`), or `onnx` for an export that was taken as it is.
     architecture: str
     #: The short name of the model's license (`apache-2.0`, `gemma`), where it is known.
     license: str | None
@@ -55,12 +55,15 @@ class TokenizerEntry(NamedTuple):
 
 
 class GraphEntry(NamedTuple):
-    """Where the graph is and how it is fed.
+    """Where the graph is, what runs it and how it is fed.
 
     Inputs are int64 [batch, tokens]; the output is float32 [batch, dimensions], its rows
     of length 1.
     """
 
+    #: `onnxruntime`, or `numpy` for a static model, whose graph is a table of rows.
+    runtime: str
+    #: An ONNX file, or the table.
     file: str
     inputs: tuple[str, ...]
     output: str
@@ -96,6 +99,8 @@ class Manifest(NamedTuple):
     dimensions: tuple[int, ...]
     #: The longest text that the model takes, in tokens, special tokens included.
     max_tokens: int
+    #: The longest text in characters; None for a limit that follows from `max_tokens`.
+    max_characters: int | None
     prompts: Mapping[str, str]
     default_prompt: str | None
     tokenizer: TokenizerEntry
@@ -124,7 +129,7 @@ class Artifact(NamedTuple):
 
     @property
     def graph_path(self) -> str:
-        """The ONNX file that the session loads."""
+        """The file that the session loads."""
         return os.path.join(self.folder, self.manifest.graph.file)
 
     @property

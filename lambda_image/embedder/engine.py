@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,24 +19,15 @@ from embedder.errors import (
 )
 from embedder.fast_tokenizers import Tokenizer, load
 from embedder.planning import Pace, plan
-from embedder.session import Session
+from embedder.runtimes import Runs, load_session
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
-__all__ = ["Engine", "Runs", "truncate_vectors"]
+__all__ = ["Engine", "truncate_vectors"]
 
 #: Bytes of a token id while it waits to be run.
 _ID_BYTES = array("i").itemsize
-
-
-class Runs(Protocol):
-    """The interface that the engine needs from a session."""
-
-    def run(
-        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float32]:
-        """See `Session.run`."""
 
 
 class Engine:
@@ -47,7 +38,8 @@ class Engine:
         tokenizer: texts to token ids.
         session: token ids to full-size vectors.
         truncate: the default handling of an input over the limit.
-        max_characters: the longest text; None computes it from the limit of tokens.
+        max_characters: the longest text; None takes the manifest's limit, or computes it from the
+            limit of tokens.
         cache_entries: how many vectors to keep.
     """
 
@@ -68,7 +60,9 @@ class Engine:
         self.limits = Limits(
             dimensions=manifest.dimensions,
             max_tokens=manifest.max_tokens,
-            max_characters=max_characters or manifest.max_tokens * CHARACTERS_PER_TOKEN,
+            max_characters=max_characters
+            or manifest.max_characters
+            or manifest.max_tokens * CHARACTERS_PER_TOKEN,
             vocabulary_size=self.tokenizer.vocabulary_size,
             prompts=manifest.prompts,
             default_prompt=manifest.default_prompt,
@@ -95,7 +89,7 @@ class Engine:
         return cls(
             artifact.manifest,
             load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path),
-            Session(artifact, threads=threads),
+            load_session(artifact, threads=threads),
             truncate=truncate,
             max_characters=max_characters,
             cache_entries=cache_entries,

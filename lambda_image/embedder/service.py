@@ -4,8 +4,6 @@
 """
 
 from os import urandom
-from types import TracebackType
-from typing import Any
 
 from embedder.apis import (
     embedding_server,
@@ -34,7 +32,7 @@ from embedder.messages import MAX_REQUEST_BYTES, Request, Response
 from embedder.openapi import Document
 from embedder.search import load_index
 from embedder.settings import Settings
-from embedder.telemetry import RequestRecord, Telemetry
+from embedder.telemetry import RequestRecord, Telemetry, fault
 
 __all__ = ["ROUTES", "Service", "build_service"]
 
@@ -188,19 +186,3 @@ def new_request_id() -> str:
     # From the kernel, not from a generator whose state a snapshot would copy.
     number = urandom(16).hex()
     return "-".join((number[:8], number[8:12], number[12:16], number[16:20], number[20:]))
-
-
-def fault(error: BaseException) -> dict[str, Any]:
-    """Return the classes and places of an exception, never its message, which may quote a text."""
-    places = []
-    trace: TracebackType | None = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
-        trace = trace.tb_next
-    cause = error.__cause__
-    return {
-        "type": type(error).__name__,
-        "cause": type(cause).__name__ if cause is not None else None,
-        "trace": places,
-    }

@@ -9,6 +9,7 @@ its place in the code.
 
 import sys
 import time
+from types import TracebackType
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ import orjson
 from embedder.embedding_request import Embeddings
 from embedder.settings import Settings
 
-__all__ = ["RequestRecord", "Telemetry"]
+__all__ = ["RequestRecord", "Telemetry", "fault"]
 
 #: EMF takes at most a hundred values of one metric in a record.
 _MOST_VALUES = 100
@@ -165,6 +166,22 @@ class Telemetry:
             "ServerErrors": int(record.fault is not None),
             **values,
         }
+
+
+def fault(error: BaseException) -> dict[str, Any]:
+    """Return the classes and places of an exception, never its message, which may quote a text."""
+    places = []
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    cause = error.__cause__
+    return {
+        "type": type(error).__name__,
+        "cause": type(cause).__name__ if cause is not None else None,
+        "trace": places,
+    }
 
 
 def _dumps(line: dict[str, Any]) -> bytes:

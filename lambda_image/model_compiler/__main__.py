@@ -1,4 +1,7 @@
-"""The command `python -m model_compiler`: `compile MODEL` (or just `MODEL`) and `verify DIR`."""
+"""The command `python -m model_compiler`.
+
+`compile MODEL` (or just `MODEL`), `inspect MODEL`, `list` (or `--list`) and `verify DIR`.
+"""
 
 import argparse
 import sys
@@ -7,19 +10,26 @@ from pathlib import Path
 
 from embedder.artifact import load_artifact
 from embedder.errors import ArtifactError
+from model_compiler import inspection, listing
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import CompilerError, OutputError
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.files.hashes import verify_files
 from model_compiler.graph.quantization import Precision
-from model_compiler.source import catalogue
-from model_compiler.source.find import find_source
+from model_compiler.inspection import inspect_model
+from model_compiler.source.find import find_descriptions, find_source
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0, or 2 after an error of one line on standard error."""
+    """Run the command.
+
+    Returns:
+        0; 1 if an inspected model does not compile; 2 after an error of one line on standard error.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["--list"]:
+        given[0] = "list"
     if given and given[0] not in {*COMMANDS, "-h", "--help"}:
         given.insert(0, "compile")
     options = _parser().parse_args(given)
@@ -31,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    names = f"Models known by name: {', '.join(entry.name for entry in catalogue.CATALOGUE)}."
+    names = "`--list` lists the models that are known by name."
     parser = argparse.ArgumentParser(
         prog="python -m model_compiler",
         description="Compile embedding models into artifacts that start fast and run fast.",
@@ -40,21 +50,25 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     text = "compile a model into an artifact"
     _add_compile(commands.add_parser("compile", help=text, description=text, epilog=names))
+    text = "say whether a model compiles, without compiling it"
+    _add_inspect(commands.add_parser("inspect", help=text, description=text, epilog=names))
+    text = "list the models that are known by name"
+    listed = commands.add_parser("list", help=text, description=text)
+    listed.add_argument("--json", action="store_true", help="as JSON, with the prompts")
     text = "check an artifact: its manifest, and the hash of each of its files"
     verify = commands.add_parser("verify", help=text, description=text)
     verify.add_argument("artifact", type=Path, help="the artifact's folder")
     return parser
 
 
-def _add_compile(parser: argparse.ArgumentParser) -> None:
+def _add_inspect(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "model", help="a sentence-transformers folder, a name below, or owner/name of a hub"
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path("artifact"),
-        help="the artifact's folder (default: %(default)s)",
+        "model", help="a sentence-transformers folder, a known name, or owner/name of a hub"
     )
     parser.add_argument(
         "--precision",
@@ -63,6 +77,16 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
         "full precision if there is one)",
     )
     parser.add_argument("--revision", help="a commit, branch or tag of the hub's repository")
+
+
+def _add_compile(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("artifact"),
+        help="the artifact's folder (default: %(default)s)",
+    )
     parser.add_argument(
         "--accept-license",
         action="append",
@@ -98,13 +122,18 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    precision = Precision(options.precision) if options.precision else None
+    precision = _precision(options)
     source = find_source(
         options.model,
         revision=options.revision,
         accepted_licenses=options.accept_license,
         precision=precision,
     )
+    if source.newest:
+        sys.stderr.write(
+            f"note: {source.name} was downloaded at its newest commit. To pin it, use "
+            f"--revision {source.revision} here, or `revision` in environments/NAME.toml.\n"
+        )
     manifest = compile_model(
         source,
         options.output,
@@ -122,6 +151,18 @@ def _compile(options: argparse.Namespace) -> int:
     return 0
 
 
+def _inspect(options: argparse.Namespace) -> int:
+    source = find_descriptions(options.model, revision=options.revision)
+    found = inspect_model(source, _precision(options))
+    sys.stdout.write(inspection.as_json(found) if options.json else inspection.as_text(found))
+    return 0 if found.compiles else 1
+
+
+def _list(options: argparse.Namespace) -> int:
+    sys.stdout.write(listing.as_json() if options.json else listing.as_table())
+    return 0
+
+
 def _verify(options: argparse.Namespace) -> int:
     try:
         manifest = load_artifact(options.artifact).manifest
@@ -135,12 +176,21 @@ def _verify(options: argparse.Namespace) -> int:
     return 0
 
 
+def _precision(options: argparse.Namespace) -> Precision | None:
+    return Precision(options.precision) if options.precision else None
+
+
 def _dimensions(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
 #: The commands by name; without a name it is `compile`.
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"compile": _compile, "verify": _verify}
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "compile": _compile,
+    "inspect": _inspect,
+    "list": _list,
+    "verify": _verify,
+}
 
 
 if __name__ == "__main__":

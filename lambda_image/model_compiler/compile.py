@@ -11,20 +11,34 @@ from embedder.artifact import MANIFEST_FILE
 from embedder.fast_tokenizers import Tokenizer, load
 from model_compiler.artifact.manifest import Choices, manifest_bytes, manifest_content
 from model_compiler.artifact.writer import new_folder
-from model_compiler.errors import SourceError
+from model_compiler.errors import PrecisionError, SourceError
 from model_compiler.fidelity.acceptance import Acceptance, accept
+from model_compiler.fidelity.layers import with_more_float32
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds, table
 from model_compiler.graph.quantization import Precision
-from model_compiler.model.base import Model
-from model_compiler.model.export_folder import find_export, read_export, why_not_compiled
+from model_compiler.model.base import Graph, Model
+from model_compiler.model.compiled import CompiledModel
+from model_compiler.model.export_folder import (
+    find_export,
+    find_weights,
+    read_export,
+    read_weights,
+    why_not_compiled,
+)
 from model_compiler.model.export_names import Choice, Kind
 from model_compiler.model.folder import read_model_folder
+from model_compiler.model.kind import check_kind
 from model_compiler.model.onnx_import import ImportedModel
+from model_compiler.model.static_folder import is_static, read_static_folder
 from model_compiler.source.find import Source
 from model_compiler.tokenizer import tables as tokenizer_tables
 from model_compiler.tokenizer.tables import TokenizerTables
 
 __all__ = ["Options", "compile_model"]
+
+
+#: The families whose int8 this project has compared with full precision on a model's real weights.
+VERIFIED = frozenset({"bert"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +59,8 @@ class Options:
 def compile_model(source: Source, output: Path, options: Options) -> dict[str, Any]:
     """Write a model's artifact to `output` and return its manifest.
 
-    Weights are compiled. A ready ONNX export is imported if there are no weights, or the compiler
-    does not know their architecture.
+    Weights are compiled, also those that only a ready ONNX export has. An export is imported as it
+    is if the compiler does not know the architecture, or its initializers are not its weights.
 
     Raises:
         CompilerError: One of its subclasses; nothing was written.
@@ -54,41 +68,95 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
     model, provenance = _read(source.folder, options)
     if not model.normalized:
         _note(
-            "modules.json has no Normalize. The embedder returns vectors of length 1: cosine "
+            "The model has no Normalize. The embedder returns vectors of length 1: cosine "
             "similarities are unchanged, dot products and distances are not."
+        )
+    if options.thresholds is None and _is_unverified(model):
+        _note(
+            f"int8 of {model.family} is unverified on real weights, and without the fidelity "
+            "report it is unverified on these."
         )
     with new_folder(output) as partial:
         tables = _write_tokenizer(model, partial, options)
-        graph = model.write(partial, progress=options.progress)
-        content = manifest_content(
-            source, model, options.choices, graph=graph, tables=tables, folder=partial
-        )
-        if options.thresholds or provenance:
-            accepted = accept(
-                model,
-                graph,
-                partial,
-                content,
-                golden=source.entry.golden if source.entry else (),
-                thresholds=options.thresholds,
-                documents=options.documents,
-                progress=options.progress,
-            )
-            content |= {
-                "fidelity": provenance | accepted.as_json(),
-                "golden": accepted.golden,
-            }
-            _report(accepted, graph.optimization, options)
+        content = None
+        while content is None:
+            graph = model.write(partial, progress=options.progress)
+            try:
+                content = _measured(
+                    source,
+                    model,
+                    options,
+                    graph=graph,
+                    tables=tables,
+                    folder=partial,
+                    provenance=provenance,
+                )
+            except PrecisionError as error:
+                tokenizer = load(tables.kind, partial / tables.file)
+                better = with_more_float32(model, graph, partial, tokenizer)
+                if better is None:
+                    raise
+                layers = sorted(better.float32_layers)
+                _note(
+                    f"In {model.label}, {error.missed}. Of its {len(graph.layers)} layers, these "
+                    f"are now kept in float32, counted from 0: {', '.join(map(str, layers))}."
+                )
+                model, provenance = better, {**provenance, "float32_layers": layers}
         (partial / MANIFEST_FILE).write_bytes(manifest_bytes(content))
+    return content
+
+
+def _is_unverified(model: Model) -> bool:
+    if not isinstance(model, CompiledModel) or model.precision is Precision.FP32:
+        return False
+    return model.family not in VERIFIED
+
+
+def _measured(
+    source: Source,
+    model: Model,
+    options: Options,
+    *,
+    graph: Graph,
+    tables: TokenizerTables,
+    folder: Path,
+    provenance: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the manifest of an artifact whose vectors were measured; raises as `accept` does."""
+    content = manifest_content(
+        source, model, options.choices, graph=graph, tables=tables, folder=folder
+    )
+    if options.thresholds or provenance:
+        accepted = accept(
+            model,
+            graph,
+            folder,
+            content,
+            golden=source.entry.golden if source.entry else (),
+            thresholds=options.thresholds,
+            documents=options.documents,
+            progress=options.progress,
+        )
+        content |= {"fidelity": provenance | accepted.as_json(), "golden": accepted.golden}
+        _report(accepted, graph.optimization, options)
     return content
 
 
 def _read(folder: Path, options: Options) -> tuple[Model, dict[str, Any]]:
     """Read the model, and for an export the manifest's entries about its origin."""
+    check_kind(folder)
+    precision, reason = options.precision or Precision.INT8, None
+    if name := find_weights(folder):
+        compiled = read_weights(folder, name, precision)
+        if not isinstance(compiled, str):
+            _note(f"There are no weights but those in {name}, which are compiled.")
+            return compiled, {}
+        reason = compiled
     choice = find_export(folder, options.precision)
     if choice is None:
-        return read_model_folder(folder, options.precision or Precision.INT8), {}
-    reason = why_not_compiled(folder)
+        read = read_static_folder if is_static(folder) else read_model_folder
+        return read(folder, precision), {}
+    reason = reason or why_not_compiled(folder)
     _note(f"{reason or 'There are no weights.'} The ready export {choice.name} is used instead.")
     model = read_export(folder, choice)
     _note_precision(model, choice, options)

@@ -5,6 +5,7 @@ __all__ = [
     "FidelityError",
     "LicenseError",
     "OutputError",
+    "PrecisionError",
     "SourceError",
     "UnsupportedModelError",
 ]
@@ -32,3 +33,15 @@ class OutputError(CompilerError):
 
 class FidelityError(CompilerError):
     """The vectors differ too much from the model's own."""
+
+
+class PrecisionError(FidelityError):
+    """The vectors differ too much from those of full precision.
+
+    Attributes:
+        missed: The missed thresholds, as part of a sentence.
+    """
+
+    def __init__(self, message: str, missed: str = "") -> None:
+        super().__init__(message)
+        self.missed = missed

@@ -103,15 +103,15 @@ def answer(event: Any) -> dict[str, Any]:
     return response_to_event(SERVICE.handle(request))
 
 
-def check(told: dict[str, Any]) -> None:
+def check(response: dict[str, Any]) -> None:
     """Raise an AssertionError unless the response is valid."""
-    if told["statusCode"] not in {200, 400, 404, 405, 413, 422, 424}:
-        raise AssertionError(f"status {told['statusCode']}: {told['body'][:500]}")
-    if told["isBase64Encoded"]:
-        json.loads(gzip.decompress(base64.b64decode(told["body"])))
-    elif told["body"]:  # HEAD has none
-        json.loads(told["body"])
-    json.dumps(told).encode()
+    if response["statusCode"] not in {200, 400, 404, 405, 413, 422, 424}:
+        raise AssertionError(f"status {response['statusCode']}: {response['body'][:500]}")
+    if response["isBase64Encoded"]:
+        json.loads(gzip.decompress(base64.b64decode(response["body"])))
+    elif response["body"]:  # HEAD has none
+        json.loads(response["body"])
+    json.dumps(response).encode()
 
 
 def write_seeds() -> None:

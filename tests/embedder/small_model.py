@@ -94,10 +94,12 @@ def manifest_of(
         precision="fp32",
         dimensions=dimensions,
         max_tokens=max_tokens,
+        max_characters=None,
         prompts=prompts or {},
         default_prompt=default_prompt,
         tokenizer=TokenizerEntry(kind="wordpiece", file="tokenizer.bin", reason=None),
         graph=GraphEntry(
+            runtime="onnxruntime",
             file="model.onnx",
             inputs=("input_ids", "attention_mask"),
             output="sentence_embedding",

@@ -19,7 +19,7 @@ from embedder.errors import ArtifactError
 def manifest() -> dict[str, Any]:
     """Return a manifest with valid values in all fields."""
     return {
-        "format_version": 2,
+        "format_version": 3,
         "model": {
             "name": "acme/model",
             "revision": "0123",
@@ -30,10 +30,12 @@ def manifest() -> dict[str, Any]:
         "precision": "int8",
         "dimensions": [384, 128],
         "max_tokens": 256,
+        "max_characters": None,
         "prompts": {"query": "q: "},
         "default_prompt": "query",
         "tokenizer": {"kind": "wordpiece", "file": "tokenizer.bin", "reason": None},
         "graph": {
+            "runtime": "onnxruntime",
             "file": "model.onnx",
             "inputs": ["input_ids", "attention_mask"],
             "output": "sentence_embedding",
@@ -101,8 +103,8 @@ def test_a_manifest_that_is_no_object(raw: bytes) -> None:
 
 def test_a_newer_format_is_refused_first(tmp_path: Path) -> None:
     """The format version is checked before all other fields, including the checksum."""
-    raw = json.dumps({"format_version": 3, "surprise": True}).encode()
-    with pytest.raises(ArtifactError, match=r"format_version 3; this embedder reads 2\. Compile"):
+    raw = json.dumps({"format_version": 4, "surprise": True}).encode()
+    with pytest.raises(ArtifactError, match=r"format_version 4; this embedder reads 3\. Compile"):
         load_artifact(write(tmp_path, raw))
 
 

@@ -158,13 +158,13 @@ def test_an_inflated_body_has_the_limit_of_every_body() -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "told"),
+    ("encoding", "found"),
     [("br", '"br"'), ("gzip, gzip", "a string of 10"), ("zstd", '"zstd"'), ("deflate", '"defl')],
 )
-def test_another_encoding_is_refused_by_name(encoding: str, told: str) -> None:
+def test_another_encoding_is_refused_by_name(encoding: str, found: str) -> None:
     """The error lists the allowed encodings and the value found."""
     event = gzip_event(b"", headers={"content-encoding": encoding})
-    with pytest.raises(MalformedBodyError, match=f"absent, or gzip, or identity; found {told}"):
+    with pytest.raises(MalformedBodyError, match=f"absent, or gzip, or identity; found {found}"):
         request_from_event(event)
 
 

@@ -13,6 +13,9 @@ import pytest
 
 from embedder.artifact import Artifact
 from embedder.service import Service
+from model_compiler.compile import Options, compile_model
+from model_compiler.source.find import find_source
+from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
 
 SOURCE_ROOT = Path(__file__).parents[2] / "lambda_image"
 EVENT: dict[str, Any] = {
@@ -89,6 +92,25 @@ def test_a_cold_start_imports_nothing_that_it_does_not_need(environment: dict[st
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.startswith("[] ")
     assert int(finished.stdout.split()[1]) < 25, finished.stdout
+
+
+def test_a_static_model_starts_without_onnx_runtime(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """It is served by numpy alone, from the manifest to the answer."""
+    folder = write_sentence_transformers(tmp_path / "static")
+    options = Options(thresholds=None, progress=False)
+    compile_model(find_source(str(folder)), tmp_path / "artifact", options)
+    finished = run(
+        "import json, sys\n"
+        "from embedder.handler import handler\n"
+        f"answer = handler({EVENT!r}, None)\n"
+        "print(answer['statusCode'], len(json.loads(answer['body'])['embedding']),"
+        " 'onnxruntime' in sys.modules)\n",
+        environment | {"EMBEDDING_ARTIFACT": str(tmp_path / "artifact")},
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines()[-1] == f"200 {WIDTH} False"
 
 
 def test_garbage_is_collected_once_the_start_is_over(environment: dict[str, str]) -> None:

@@ -93,7 +93,7 @@ def test_a_body_over_six_megabytes_is_refused(service: Service, path: str) -> No
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_wrong_method_is_told_the_right_one(service: Service, path: str) -> None:
+def test_a_wrong_method_gets_the_allowed_ones(service: Service, path: str) -> None:
     """The response is a 405 with HTTP's `allow` header."""
     response = get(service, path)
     assert response.status == 405
@@ -134,7 +134,7 @@ def test_a_path_for_another_kind_of_model_says_so(
     assert session.shapes == []
 
 
-def test_an_unknown_path_is_told_what_there_is(service: Service) -> None:
+def test_an_unknown_path_gets_the_existing_ones(service: Service) -> None:
     """The 404 lists every path with its method; under /v1 it has OpenAI's format."""
     error = read(get(service, "/v2/embed"), 404)
     assert error["code"] == "unknown_path"
@@ -167,8 +167,8 @@ def test_an_answer_that_would_not_fit_is_refused(make_service: MakeService) -> N
     service = make_service(max_tokens=10**7)
     fitting = post(service, "/tokenize", {"inputs": "a " * 70_000})
     assert fitting.status == 200
-    told = read(post(service, "/tokenize", {"inputs": "a " * 85_000}), 422)["error"]
-    size = re.fullmatch(r"The answer takes (\d+) bytes; at most (\d+) are allowed\. .*", told)
+    message = read(post(service, "/tokenize", {"inputs": "a " * 85_000}), 422)["error"]
+    size = re.fullmatch(r"The answer takes (\d+) bytes; at most (\d+) are allowed\. .*", message)
     assert size is not None
     assert int(size[1]) > int(size[2]) == MAX_RESPONSE_BYTES
     # The body would fit if it were not escaped.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub.constants
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -16,6 +17,7 @@ from model_compiler.graph.quantization import Precision
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer import tables as tokenizer_tables
 from tests.model_compiler.goldens.tiny_models import write_model
+from tests.model_compiler.local_hub import Hub, serve
 
 Compile = Callable[..., Artifact]
 Edit = Callable[..., None]
@@ -33,6 +35,27 @@ def pure_functions_called_once() -> Iterator[None]:
 def tiny_folder(tmp_path: Path) -> Path:
     """Return the folder of a small random BERT, which the test may change."""
     return write_model(tmp_path / "tiny")
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """Serve a hub on this machine, with a separate cache for its client."""
+    with serve() as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+        yield hub
+
+
+@pytest.fixture
+def tiny(served: Hub, tmp_path: Path) -> Path:
+    """Put a model on the hub, as acme/tiny."""
+    folder = write_model(tmp_path / "repository")
+    (folder / "pytorch_model.bin").write_bytes(b"pickle")
+    (folder / "README.md").write_text("A model.")
+    served.repositories["acme/tiny"] = folder
+    return folder
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from model_compiler.errors import SourceError
 from model_compiler.graph.quantization import Precision
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.encoder_models import write_encoder
 from tests.model_compiler.goldens.tiny_models import TEXTS, TOKENS, VARIANTS, write_model
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -75,10 +76,41 @@ def test_both_generations_of_files(tmp_path: Path, compile_tiny: Compile, varian
     np.testing.assert_allclose(found, TINY[variant], atol=1e-5, rtol=0)
 
 
+def test_unigram_is_served_from_tables(
+    tiny_folder: Path, compile_tiny: Compile, edit_json: Edit
+) -> None:
+    """A model of BERT's family with SentencePiece's tokenizer has the vectors of its ids."""
+    words = ["▁" + token for token in TOKENS[5:] if token.isalpha()]
+    pieces = [*TOKENS[:5], *words, *TOKENS[5 + len(words) :]]
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}
+    edit_json(
+        tiny_folder / "tokenizer.json",
+        model={
+            "type": "Unigram",
+            "unk_id": 1,
+            "vocab": [[piece, -float(rank)] for rank, piece in enumerate(pieces)],
+            "byte_fallback": False,
+        },
+        normalizer=None,
+        pre_tokenizer={
+            "type": "Sequence",
+            "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace],
+        },
+    )
+    library = tokenizers.Tokenizer.from_file(str(tiny_folder / "tokenizer.json"))
+    artifact = compile_tiny(tiny_folder)
+    assert artifact.manifest.tokenizer.kind == "unigram"
+    ids = library.encode("hello the date").ids
+    assert len(set(ids)) > 3
+    wanted = Session(artifact).run(np.array([ids]), np.ones((1, len(ids)), np.int64))
+    found = Engine.load(artifact).embed(["hello the date"]).vectors
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
 def test_a_tokenizer_that_the_fast_ones_do_not_cover(
     tiny_folder: Path, compile_tiny: Compile, edit_json: Edit
 ) -> None:
-    """Unigram, as multilingual e5 has it, is served by the library, and the manifest says why."""
+    """Unigram behind BERT's normalizer is served by the library, and the manifest says why."""
     model = {
         "type": "Unigram",
         "unk_id": 1,
@@ -89,7 +121,7 @@ def test_a_tokenizer_that_the_fast_ones_do_not_cover(
     artifact = compile_tiny(tiny_folder)
     entry = artifact.manifest.tokenizer
     assert (entry.kind, entry.file) == ("tokenizers", "tokenizer.json")
-    assert "Unigram" in (entry.reason or "")
+    assert "normalizer BertNormalizer" in (entry.reason or "")
     library = tokenizers.Tokenizer.from_file(str(Path(artifact.folder) / entry.file))
     ids = library.encode("hello the date").ids
     wanted = Session(artifact).run(np.array([ids]), np.ones((1, len(ids)), np.int64))
@@ -166,3 +198,14 @@ def test_a_source_that_is_refused_leaves_nothing(tiny_folder: Path, tmp_path: Pa
     with pytest.raises(SourceError, match="cut short"):
         compile_model(find_source(str(tiny_folder)), tmp_path / "out", Options(progress=False))
     assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
+
+
+def test_int8_that_nothing_verified(
+    tmp_path: Path, compile_tiny: Compile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the report, a note says so of each family but BERT, which MiniLM's weights verify."""
+    compile_tiny(write_model(tmp_path / "bert"), Precision.INT8)
+    compile_tiny(write_encoder(tmp_path / "exact", "mpnet"))
+    assert "unverified" not in capsys.readouterr().err
+    compile_tiny(write_encoder(tmp_path / "mpnet", "mpnet"), Precision.INT8)
+    assert "note: int8 of mpnet is unverified on real weights" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import pytest
 from embedder.artifact import load_artifact
 from model_compiler.__main__ import main
 from model_compiler.source import find
+from model_compiler.source.find import Source
 from tests.model_compiler.conftest import Compile, Edit, merged
 
 Capture = pytest.CaptureFixture[str]
@@ -118,6 +119,26 @@ def test_an_error_is_one_line_and_status_2(
     assert main([model, "--output", "artifact", "--quiet"]) == 2
     assert message in error_of(capsys)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["--list", "list"])
+def test_list(capsys: Capture, command: str) -> None:
+    """Both spellings list the catalogue, as a table or as JSON."""
+    assert main([command]) == 0
+    assert "all-MiniLM-L6-v2  " in capsys.readouterr().out
+    assert main([command, "--json"]) == 0
+    assert capsys.readouterr().out.startswith("[")
+
+
+def test_the_newest_commit_is_named(
+    tiny_folder: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A download that nothing pins prints the option that pins it."""
+    found = Source(tiny_folder, "acme/tiny", "c" * 40, "mit", None, newest=True)
+    monkeypatch.setattr("model_compiler.__main__.find_source", lambda *_, **__: found)
+    options = ["--output", str(tmp_path / "artifact"), "--unmeasured", "--quiet"]
+    assert main(["acme/tiny", *options]) == 0
+    assert f"To pin it, use --revision {'c' * 40} here" in capsys.readouterr().err
 
 
 def test_verify(tiny_folder: Path, compile_tiny: Compile, capsys: Capture) -> None:

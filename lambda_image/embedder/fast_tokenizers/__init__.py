@@ -13,7 +13,7 @@ from embedder.errors import ArtifactError
 
 __all__ = ["KINDS", "Span", "Tokenizer", "load"]
 
-KINDS = ("wordpiece", "bpe", "tokenizers")
+KINDS = ("wordpiece", "bpe", "byte_level_bpe", "unigram", "tokenizers")
 
 
 class Span(NamedTuple):
@@ -63,6 +63,14 @@ def load(kind: str, path: str | os.PathLike[str]) -> Tokenizer:
         from embedder.fast_tokenizers.bpe import BytePairEncoding  # noqa: PLC0415
 
         return BytePairEncoding(path)
+    if kind == "byte_level_bpe":
+        from embedder.fast_tokenizers.byte_level import ByteLevel  # noqa: PLC0415
+
+        return ByteLevel(path)
+    if kind == "unigram":
+        from embedder.fast_tokenizers.unigram import Unigram  # noqa: PLC0415
+
+        return Unigram(path)
     if kind == "tokenizers":
         from embedder.fast_tokenizers.fallback import LibraryTokenizer  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ Sections (`added` or another name before the dot):
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,6 +27,9 @@ WHITE_SPACE = frozenset(
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
+
+#: More substrings than this take longer to look for than first characters do.
+_OPENINGS = 24
 
 
 class Match(NamedTuple):
@@ -60,6 +63,14 @@ class AddedTokens:
         self.first_characters = tuple(self._ranges)
         # Read when a text first has the character: thousands of reserved tokens hardly ever occur.
         self._groups = Memo(self._read_group, limit=1 + len(self._ranges))
+
+    def may_be_in(self, text: str) -> bool:
+        """Say whether an added token may be in the text; False is certain."""
+        # Not `any`, whose generator takes longer than the search.
+        for opening in self._openings:  # noqa: SIM110
+            if opening in text:
+                return True
+        return False
 
     def find(self, text: str) -> Iterator[Match]:
         """Find all in the text, from left to right, none overlapping another."""
@@ -97,6 +108,17 @@ class AddedTokens:
             done = stop
         if done < len(text):
             yield text[done:], done, len(text)
+
+    @cached_property
+    def _openings(self) -> Collection[str]:
+        """The first two characters of each token, or its only one; where these are few."""
+        openings = {
+            text[:2]
+            for character in self.first_characters
+            for bucket in self._groups[character].values()
+            for text in bucket.tokens
+        }
+        return openings if len(openings) <= _OPENINGS else self.first_characters
 
     @cached_property
     def _candidates(self) -> re.Pattern[str]:

@@ -5,43 +5,33 @@ tokens are merged in the order of the merges' ranks, the leftmost first among eq
 al. 2016, https://arxiv.org/abs/1508.07909). Where no merge reaches from the end of a word across
 the space after it, words are encoded one by one and remembered.
 
-Sections besides those of `table_file` and `added_tokens` (`added` are matched in the text as it is,
-`normal` after spaces were replaced):
+Sections besides those of `table_file`, `merges` and `added_tokens` (`added` are matched in the text
+as it is, `normal` after spaces were replaced):
     byte_ids      u32[256]
     char_pages    u16 per 256 code points: the number of their page
     char_ids      u32, 256 to a page: the id + 1, or 0 for a character without a token
-    merge_starts  u32 per id, and one more: where the merges begin that have it on the left
-    merges        u64: right id << 40 | rank << 20 | merged id; by left id, then ascending
     whole         look-up of the tokens whose own text becomes that one token
     glued         UTF-8: characters that some merge joins to a space after them
 """
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import pairwise
 from zlib import crc32
 
 from embedder.fast_tokenizers import Span
 from embedder.fast_tokenizers.added_tokens import AddedTokens
 from embedder.fast_tokenizers.memo import Memo, WordMemo
+from embedder.fast_tokenizers.merges import Merges
 from embedder.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
 
 __all__ = ["BytePairEncoding"]
 
 _SPACE = "▁"
-#: Entries of each: about 4, 4 and 3 MB when full.
+#: Entries of each: about 4 and 3 MB when full.
 _WORDS = 1 << 14
-_PAIRS = 1 << 15
 _CHARACTERS = 1 << 15
-#: Up to this many tokens, looking for the best merge each time is faster than keeping a heap.
-_SHORT = 40
 #: Characters; Gemma's longest has 16 but for runs of one character, which have 31.
 _LONGEST_TOKEN = 32
-_NO_MERGE = 1 << 60
-_MERGED = (1 << 20) - 1
-_VALUE = (1 << 40) - 1
-_PLACE = (1 << 32) - 1
 
 
 class BytePairEncoding(TableTokenizer):
@@ -63,13 +53,11 @@ class BytePairEncoding(TableTokenizer):
         self._byte_ids = file.section("byte_ids").cast("I")
         self._pages = file.section("char_pages").cast("H")
         self._ids = file.section("char_ids").cast("I")
-        self._starts = file.section("merge_starts").cast("I")
-        self._merges = file.section("merges").cast("Q")
+        self._merge = Merges(file).merge
         glued = file.text("glued")
         # Before a space, after a character that is not glued to it: no merge reaches across.
         self._cuts = re.compile(f"(?<=[^ {re.escape(glued)}])(?= )") if glued else None
         self._words = WordMemo(self._encode_word, limit=_WORDS)
-        self._pairs = Memo(self._find_merge, limit=_PAIRS)
         self._characters = Memo(self._find_character, limit=_CHARACTERS)
 
     def encode(self, text: str) -> list[int]:
@@ -151,9 +139,7 @@ class BytePairEncoding(TableTokenizer):
         ids = [characters[character] for character in word]
         if -1 in ids:
             ids = self._with_bytes(word, ids)
-        if len(ids) > _SHORT:
-            return _merge_many(ids, self._pairs)
-        return _merge_few(ids, self._pairs)
+        return self._merge(ids)
 
     def _with_bytes(self, word: str, ids: list[int]) -> list[int]:
         """Replace each -1 by the ids of the character's bytes."""
@@ -170,68 +156,3 @@ class BytePairEncoding(TableTokenizer):
         code = ord(_SPACE if character == " " else character)
         index = self._pages[code >> 8] << 8 | code & 0xFF
         return self._ids[index] - 1
-
-    def _find_merge(self, pair: int) -> int:
-        """Return rank << 20 | merged id of the pair left << 20 | right, or `_NO_MERGE`."""
-        left, right = pair >> 20, pair & _MERGED
-        start, stop = self._starts[left], self._starts[left + 1]
-        if start == stop:
-            return _NO_MERGE
-        at = bisect_left(self._merges, right << 40, start, stop)
-        if at == stop or self._merges[at] >> 40 != right:
-            return _NO_MERGE
-        return self._merges[at] & _VALUE
-
-
-def _merge_few(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
-    """Merge a short list: find the best merge, carry it out, and again."""
-    merges = [pairs[left << 20 | right] for left, right in pairwise(ids)]
-    while merges:
-        best = min(merges)
-        if best == _NO_MERGE:
-            break
-        at = merges.index(best)
-        merged = ids[at] = best & _MERGED
-        del ids[at + 1], merges[at]
-        if at:
-            merges[at - 1] = pairs[ids[at - 1] << 20 | merged]
-        if at < len(merges):
-            merges[at] = pairs[merged << 20 | ids[at + 1]]
-    return tuple(ids)
-
-
-def _merge_many(ids: list[int], pairs: Memo[int, int]) -> tuple[int, ...]:
-    """Merge a long list in n log n steps: a heap of merges, and links over merged tokens."""
-    # Imported here: most texts have no such list, and no cold start should wait for it.
-    from heapq import heapify, heappop, heappush  # noqa: PLC0415
-
-    size = len(ids)
-    after = list(range(1, size + 1))
-    before = list(range(-1, size - 1))
-    # Rank first, then place, in one number; the merge shows whether the pair has changed since.
-    heap = []
-    for at, pair in enumerate(pairwise(ids)):
-        merge = pairs[pair[0] << 20 | pair[1]]
-        if merge != _NO_MERGE:
-            heap.append(merge << 32 | at)
-    heapify(heap)
-    while heap:
-        entry = heappop(heap)
-        merge, at = entry >> 32, entry & _PLACE
-        right = after[at]
-        if ids[at] < 0 or right == size or pairs[ids[at] << 20 | ids[right]] != merge:
-            continue
-        merged = ids[at] = merge & _MERGED
-        ids[right] = -1
-        following = after[at] = after[right]
-        if following < size:
-            before[following] = at
-            new = pairs[merged << 20 | ids[following]]
-            if new != _NO_MERGE:
-                heappush(heap, new << 32 | at)
-        previous = before[at]
-        if previous >= 0:
-            new = pairs[ids[previous] << 20 | merged]
-            if new != _NO_MERGE:
-                heappush(heap, new << 32 | previous)
-    return tuple(token_id for token_id in ids if token_id >= 0)

@@ -7,7 +7,8 @@ library's tables), and only around those does this module's slow way run.
 Sections:
     marks      u32 triples: character, its place in the order (0: it is never moved), 1 if it stays.
                Marks that are neither here nor stay are gone before the sorting.
-    compounds  UTF-8 triples: a character that is two marks, and the two
+    compounds  UTF-8 triples: a character that is one or two other marks, the one, and the other or
+               U+0000
 """
 
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ class Reordering:
         self._expansions = {mark: mark for mark in self._stripped}
         compounds = file.text("compounds")
         for start in range(0, len(compounds), 3):
-            self._expansions[compounds[start]] = compounds[start + 1 : start + 3]
+            self._expansions[compounds[start]] = compounds[start + 1 : start + 3].rstrip("\0")
 
     def align(self, text: str) -> Iterator[Aligned]:
         """Do what `str.translate` with the characters would, but sort marks as Unicode says."""

@@ -6,9 +6,13 @@ Imported on demand: embedding a text does not need it.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from embedder.fast_tokenizers import Span
+from embedder.fast_tokenizers.added_tokens import WHITE_SPACE
 from embedder.fast_tokenizers.characters import Aligned
 
-__all__ = ["byte_pair_spans", "wordpiece_spans"]
+__all__ = ["byte_level_spans", "byte_pair_spans", "trimmed", "wordpiece_spans"]
+
+#: White space, and a space as byte-level tokens spell it.
+_TRIMMED = "".join(WHITE_SPACE) + "\u0120"
 
 
 def wordpiece_spans(
@@ -68,6 +72,53 @@ def byte_pair_spans(
             size = len(token(token_id))
             yield Span(token_id, start + at, start + at + size)
             at += size
+
+
+def byte_level_spans(
+    ids: Iterable[int], tokens: Iterable[str], text: str, places: Iterable[int]
+) -> Iterator[Span]:
+    """Yield the spans of a text without added tokens; a part of a character has the whole span.
+
+    Args:
+        ids: the text's ids.
+        tokens: their texts, one character for each byte.
+        text: the normalized text.
+        places: the place in the text as it was that each character comes from.
+    """
+    of_bytes = [
+        place
+        for character, place in zip(text, places, strict=True)
+        for _ in character.encode("utf-8", "replace")
+    ]
+    start = 0
+    for token_id, token in zip(ids, tokens, strict=True):
+        stop = start + len(token)
+        yield Span(token_id, of_bytes[start], of_bytes[stop - 1] + 1)
+        start = stop
+
+
+def trimmed(spans: Iterable[Span], texts: Iterable[str], *, prefix_space: bool) -> list[Span]:
+    """Return the spans without the white space around tokens, as GPT-2's post-processor does it.
+
+    Args:
+        spans: of the whole text, in its order.
+        texts: the tokens as the vocabulary spells them; of an added token, its text with the white
+            space that it took along.
+        prefix_space: whether a token at the text's beginning keeps one space, which is not the
+            text's own.
+    """
+    results = []
+    for at, (span, text) in enumerate(zip(spans, texts, strict=True)):
+        token_id, start, stop = span
+        leading = len(text) - len(text.lstrip(_TRIMMED))
+        trailing = len(text) - len(text.rstrip(_TRIMMED))
+        if leading == 1 and prefix_space and (at == 0 or start == 0):
+            leading = 0
+        start = min(start + leading, stop)
+        if stop >= trailing:
+            stop = max(stop - trailing, start)
+        results.append(Span(token_id, start, stop))
+    return results
 
 
 def _words(aligned: Iterable[Aligned]) -> Iterator[tuple[str, list[int]]]:

@@ -67,12 +67,14 @@ class WordPiece(TableTokenizer):
 
     def spans(self, text: str) -> list[Span]:
         """Return the same ids with the characters that each covers; slower than `encode`."""
-        from embedder.fast_tokenizers.spans import wordpiece_spans  # noqa: PLC0415
+        from embedder.fast_tokenizers.spans import trimmed, wordpiece_spans  # noqa: PLC0415
 
         spans: list[Span] = []
+        texts: list[str] = []
         for part, start, stop in self._added.pieces(text):
             if isinstance(part, int):
                 spans.append(Span(part, start, stop))
+                texts.append(text[start:stop])
                 continue
             spans += wordpiece_spans(
                 self._aligned(part, start),
@@ -80,7 +82,8 @@ class WordPiece(TableTokenizer):
                 token=self.token,
                 continuation=len(self._continuation.decode()),
             )
-        return spans
+            texts += (self.token(span.id) for span in spans[len(texts) :])
+        return spans if self._trim is None else trimmed(spans, texts, prefix_space=self._trim)
 
     def _encode_with_added(self, text: str) -> list[int]:
         ids: list[int] = []

@@ -11,12 +11,12 @@ from embedder.artifact import FORMAT_VERSION, MANIFEST_FILE, manifest_checksum
 from model_compiler.artifact import identity
 from model_compiler.errors import SourceError
 from model_compiler.files.hashes import file_sha256
-from model_compiler.model.base import GRAPH_FILE, Graph, Model
+from model_compiler.model.base import Graph, Model
 from model_compiler.source.catalogue import CatalogueEntry, recognize
 from model_compiler.source.find import Source
 from model_compiler.tokenizer.tables import TokenizerTables
 
-__all__ = ["Choices", "describe_files", "manifest_bytes", "manifest_content"]
+__all__ = ["Choices", "describe_files", "manifest_bytes", "manifest_content", "model_settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def manifest_content(
     Raises:
         SourceError: If the model does not have the chosen dimensions or prompt.
     """
-    settings = _settings(model, source.entry, choices)
+    settings = model_settings(model, source.entry, choices)
     return {
         "format_version": FORMAT_VERSION,
         "model": {
@@ -55,9 +55,11 @@ def manifest_content(
         "vector_space": _vector_space(model, settings, graph),
         "precision": graph.precision,
         **settings,
+        "max_characters": model.max_characters,
         "tokenizer": {"kind": tables.kind, "file": tables.file, "reason": tables.reason},
         "graph": {
-            "file": GRAPH_FILE,
+            "runtime": graph.runtime,
+            "file": graph.file,
             "inputs": list(graph.inputs),
             "output": graph.output,
             "optimization": graph.optimization,
@@ -88,6 +90,8 @@ def manifest_bytes(content: Mapping[str, Any]) -> bytes:
 def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> str:
     # The list of available dimensions changes no vector; each response names its own dimensions.
     decisive = {key: value for key, value in settings.items() if key != "dimensions"}
+    if model.max_characters:
+        decisive["max_characters"] = model.max_characters
     source = identity.source_name(graph.source_digest)
     # Not by the folder or the requested name: the same model from another place is the same space.
     known = recognize(family=model.family, source=source, prompts=model.prompts.texts)
@@ -100,8 +104,12 @@ def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> st
     )
 
 
-def _settings(model: Model, entry: CatalogueEntry | None, choices: Choices) -> dict[str, Any]:
-    """Return the manifest's dimensions, limit and prompts."""
+def model_settings(model: Model, entry: CatalogueEntry | None, choices: Choices) -> dict[str, Any]:
+    """Return the manifest's dimensions, limit and prompts.
+
+    Raises:
+        SourceError: If the model does not have the chosen dimensions or prompt.
+    """
     prompts = dict(model.prompts.texts)
     default = choices.default_prompt or model.prompts.default
     if entry:

@@ -14,9 +14,9 @@ from embedder.artifact import Artifact, parse_manifest
 from embedder.engine import Engine
 from embedder.errors import EmbedderError
 from embedder.fast_tokenizers import load
-from embedder.session import Session
+from embedder.runtimes import Runs, load_session
 from model_compiler.artifact.manifest import manifest_bytes
-from model_compiler.errors import FidelityError, SourceError
+from model_compiler.errors import FidelityError, PrecisionError, SourceError
 from model_compiler.fidelity.measure import (
     DIGITS,
     DOCUMENTS,
@@ -25,6 +25,7 @@ from model_compiler.fidelity.measure import (
     batch_invariance,
     batch_problems,
     golden_entries,
+    golden_problems,
     measure,
     problems,
 )
@@ -38,7 +39,7 @@ __all__ = ["Acceptance", "accept"]
 class Acceptance:
     """The result for an artifact that was accepted."""
 
-    #: CPU time on this machine until ONNX Runtime had loaded the graph.
+    #: CPU time on this machine until the graph was loaded.
     start_seconds: float
     #: Lowest cosine between a text alone and the same text in a batch.
     batch_cosine_min: float
@@ -78,15 +79,16 @@ def accept(
         progress: Whether to draw progress bars.
 
     Raises:
-        SourceError: If ONNX Runtime cannot run the graph, or the result is not an embedding.
-        FidelityError: If the vectors miss a threshold or are not finite.
+        SourceError: If the graph cannot be run, or the result is not an embedding.
+        PrecisionError: If the vectors are too far from those of full precision.
+        FidelityError: If they miss another threshold, or full precision misses a golden value.
     """
     # The manifest is written last, so that an interrupted compile leaves nothing that loads.
     manifest = parse_manifest(manifest_bytes(content), where=str(folder))
     try:
         began = time.process_time()
         artifact = Artifact(folder, manifest)
-        session = Session(artifact)
+        session = load_session(artifact)
         start_seconds = time.process_time() - began
         _check_shape(session, model)
         engine = Engine(
@@ -95,25 +97,31 @@ def accept(
             session,
             truncate="right",
         )
-        fidelity = None
+        fidelity, wrong = None, []
         if model.reference and thresholds:
             compare = partial(measure, golden=golden, documents=documents, progress=progress)
             fidelity = _compare(model, graph, engine, folder, compare, progress=progress)
             batch = fidelity.batch_cosine_min
-            missed = problems(fidelity, thresholds, golden)
+            missed = problems(fidelity, thresholds)
+            wrong = golden_problems(fidelity, golden)
         else:
             batch = batch_invariance(engine, progress=progress)
             missed = batch_problems(batch, thresholds) if thresholds else []
-        if missed:
-            raise FidelityError(
+        if missed or wrong:
+            found = "; ".join([*missed, *wrong])
+            message = (
                 f"The vectors of {model.label} differ too much from the model's own: "
-                f"{'; '.join(missed)}. {model.remedy}"
+                f"{found}. {model.remedy}"
             )
+            # Only a difference from full precision can be mended by more of it.
+            if fidelity and not wrong:
+                raise PrecisionError(message, found)
+            raise FidelityError(message)
         return Acceptance(start_seconds, batch, fidelity, golden_entries(engine))
     except EmbedderError as error:
         # The embedder hides the cause from its callers; here it is useful.
         cause = f" {error.__cause__}" if error.__cause__ else ""
-        raise SourceError(f"ONNX Runtime cannot run {model.label}: {error}{cause}") from error
+        raise SourceError(f"The embedder cannot run {model.label}: {error}{cause}") from error
 
 
 def _compare(
@@ -139,19 +147,19 @@ def _compare(
     with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
         full = reference.write(Path(name), progress=progress)
         entry = manifest.graph._replace(inputs=tuple(full.inputs), output=full.output)
-        session = Session(Artifact(name, manifest._replace(graph=entry)))
+        session = load_session(Artifact(name, manifest._replace(graph=entry)))
         exact = Engine(manifest, engine.tokenizer, session, truncate="right")
         return compare(engine, exact, multiply_adds=full.multiply_adds)
 
 
-def _check_shape(session: Session, model: Model) -> None:
+def _check_shape(session: Runs, model: Model) -> None:
     """Check the shape of a batch's output, which can differ from the declared one."""
     ids = np.zeros((2, 3), np.int64)
     try:
         shape = session.run(ids, np.ones_like(ids)).shape
     except Exception as error:  # ONNX Runtime's exceptions have no common base.
         raise SourceError(
-            f"ONNX Runtime cannot run {model.label} on a batch of two texts: {error}"
+            f"The embedder cannot run {model.label} on a batch of two texts: {error}"
         ) from error
     if shape != (2, model.dimensions):
         raise SourceError(

@@ -28,6 +28,7 @@ __all__ = [
     "batch_invariance",
     "batch_problems",
     "golden_entries",
+    "golden_problems",
     "measure",
     "problems",
     "table",
@@ -138,9 +139,9 @@ def measure(
     )
 
 
-def problems(fidelity: Fidelity, thresholds: Thresholds, golden: Sequence[Golden]) -> list[str]:
+def problems(fidelity: Fidelity, thresholds: Thresholds) -> list[str]:
     """Return a message for each threshold that the artifact misses."""
-    found = [
+    return [
         *_below("the lowest cosine to full precision", fidelity.cosine_min, thresholds.cosine_min),
         *_below("the mean cosine to full precision", fidelity.cosine_mean, thresholds.cosine_mean),
         *batch_problems(fidelity.batch_cosine_min, thresholds),
@@ -150,6 +151,11 @@ def problems(fidelity: Fidelity, thresholds: Thresholds, golden: Sequence[Golden
             thresholds.neighbor_overlap,
         ),
     ]
+
+
+def golden_problems(fidelity: Fidelity, golden: Sequence[Golden]) -> list[str]:
+    """Return a message for each golden value that full precision misses."""
+    found = []
     for entry in golden:
         difference = fidelity.golden_differences[entry.prompt or "none"]
         if not difference <= entry.tolerance:
@@ -252,10 +258,15 @@ def _together(engine: Engine, asked: Sequence[str], bar: Any) -> Vectors:
 
 
 def _cosines(left: Vectors, right: Vectors) -> npt.NDArray[np.float64]:
-    """Return the cosine of each row of one to the same row of the other, in double precision."""
+    """Return the cosine of each row of one to the same row of the other, in double precision.
+
+    It is 1 for two rows of zeros, which a static model returns for a text of tokens without a
+    vector. A model that returns nothing else is broken, and has the cosine NaN.
+    """
     one, other = left.astype(np.float64), right.astype(np.float64)
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    cosines: npt.NDArray[np.float64] = (one * other).sum(axis=1) / lengths
+    same = ~(one.any(axis=1) | other.any(axis=1)) & one.any()
+    cosines: npt.NDArray[np.float64] = ((one * other).sum(axis=1) + same) / (lengths + same)
     return cosines
 
 

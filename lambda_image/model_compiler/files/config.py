@@ -134,6 +134,9 @@ class ConfigFile:
         self._left.discard(key)
         return self._values.get(key)
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
     def has(self, key: str) -> bool:
         """Return whether the key exists and is not null."""
         return self._values.get(key) is not None

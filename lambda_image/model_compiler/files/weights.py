@@ -9,8 +9,9 @@ the expected shape, is finite, and is used.
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,15 @@ from safetensors import SafetensorError, safe_open
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import read_json, require_file
 
-__all__ = ["Weights"]
+__all__ = ["StoredTensor", "Weights"]
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 
 #: The types of weights that are read, and their sizes in bytes.
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+#: The types of ids.
+INTEGERS = ("I32", "I64")
 
 #: Explanations of some of the library's errors, by a part of their text.
 MEANINGS = {
@@ -40,11 +43,19 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """One tensor of a file."""
+    """One tensor of a file.
+
+    Attributes:
+        file: The file.
+        dtype: Its type, by the name that safetensors has for it.
+        shape: Its shape.
+        read: Reads its values.
+    """
 
     file: Path
     dtype: str
     shape: tuple[int, ...]
+    read: Callable[[], npt.NDArray[Any]]
 
     @property
     def bytes(self) -> int:
@@ -57,27 +68,30 @@ class Weights:
 
     Args:
         folder: Holds `model.safetensors`, or several files with `model.safetensors.index.json`.
+        tensors: The tensors, if they are not in such files.
         progress: Called with the number of bytes of each tensor that was read.
 
     Raises:
         SourceError: If a file is missing, cut short or damaged.
     """
 
-    def __init__(self, folder: Path, *, progress: Callable[[int], object] = lambda _: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        tensors: Mapping[str, StoredTensor] | None = None,
+        progress: Callable[[int], object] = lambda _: None,
+    ) -> None:
         self._folder = folder
         self._progress = progress
-        self._files: dict[Path, Any] = {}
-        self._tensors: dict[str, StoredTensor] = {}
-        for file in _files(folder):
-            self._files[file], tensors = _open(file)
-            twice = self._tensors.keys() & tensors.keys()
-            if twice:
-                raise SourceError(
-                    f"{file} has tensors of another file of its model: {_some(twice)}."
-                )
-            self._tensors.update(tensors)
+        self._tensors = _stored_tensors(folder) if tensors is None else tensors
         self._left = set(self._tensors)
         self._digest = sha256()
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the module."""
+        return self._folder
 
     @property
     def total_bytes(self) -> int:
@@ -113,27 +127,33 @@ class Weights:
         Raises:
             SourceError: If it is missing, of another shape, or holds NaN or infinity.
         """
-        stored = self._tensors.get(name)
-        if stored is None:
-            raise SourceError(
-                f"{self._folder} has no tensor {name!r}; found {_some(self._tensors)}."
-            )
-        if stored.shape != shape:
-            raise SourceError(
-                f"{stored.file}: {name} has shape {list(stored.shape)}; "
-                f"the model's configuration asks for {list(shape)}."
-            )
-        array = self._read(name, stored)
+        stored = self._tensor(name, shape)
+        with np.errstate(over="ignore"):  # infinite values are rejected
+            array = self._read(name, stored, WIDTHS).astype(np.float32, copy=False)
         if not np.isfinite(array).all():
             bad = array.size - int(np.isfinite(array).sum())
             raise SourceError(
                 f"{stored.file}: {name} holds {bad} values that are NaN or infinite. "
                 "The file is damaged, or the training went wrong."
             )
-        self._left.discard(name)
-        self._digest.update(array.data)
-        self._progress(stored.bytes)
+        self._use(name, stored, array)
         return array
+
+    def take_integers(self, name: str, *shape: int) -> npt.NDArray[np.int64]:
+        """Return a tensor of integers and mark it as used.
+
+        Raises:
+            SourceError: If it is missing or of another shape.
+            UnsupportedModelError: If it does not hold integers.
+        """
+        stored = self._tensor(name, shape)
+        array = self._read(name, stored, INTEGERS).astype(np.int64)
+        self._use(name, stored, array)
+        return array
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor; raises a SourceError if it is missing."""
+        return self._tensor(name).shape
 
     def ignore(self, *names: str) -> None:
         """Mark tensors as used that do not matter; a name that ends in a dot is a prefix."""
@@ -157,19 +177,47 @@ class Weights:
                 f"{_some(self._left)}. They may change the vectors."
             )
 
-    def _read(self, name: str, stored: StoredTensor) -> npt.NDArray[np.float32]:
-        if stored.dtype not in WIDTHS:
+    def _tensor(self, name: str, shape: tuple[int, ...] | None = None) -> StoredTensor:
+        stored = self._tensors.get(name)
+        if stored is None:
+            raise SourceError(
+                f"{self._folder} has no tensor {name!r}; found {_some(self._tensors)}."
+            )
+        if shape is not None and stored.shape != shape:
+            raise SourceError(
+                f"{stored.file}: {name} has shape {list(stored.shape)}; "
+                f"the model's configuration asks for {list(shape)}."
+            )
+        return stored
+
+    def _read(self, name: str, stored: StoredTensor, types: Collection[str]) -> npt.NDArray[Any]:
+        if stored.dtype not in types:
             raise UnsupportedModelError(
                 f"{stored.file}: {name} is of type {stored.dtype}; "
-                f"the compiler reads {', '.join(WIDTHS)}."
+                f"the compiler reads {', '.join(types)}."
             )
         try:
-            array = self._files[stored.file].get_tensor(name)
+            array: npt.NDArray[Any] = stored.read()
         except (SafetensorError, OSError) as error:
             raise SourceError(f"{stored.file}: {name} cannot be read: {error}.") from error
-        with np.errstate(over="ignore"):  # `take` rejects infinite values
-            converted: npt.NDArray[np.float32] = array.astype(np.float32, copy=False)
-        return converted
+        return array
+
+    def _use(self, name: str, stored: StoredTensor, array: npt.NDArray[Any]) -> None:
+        self._left.discard(name)
+        self._digest.update(array.data)
+        self._progress(stored.bytes)
+
+
+def _stored_tensors(folder: Path) -> dict[str, StoredTensor]:
+    """Return the tensors of a folder's safetensors files by name."""
+    found: dict[str, StoredTensor] = {}
+    for file in _files(folder):
+        tensors = _open(file)
+        twice = found.keys() & tensors.keys()
+        if twice:
+            raise SourceError(f"{file} has tensors of another file of its model: {_some(twice)}.")
+        found.update(tensors)
+    return found
 
 
 def _files(folder: Path) -> list[Path]:
@@ -185,8 +233,8 @@ def _files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(set(names.values()))]
 
 
-def _open(path: Path) -> tuple[Any, Mapping[str, StoredTensor]]:
-    """Open a file; return the library's handle and the tensors by name."""
+def _open(path: Path) -> Mapping[str, StoredTensor]:
+    """Open a file and return its tensors by name."""
     pickled = sorted(found.name for found in path.parent.glob("pytorch_model*.bin"))
     if pickled and not path.exists():
         raise SourceError(
@@ -205,7 +253,7 @@ def _open(path: Path) -> tuple[Any, Mapping[str, StoredTensor]]:
         ) from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error}.") from error
-    return file, {name: _stored(path, file.get_slice(name)) for name in file.keys()}  # noqa: SIM118
+    return {name: _stored(path, file, name) for name in file.keys()}  # noqa: SIM118
 
 
 def _check_names(path: Path) -> None:
@@ -227,8 +275,10 @@ def _unique(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _stored(path: Path, tensor: Any) -> StoredTensor:
-    return StoredTensor(path, str(tensor.get_dtype()), tuple(tensor.get_shape()))
+def _stored(path: Path, file: Any, name: str) -> StoredTensor:
+    tensor = file.get_slice(name)
+    read = partial(file.get_tensor, name)
+    return StoredTensor(path, str(tensor.get_dtype()), tuple(tensor.get_shape()), read)
 
 
 def _some(names: Iterable[str]) -> str:

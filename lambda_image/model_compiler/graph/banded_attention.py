@@ -9,13 +9,14 @@ The blocks have equal sizes, so a long text is padded by fewer tokens than it ha
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from onnx import TensorProto
 
 from model_compiler.graph.builder import GraphBuilder
 
-__all__ = ["BLOCK", "MASKED", "Blocks", "split_into_blocks"]
+__all__ = ["BLOCK", "MASKED", "Blocks", "split_into_block_texts", "split_into_blocks"]
 
 #: Queries per block. Larger blocks include more keys outside the window, smaller ones copy the keys
 #: more often. Of 64 to 256, 128 was the fastest from 768 to 2,048 tokens.
@@ -37,9 +38,10 @@ class Blocks:
         tokens: int64 [1], tokens of a text before it was padded here.
         padded: int64 [1], tokens of a text; blocks times the size of one.
         key_bias: float32 [batch, padded], added to the scores of each key.
+        stretch: int64 [1], keys that a block attends to.
         keys: int64 [blocks, stretch], the places of the keys that each block attends to.
-        bias: float32 [batch, blocks, block * heads, stretch], added to the scores.
-        queries_shape: int64 [4], [batch, blocks, block * heads, head_size] with -1 for the third.
+        bias: float32, added to the scores; its shape depends on the function below.
+        queries_shape: int64, the shape of queries that are split into blocks.
     """
 
     ids: str
@@ -49,29 +51,85 @@ class Blocks:
     tokens: str
     padded: str
     key_bias: str
+    stretch: str
     keys: str
     bias: str
     queries_shape: str
 
 
 def split_into_blocks(builder: GraphBuilder, *, reach: int, heads: int, head_size: int) -> Blocks:
-    """Split the graph's `input_ids` and `attention_mask` into blocks.
+    """Split the graph's inputs into blocks for heads that share one key and value head.
 
-    A text of up to `2 * reach + BLOCK` tokens is one block, because the stretch of keys of smaller
-    blocks would not be shorter.
+    `queries_shape` is [batch, blocks, block * heads, head_size] with -1 for the third: the rows of
+    a block are its tokens, each with its heads one after the other. `bias` is float32 [batch,
+    blocks, block * heads, stretch].
 
     Args:
         builder: A graph with the inputs `input_ids` and `attention_mask`, int64 [batch, tokens].
         reach: How far to each side a token attends.
-        heads: Query heads, which share one key and value head; a block's rows are its tokens, each
-            with its heads one after the other.
+        heads: Query heads.
         head_size: Width of a head.
     """
-    op = builder.op
+    op, int64 = builder.op, partial(_int64, builder)
+    window = _window(builder, reach)
+    bias = op.Expand(op.Unsqueeze(window.bias, int64(3)), int64(1, 1, 1, heads, 1))
+    return Blocks(
+        **_padded(builder, window),
+        bias=op.Reshape(bias, op.Concat(int64(0, 0, -1), window.stretch, axis=0)),
+        queries_shape=op.Concat(int64(0), window.blocks, int64(-1, head_size), axis=0),
+    )
 
-    def int64(*values: int) -> str:
-        return builder.constant(values, np.int64)
 
+def split_into_block_texts(builder: GraphBuilder, *, reach: int, width: int) -> Blocks:
+    """Split the graph's inputs into blocks that an attention operator takes as texts of their own.
+
+    `queries_shape` is [batch * blocks, block, width] with -1 for the first; stretches of keys,
+    gathered by `keys`, are reshaped to [batch * blocks, stretch, width]. `bias` is float32 [batch *
+    blocks, 1, block, stretch], the same for all heads.
+
+    Args:
+        builder: A graph with the inputs `input_ids` and `attention_mask`, int64 [batch, tokens].
+        reach: How far to each side a token attends.
+        width: Width of all heads together.
+    """
+    op, int64 = builder.op, partial(_int64, builder)
+    window = _window(builder, reach)
+    return Blocks(
+        **_padded(builder, window),
+        bias=op.Reshape(window.bias, op.Concat(int64(-1, 1), window.block, window.stretch, axis=0)),
+        queries_shape=op.Concat(int64(-1), window.block, int64(width), axis=0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The parts of `Blocks` before they have the shape that an attention needs."""
+
+    mask: str
+    #: int64 [4], how much `input_ids` is padded on each side.
+    pads: str
+    #: int64 [padded], 0, 1, 2 …
+    places: str
+    batch: str
+    tokens: str
+    padded: str
+    #: int64 [1] each: blocks of a text, queries of a block, keys of a block.
+    blocks: str
+    block: str
+    stretch: str
+    key_bias: str
+    keys: str
+    #: float32 [batch, blocks, block, stretch].
+    bias: str
+
+
+def _window(builder: GraphBuilder, reach: int) -> _Window:
+    """Plan the blocks.
+
+    A text of up to `2 * reach + BLOCK` tokens is one block, because the stretch of keys of smaller
+    blocks would not be shorter.
+    """
+    op, int64 = builder.op, partial(_int64, builder)
     shape = op.Shape("input_ids")
     batch, tokens = (op.Gather(shape, int64(axis)) for axis in (0, 1))
     # One block, and more above the limit.
@@ -96,20 +154,36 @@ def split_into_blocks(builder: GraphBuilder, *, reach: int, heads: int, head_siz
     far = op.Mul(op.Cast(is_far, to=TensorProto.FLOAT), builder.constant(MASKED, np.float32))
     key_bias = _key_bias(builder, mask)
     padding = op.Gather(key_bias, keys, axis=1)
-    bias = op.Add(far, op.Unsqueeze(padding, int64(2)))
-    bias = op.Expand(op.Unsqueeze(bias, int64(3)), int64(1, 1, 1, heads, 1))
-    return Blocks(
-        ids=op.Pad("input_ids", pads),
+    return _Window(
         mask=mask,
-        positions=op.Expand(places, op.Concat(batch, padded, axis=0)),
+        pads=pads,
+        places=places,
         batch=batch,
         tokens=tokens,
         padded=padded,
+        blocks=blocks,
+        block=block,
+        stretch=stretch,
         key_bias=key_bias,
         keys=keys,
-        bias=op.Reshape(bias, op.Concat(int64(0, 0, -1), stretch, axis=0)),
-        queries_shape=op.Concat(int64(0), blocks, int64(-1, head_size), axis=0),
+        bias=op.Add(far, op.Unsqueeze(padding, int64(2))),
     )
+
+
+def _padded(builder: GraphBuilder, window: _Window) -> dict[str, str]:
+    """Return the values of `Blocks` whose shape is the same for every attention."""
+    op = builder.op
+    return {
+        "ids": op.Pad("input_ids", window.pads),
+        "mask": window.mask,
+        "positions": op.Expand(window.places, op.Concat(window.batch, window.padded, axis=0)),
+        "batch": window.batch,
+        "tokens": window.tokens,
+        "padded": window.padded,
+        "key_bias": window.key_bias,
+        "stretch": window.stretch,
+        "keys": window.keys,
+    }
 
 
 def _key_bias(builder: GraphBuilder, mask: str) -> str:
@@ -123,3 +197,7 @@ def _range(builder: GraphBuilder, count: str) -> str:
     """Return 0, 1, 2 … as int64 [count] for a count int64 [1]."""
     zero, one = (builder.constant(number, np.int64) for number in (0, 1))
     return builder.op.Range(zero, builder.op.Squeeze(count), one)
+
+
+def _int64(builder: GraphBuilder, *values: int) -> str:
+    return builder.constant(values, np.int64)

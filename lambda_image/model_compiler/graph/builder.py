@@ -5,7 +5,7 @@ Names and offsets depend only on the order of the calls, so the same calls give 
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import GraphProto, ModelProto, TensorProto, helper
 
-__all__ = ["GraphBuilder", "Operators"]
+__all__ = ["MICROSOFT", "GraphBuilder", "Operators"]
 
 #: The domain of ONNX Runtime's own operators (its ContribOperators.md).
 MICROSOFT = "com.microsoft"
@@ -54,6 +54,7 @@ class GraphBuilder:
         weights_file: That file's name, relative to the folder of the graph.
         rows: The file for tables of which a run reads a few rows; by default the same file.
         rows_file: That file's name.
+        float32_layers: The layers, counted from 0, that are kept in float32 whatever the precision.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class GraphBuilder:
         weights_file: str,
         rows: BinaryIO | None = None,
         rows_file: str | None = None,
+        float32_layers: Collection[int] = (),
     ) -> None:
         self._graph = GraphProto(name=name)
         self._weights = (weights, weights_file)
@@ -72,11 +74,28 @@ class GraphBuilder:
         self._weight_names: set[str] = set()
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._digests: dict[str, bytes] = {}
+        self._float32_layers = frozenset(float32_layers)
+        self._layers: list[str] = []
 
     @property
     def external_digests(self) -> dict[str, bytes]:
         """The SHA-256 of each external weight, by its name."""
         return dict(self._digests)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The outputs of the encoder's finished layers."""
+        return tuple(self._layers)
+
+    @property
+    def in_float32(self) -> bool:
+        """Whether the layer that is being built is kept in float32."""
+        return len(self._layers) in self._float32_layers
+
+    def end_layer(self, output: str) -> str:
+        """State that a layer of the encoder is finished, and return its output."""
+        self._layers.append(output)
+        return output
 
     def input(self, name: str, *, dtype: npt.DTypeLike, shape: Sequence[str | int]) -> str:
         """Declare an input of the graph; strings in `shape` are free dimensions."""
@@ -146,14 +165,20 @@ class GraphBuilder:
         self._graph.node.append(node)
         return output or name
 
+    def node_with_outputs(
+        self, operator: str, *inputs: str, outputs: int, domain: str = "", **attributes: Any
+    ) -> list[str]:
+        """Add a node with several outputs and return their names; see `node`."""
+        name = self._node_name(operator)
+        names = [f"{name}.{index}" for index in range(outputs)]
+        node = helper.make_node(operator, inputs, names, name=name, domain=domain, **attributes)
+        self._graph.node.append(node)
+        return names
+
     def split(self, value: str, sizes: Sequence[int]) -> list[str]:
         """Split a value along its last axis and return the names of the parts."""
-        name = self._node_name("Split")
-        outputs = [f"{name}.{index}" for index in range(len(sizes))]
-        inputs = [value, self.constant(sizes, np.int64)]
-        node = helper.make_node("Split", inputs, outputs, name=name, domain="", axis=-1)
-        self._graph.node.append(node)
-        return outputs
+        constant = self.constant(sizes, np.int64)
+        return self.node_with_outputs("Split", value, constant, outputs=len(sizes), axis=-1)
 
     def model(self) -> ModelProto:
         """Return the finished model."""

@@ -39,6 +39,7 @@ __all__ = [
     "linear_with_outliers",
     "matmul",
     "quantize",
+    "quantize_rows",
     "strong_inputs",
     "zero_points",
 ]
@@ -112,10 +113,10 @@ def quantize(
         builder: The graph.
         value: The rows.
         width: The length of a row.
-        precision: In fp32 the rows are returned unchanged.
+        precision: In fp32, or in a layer that is kept in float32, the rows are returned unchanged.
         zeros: The zero points of these rows, if the caller shares them; see `zero_points`.
     """
-    if precision is Precision.FP32:
+    if precision is Precision.FP32 or builder.in_float32:
         return Rows(value, None)
     largest = builder.op.ReduceMax(
         builder.op.Abs(value), builder.constant([-1], np.int64), keepdims=1
@@ -136,7 +137,7 @@ def matmul(builder: GraphBuilder, rows: Rows, weight: Floats, *, name: str) -> s
     """
     if rows.scale is None:
         return builder.op.MatMul(rows.values, builder.weight(name, weight.T))
-    quantized, scales = _by_row(weight)
+    quantized, scales = quantize_rows(weight)
     inputs = [
         rows.values,
         builder.weight(name, quantized.T),
@@ -186,7 +187,7 @@ def embedding(
     factor = np.float32(scale)
     if precision is Precision.FP32:
         return builder.op.Gather(builder.weight(name, table * factor, by_row=True), ids)
-    quantized, scales = _by_row(table)
+    quantized, scales = quantize_rows(table)
     rows = builder.op.Gather(builder.weight(name, quantized, by_row=True), ids)
     factors = builder.weight(f"{name}.scale", (scales * factor)[:, None], by_row=True)
     return builder.op.Mul(
@@ -198,9 +199,7 @@ def _zeros_of_shape(builder: GraphBuilder, shape: str) -> str:
     return builder.op.Expand(builder.constant(ZERO_POINT, np.uint8), shape)
 
 
-def _by_row(
-    weight: Floats,
-) -> tuple[npt.NDArray[np.int8], Floats]:
+def quantize_rows(weight: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
     """Quantize a matrix with one scale for each row: [rows, columns] int8 and [rows] float32."""
     quantized = np.empty(weight.shape, np.int8)
     scales = np.empty(len(weight), np.float32)
@@ -241,7 +240,7 @@ def linear_with_outliers(
     zeros: str | None = None,
 ) -> str:
     """Do the same as `linear`, with some input channels in float32 for every precision."""
-    if precision is Precision.FP32 or channels is None:
+    if precision is Precision.FP32 or builder.in_float32 or channels is None:
         return linear(builder, value, weight, name=name, precision=precision, zeros=zeros)
     rest, kept = weight.copy(), np.ones(weight.shape[1], np.float32)
     rest[:, channels] = 0

@@ -27,6 +27,9 @@ class Prompts:
 class Graph:
     """A graph that was written to an artifact's folder."""
 
+    #: What runs it, and its file; see `embedder.artifact.GraphEntry`.
+    runtime: str
+    file: str
     #: A hash of the computation; see `identity.graph_digest`.
     digest: bytes
     #: A hash of the model's own weights, before quantization.
@@ -39,6 +42,8 @@ class Graph:
     optimization: str
     #: Approximate multiply-adds of weights per token.
     multiply_adds: int
+    #: The outputs of the encoder's layers; none of an export.
+    layers: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,8 @@ class Model(ABC):
     tokenizer: TokenizerFile
     #: Whether the model's own vectors have length 1.
     normalized: bool
+    #: The limit in characters; None for one that follows from the limit of tokens.
+    max_characters: int | None = None
 
     @property
     @abstractmethod

@@ -1,5 +1,6 @@
 """A model compiled from its weights: encoder, pooling, dense layers and normalization."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from onnx import ModelProto
 from tqdm import tqdm
 
 from model_compiler.artifact.identity import graph_digest
+from model_compiler.files.export_weights import ExportWeights
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures import Architecture
 from model_compiler.graph.builder import GraphBuilder
@@ -27,9 +29,13 @@ class CompiledModel(Model):
     """A model whose graph the compiler builds from its weights."""
 
     encoder_folder: Path
+    #: The export whose initializers are the encoder's weights; None if there are weights.
+    export: Path | None = None
     architecture: Architecture
     head: Head
     precision: Precision
+    #: Layers, counted from 0, that stay in float32 because their int8 is not accurate enough.
+    float32_layers: frozenset[int] = frozenset()
 
     @property
     def reference(self) -> "CompiledModel":
@@ -49,6 +55,20 @@ class CompiledModel(Model):
         other = "" if self.precision is Precision.FP32 else "use --precision fp32, or "
         return f"{other}add --unmeasured to accept these vectors.".capitalize()
 
+    def check_export(self) -> None:
+        """Check that the export's initializers are this encoder's weights, without their values.
+
+        Raises:
+            SourceError: If one is missing or has another shape.
+            UnsupportedModelError: If the encoder does not use one of them.
+        """
+        if self.export is None:
+            return
+        with Path(os.devnull).open("wb") as nowhere:
+            builder = GraphBuilder(name=self.family, weights=nowhere, weights_file=WEIGHTS_FILE)
+            weights = ExportWeights(self.export, values=False)
+            self.architecture.build(builder, weights, Precision.FP32)
+
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
         """Write `model.onnx`, `model.onnx.data` and `model.onnx.rows`; see `Model.write`."""
         with (
@@ -56,7 +76,11 @@ class CompiledModel(Model):
             (folder / ROWS_FILE).open("wb") as rows,
             tqdm(desc=self.precision, unit="B", unit_scale=True, disable=not progress) as bar,
         ):
-            encoder = Weights(self.encoder_folder, progress=bar.update)
+            encoder = (
+                ExportWeights(self.export, progress=bar.update)
+                if self.export
+                else Weights(self.encoder_folder, progress=bar.update)
+            )
             dense = [Weights(module.folder, progress=bar.update) for module in self.head.dense]
             bar.reset(sum(weights.total_bytes for weights in (encoder, *dense)))
             builder = GraphBuilder(
@@ -65,6 +89,7 @@ class CompiledModel(Model):
                 weights_file=WEIGHTS_FILE,
                 rows=rows,
                 rows_file=ROWS_FILE,
+                float32_layers=self.float32_layers,
             )
             for name in INPUTS:
                 builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
@@ -74,6 +99,8 @@ class CompiledModel(Model):
         proto = builder.model()
         (folder / GRAPH_FILE).write_bytes(proto.SerializeToString(deterministic=True))
         return Graph(
+            runtime="onnxruntime",
+            file=GRAPH_FILE,
             digest=graph_digest(proto, weights=builder.external_digests),
             source_digest=b"".join(weights.digest for weights in (encoder, *dense)),
             precision=self.precision,
@@ -81,6 +108,7 @@ class CompiledModel(Model):
             output=OUTPUT,
             optimization="none",
             multiply_adds=_multiply_adds(proto),
+            layers=builder.layers,
         )
 
 

@@ -18,19 +18,22 @@ from model_compiler.files.config import ConfigFile, require_file
 from model_compiler.graph import architectures
 from model_compiler.graph.onnx_edit import foreign_operators
 from model_compiler.graph.quantization import Precision
-from model_compiler.model.export_names import Choice, choose
+from model_compiler.model.compiled import CompiledModel
+from model_compiler.model.export_names import Choice, Kind, choose
 from model_compiler.model.folder import (
     encoder_folder_of,
     is_normalized,
     is_pooled,
     read_head,
     read_max_tokens,
+    read_model_folder,
     read_prompts,
 )
 from model_compiler.model.onnx_import import ImportedModel
+from model_compiler.model.static_folder import is_static
 from model_compiler.tokenizer.file import read_tokenizer
 
-__all__ = ["find_export", "read_export", "why_not_compiled"]
+__all__ = ["find_export", "find_weights", "read_export", "read_weights", "why_not_compiled"]
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 #: Names of outputs that are embeddings, last hidden states, or BERT's own pooling.
@@ -63,31 +66,72 @@ def find_export(folder: Path, precision: Precision | None) -> Choice | None:
     Raises:
         SourceError: If no export has the requested precision.
     """
-    files = [
-        path.relative_to(folder).as_posix()
-        for path in (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))
-        if path.is_file()
-    ]
-    encoders = [folder, *folder.glob("0_*")]
-    has_weights = any(any(encoder.glob("*.safetensors*")) for encoder in encoders)
-    if not files or (has_weights and why_not_compiled(folder) is None):
+    files = _exports(folder)
+    if not files or (_has_weights(folder) and why_not_compiled(folder) is None):
         return None
     return choose(files, precision)
 
 
+def find_weights(folder: Path) -> str | None:
+    """Return the export whose initializers may be the weights of a model that has no others.
+
+    None if there are weights, the family is unknown, or there is no export in full precision.
+    """
+    if _has_weights(folder) or not (folder / "modules.json").exists() or why_not_compiled(folder):
+        return None
+    choice = choose(_exports(folder), None)
+    return choice.name if choice and choice.kind is Kind.FULL else None
+
+
+def read_weights(folder: Path, name: str, precision: Precision) -> CompiledModel | str:
+    """Read a model that is compiled from an export's initializers, or say why it cannot be.
+
+    Args:
+        folder: The model's folder.
+        name: The export, from `find_weights`.
+        precision: The precision to compile to.
+    """
+    try:
+        model = read_model_folder(folder, precision, export=folder / name)
+        model.check_export()
+    except (SourceError, UnsupportedModelError) as error:
+        return _relative(error, folder)
+    return model
+
+
+def _exports(folder: Path) -> list[str]:
+    """Return the exports of a folder, by their paths in it."""
+    return [
+        path.relative_to(folder).as_posix()
+        for path in (*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx"))
+        if path.is_file()
+    ]
+
+
+def _has_weights(folder: Path) -> bool:
+    encoders = [folder, *folder.glob("0_*")]
+    return any(any(encoder.glob("*.safetensors*")) for encoder in encoders)
+
+
 def why_not_compiled(folder: Path) -> str | None:
-    """Return why the compiler cannot express a folder's encoder; None if it can.
+    """Return why the compiler cannot express a folder's model; None if it can.
 
     A missing or damaged configuration returns None, because the error about it is more useful.
     """
     try:
+        if is_static(folder):
+            return None
         architectures.parse(ConfigFile(_encoder_folder(folder) / "config.json"))
     except UnsupportedModelError as error:
-        # The manifest must not depend on where the folder is.
-        return str(error).replace(f"{folder}{os.sep}", "")
+        return _relative(error, folder)
     except SourceError:
         return None
     return None
+
+
+def _relative(error: Exception, folder: Path) -> str:
+    """Return a message for the manifest, which must not depend on where the folder is."""
+    return str(error).replace(f"{folder}{os.sep}", "")
 
 
 def read_export(folder: Path, choice: Choice) -> ImportedModel:

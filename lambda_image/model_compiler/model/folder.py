@@ -8,10 +8,9 @@ supported.
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.files.config import ConfigFile, inner_path, read_json
+from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import Prompts
@@ -22,6 +21,7 @@ from model_compiler.model.modules import (
     read_normalize,
     read_pooling,
 )
+from model_compiler.model.modules_file import read_modules
 from model_compiler.tokenizer.file import TokenizerFile, read_tokenizer
 
 __all__ = [
@@ -51,8 +51,15 @@ UNPOOLED = {"text": {"method": "forward", "method_output_name": "last_hidden_sta
 POOLED = {"text": {"method": "forward", "method_output_name": "pooler_output"}}
 
 
-def read_model_folder(folder: Path, precision: Precision = Precision.INT8) -> CompiledModel:
+def read_model_folder(
+    folder: Path, precision: Precision = Precision.INT8, *, export: Path | None = None
+) -> CompiledModel:
     """Read a folder whose weights are compiled to `precision`.
+
+    Args:
+        folder: The folder.
+        precision: The precision.
+        export: The ONNX export whose initializers are the encoder's weights, if it has no others.
 
     Raises:
         SourceError: If it is not such a folder, or a file is missing or wrong.
@@ -80,6 +87,7 @@ def read_model_folder(folder: Path, precision: Precision = Precision.INT8) -> Co
         tokenizer=tokenizer,
         normalized=head.normalized,
         encoder_folder=encoder_folder,
+        export=export,
         architecture=architecture,
         head=head,
         precision=precision,
@@ -139,15 +147,7 @@ def is_pooled(folder: Path) -> bool:
 def _modules(folder: Path) -> list[tuple[str, Path]]:
     """Return the class name and the folder of each module."""
     path = folder / "modules.json"
-    if not path.exists():
-        raise SourceError(
-            f"{folder} is not a sentence-transformers folder: it has no modules.json. "
-            f"Found {_listing(folder)}."
-        )
-    modules = read_json(path)
-    if not isinstance(modules, list) or not all(_is_module(module) for module in modules):
-        raise SourceError(f"{path} must list modules, each with a type and a path.")
-    found = [_module(folder, path, module) for module in modules]
+    found = read_modules(folder)
     kinds = [kind for kind, _ in found]
     pooled = _is_pooler_output(found[0][1]) if kinds[:1] == ["Transformer"] else False
     start = ["Transformer"] if pooled else ["Transformer", "Pooling"]
@@ -167,29 +167,6 @@ def _is_pooler_output(encoder: Path) -> bool:
     """Return whether the encoder's `sentence_bert_config.json` selects BERT's own pooling."""
     path = encoder / "sentence_bert_config.json"
     return path.exists() and ConfigFile(path).optional("modality_config") == POOLED
-
-
-def _is_module(module: Any) -> bool:
-    return (
-        isinstance(module, dict)
-        and isinstance(module.get("type"), str)
-        and isinstance(module.get("path"), str)
-    )
-
-
-def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path]:
-    package, _, kind = module["type"].rpartition(".")
-    if package.partition(".")[0] != "sentence_transformers":
-        raise UnsupportedModelError(
-            f"{path} asks for the module {module['type']!r}, which is not one of "
-            "sentence-transformers; the compiler runs no code of a model."
-        )
-    if module.get("kwargs"):
-        raise UnsupportedModelError(
-            f"{path}: the module {kind} takes the arguments {module['kwargs']} at run time, "
-            "which the compiler cannot express."
-        )
-    return kind, inner_path(folder, module["path"], where=path)
 
 
 def read_max_tokens(
@@ -285,8 +262,3 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
     if default is None:
         default = next((name for name in DOCUMENT_PROMPTS if name in texts), None)
     return Prompts(texts=texts, default=default)
-
-
-def _listing(folder: Path) -> str:
-    names = sorted(path.name for path in folder.iterdir())
-    return (", ".join(names[:8]) or "an empty folder") + (", ..." if len(names) > 8 else "")

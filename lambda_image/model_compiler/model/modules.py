@@ -142,14 +142,11 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
         raise SourceError(
             f"{config.path}: {width_key} is {width}; the encoder's vectors have {hidden_size}."
         )
-    # Excluding the prompt's tokens from the pooling would need their number at run time.
-    config.require("include_prompt", True, None)
     legacy = tuple(
         mode for key, mode in LEGACY_KEYS.items() if config.has(key) and config.boolean(key)
     )
     config.ignore(frozenset(LEGACY_KEYS))
     modern = config.optional("pooling_mode")
-    config.done()
     named = [modern] if isinstance(modern, str) else modern
     if named is not None and not (
         isinstance(named, list) and all(isinstance(mode, str) for mode in named)
@@ -162,6 +159,13 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
             f"{config.path}: pooling mode {unknown[0]!r} is not one that the compiler knows; "
             f"it knows {', '.join(_POOLINGS)}."
         )
+    if modes == ("lasttoken",):
+        # The last token is never part of the prompt.
+        config.ignore(frozenset({"include_prompt"}))
+    else:
+        # Excluding the prompt's tokens from other poolings would need their number at run time.
+        config.require("include_prompt", True, None)
+    config.done()
     return Pooling(modes=modes)
 
 

@@ -109,6 +109,8 @@ class ImportedModel(Model):
         for value in builder.external_digests.values():
             digest.update(value)
         return Graph(
+            runtime="onnxruntime",
+            file=GRAPH_FILE,
             digest=digest.digest(),
             source_digest=source,
             precision=self.path.stem,

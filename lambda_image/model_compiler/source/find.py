@@ -13,8 +13,9 @@ from model_compiler.files.hashes import file_sha256, verify_files
 from model_compiler.graph.quantization import Precision
 from model_compiler.source import catalogue, hub
 from model_compiler.source.catalogue import CatalogueEntry, Wheel
+from model_compiler.source.hub import Download
 
-__all__ = ["Source", "find_source"]
+__all__ = ["Source", "find_descriptions", "find_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class Source:
     #: The short name of its license, if known.
     license: str | None
     entry: CatalogueEntry | None
+    #: Whether the hub's newest commit was downloaded, because nothing names another.
+    newest: bool = False
+    #: The paths of all files in the hub's repository; None if all files are in the folder.
+    files: frozenset[str] | None = None
 
 
 def find_source(
@@ -57,19 +62,50 @@ def find_source(
     if entry:
         _check_license(entry, accepted_licenses)
         return _known(entry, revision=revision, precision=precision)
+    _check_name(model)
+    return _downloaded(model, None, hub.download(model, revision=revision, precision=precision))
+
+
+def find_descriptions(model: str, *, revision: str | None = None) -> Source:
+    """Find a model without its weights: from a hub, only the JSON files are downloaded.
+
+    No terms need to be accepted for it, and no hashes are compared. See `find_source` for the
+    arguments.
+
+    Raises:
+        SourceError: If it is missing or cannot be downloaded.
+    """
+    folder = Path(model)
+    if folder.is_dir():
+        return _folder(folder, revision=revision)
+    entry = catalogue.find(model)
+    if entry:
+        wheel = None if revision else _wheel_folder(entry.wheel)
+        if wheel:
+            return Source(wheel, entry.name, None, entry.license.name, entry)
+        found = hub.download_first(entry.repositories, revision=revision, descriptions=True)
+        return _downloaded(entry.name, entry, found)
+    _check_name(model)
+    return _downloaded(model, None, hub.download(model, revision=revision, descriptions=True))
+
+
+def _check_name(model: str) -> None:
     if not hub.is_repository_name(model):
-        names = ", ".join(known.name for known in catalogue.CATALOGUE)
         raise SourceError(
             f"{model!r} is not a folder, a model of the catalogue or a repository of a hub "
-            f"(owner/name). The catalogue has {names}."
+            "(owner/name). `python -m model_compiler --list` lists the catalogue."
         )
-    found = hub.download(model, revision=revision, precision=precision)
+
+
+def _downloaded(name: str, entry: CatalogueEntry | None, found: Download) -> Source:
     return Source(
         folder=found.folder,
-        name=model,
+        name=name,
         revision=found.commit,
-        license=found.license,
-        entry=None,
+        license=entry.license.name if entry else found.license,
+        entry=entry,
+        newest=found.newest,
+        files=found.files,
     )
 
 
@@ -122,25 +158,19 @@ def _check_license(entry: CatalogueEntry, accepted: Collection[str]) -> None:
 
 
 def _known(entry: CatalogueEntry, *, revision: str | None, precision: Precision | None) -> Source:
-    folder = None if revision else _wheel_folder(entry.wheel)
-    if folder:
-        found, commit = folder, None
+    wheel = None if revision else _wheel_folder(entry.wheel)
+    if wheel:
+        source = Source(wheel, entry.name, None, entry.license.name, entry)
     else:
-        downloaded = hub.download_first(entry.repositories, revision=revision, precision=precision)
-        found, commit = downloaded.folder, downloaded.commit
+        found = hub.download_first(entry.repositories, revision=revision, precision=precision)
+        source = _downloaded(entry.name, entry, found)
     # The hashes are those of the pinned revision.
-    wrong = verify_files(found, {} if revision else entry.sha256)
+    wrong = verify_files(source.folder, {} if revision else entry.sha256)
     if wrong:
         raise SourceError(
-            f"{found} is not {entry.name} as the catalogue knows it: {'; '.join(wrong)}."
+            f"{source.folder} is not {entry.name} as the catalogue knows it: {'; '.join(wrong)}."
         )
-    return Source(
-        folder=found,
-        name=entry.name,
-        revision=commit,
-        license=entry.license.name,
-        entry=entry,
-    )
+    return source
 
 
 def _wheel_folder(wheel: Wheel | None) -> Path | None:

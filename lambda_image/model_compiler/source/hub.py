@@ -6,7 +6,7 @@ files that the compiler reads are downloaded.
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from model_compiler.errors import SourceError
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.export_folder import why_not_compiled
 from model_compiler.model.export_names import choose
+from model_compiler.model.kind import check_kind
 from model_compiler.source.catalogue import Repository
 
 __all__ = ["Download", "download", "download_first", "is_repository_name"]
@@ -37,6 +38,10 @@ class Download:
     folder: Path
     commit: str
     license: str | None
+    #: Whether it is the newest commit, because no revision was given.
+    newest: bool
+    #: The paths of all files in the repository, also of those that were not downloaded.
+    files: frozenset[str]
 
 
 def is_repository_name(name: str) -> bool:
@@ -49,6 +54,7 @@ def download_first(
     *,
     revision: str | None = None,
     precision: Precision | None = None,
+    descriptions: bool = False,
 ) -> Download:
     """Download a model from the first of its repositories that works.
 
@@ -56,23 +62,29 @@ def download_first(
         repositories: Mirrors of one model, the original first.
         revision: A revision of the original; the mirrors are then not used.
         precision: The precision, to select one of several ready exports.
+        descriptions: Whether to download the JSON files alone.
 
     Raises:
         SourceError: If none works; the message has the reason for each.
     """
+    wanted = [(repository.name, repository.revision) for repository in repositories]
     if revision:
-        return download(repositories[0].name, revision=revision, precision=precision)
+        wanted = [(repositories[0].name, revision)]
     reasons = []
-    for repository in repositories:
+    for name, commit in wanted:
         try:
-            return download(repository.name, revision=repository.revision, precision=precision)
+            return download(name, revision=commit, precision=precision, descriptions=descriptions)
         except SourceError as error:
             reasons.append(str(error))
     raise SourceError(" ".join(reasons))
 
 
 def download(
-    name: str, *, revision: str | None = None, precision: Precision | None = None
+    name: str,
+    *,
+    revision: str | None = None,
+    precision: Precision | None = None,
+    descriptions: bool = False,
 ) -> Download:
     """Download a repository's files.
 
@@ -80,10 +92,12 @@ def download(
         name: `owner/name`.
         revision: A commit, branch or tag; None for the newest.
         precision: The precision, to select one of several ready exports.
+        descriptions: Whether to download the JSON files alone, which describe the model.
 
     Raises:
         SourceError: If the repository or the revision does not exist, the caller has no access, or
             the hub cannot be reached.
+        UnsupportedModelError: If it is another kind of model.
     """
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     where = f"{api.endpoint}/{name}"
@@ -97,8 +111,12 @@ def download(
                 api.snapshot_download(name, revision=info.sha, allow_patterns=list(patterns))
             )
 
-        files = {sibling.rfilename for sibling in info.siblings or ()}
-        folder = fetch(_patterns(files, precision, fetch))
+        files = frozenset(sibling.rfilename for sibling in info.siblings or ())
+        folder = fetch(CONFIGURATION)
+        if not descriptions:
+            # Before gigabytes of a model that is no embedding model are downloaded.
+            check_kind(folder, name=where)
+            folder = fetch(_patterns(files, precision, folder))
     except errors.GatedRepoError as error:
         raise SourceError(
             f"{where} is gated: accept its terms there with your account, and set HF_TOKEN to a "
@@ -114,21 +132,29 @@ def download(
         raise SourceError(f"{where} answered with status {error.response.status_code}.") from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, httpx2.HTTPError) as error:
         raise SourceError(f"{where} cannot be reached ({type(error).__name__}).") from error
-    return Download(folder=folder, commit=info.sha, license=_license(info))
+    return Download(
+        folder=folder,
+        commit=info.sha,
+        license=_license(info),
+        newest=revision is None,
+        files=files,
+    )
 
 
 def _patterns(
     files: Collection[str],
     precision: Precision | None,
-    fetch: Callable[[Sequence[str]], Path],
+    folder: Path,
 ) -> list[str]:
     """Return the patterns of the weights, or else of the selected export and its reference."""
     exports = [name for name in files if name.endswith(".onnx")]
-    if any(name.endswith(".safetensors") and "/" not in name for name in files) and not (
-        exports and why_not_compiled(fetch(CONFIGURATION)) is not None
-    ):
+    known = not exports or why_not_compiled(folder) is None
+    # Newer folders have the encoder's weights in a folder of its own, such as `0_StaticEmbedding`.
+    encoder = [name for name in files if "/" not in name or name.startswith("0_")]
+    if known and any(name.endswith(".safetensors") for name in encoder):
         return list(PATTERNS)
-    choice = choose(exports, precision)
+    # A known family is compiled from the initializers of an export in full precision.
+    choice = choose(exports, None if known else precision)
     # Beside a graph, exporters write `model.onnx_data`, `model.onnx_data_1` or `model.onnx.data`.
     taken = [name for name in (choice.name, choice.reference) if name] if choice else []
     return [

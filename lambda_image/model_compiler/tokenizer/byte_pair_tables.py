@@ -1,7 +1,7 @@
 """Tables for byte pair encoding: the first id of each character, and the merges by their halves."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 
 import tokenizers
@@ -9,7 +9,7 @@ import tokenizers
 from model_compiler.tokenizer.coverage import NotCoveredError
 from model_compiler.tokenizer.string_tables import id_slots
 
-__all__ = ["byte_pair_sections"]
+__all__ = ["byte_pair_sections", "merge_sections"]
 
 _PAGE = 256
 _CHARACTERS = 0x110000
@@ -34,26 +34,48 @@ def byte_pair_sections(
         NotCoveredError: If the numbers are too large, or merges touch bytes.
     """
     bytes_ids = [vocabulary[f"<0x{byte:02X}>"] for byte in range(256)]
-    pairs = _ranked_pairs(merges)
-    size = 1 + max(vocabulary.values())
-    if size > _MOST or len(merges) > _MOST:
-        raise NotCoveredError("the fast tokenizers do not cover a vocabulary or merges over 2^20")
-    fixed = set(bytes_ids)
-    rows: list[list[int]] = [[] for _ in range(size)]
-    for (left, right), rank in pairs.items():
-        ids = vocabulary[left], vocabulary[right], vocabulary[left + right]
-        if not fixed.isdisjoint(ids):
-            raise NotCoveredError("the fast tokenizers do not cover merges of bytes")
-        rows[ids[0]].append(ids[1] << 40 | rank << 20 | ids[2])
     pages, ids_of_characters = _characters(vocabulary)
     return {
         "byte_ids": array("I", bytes_ids).tobytes(),
         "char_pages": pages,
         "char_ids": ids_of_characters,
+        **merge_sections(model, vocabulary, merges, apart=bytes_ids),
+        "glued": "".join(sorted(_glued(_ranked_pairs(merges)))).encode(),
+    }
+
+
+def merge_sections(
+    model: tokenizers.models.BPE,
+    vocabulary: Mapping[str, int],
+    merges: Sequence[str | Sequence[str]],
+    *,
+    apart: Collection[int] = (),
+) -> dict[str, bytes]:
+    """Return the merges, as the embedder's `merges` reads them, and the look-up of whole tokens.
+
+    Args:
+        model: The library's, which is asked what each token's own text becomes.
+        vocabulary: Ids by text.
+        merges: Pairs of texts, best first.
+        apart: Ids that no merge may touch.
+
+    Raises:
+        NotCoveredError: If the numbers are too large, or a merge touches an id of `apart`.
+    """
+    size = 1 + max(vocabulary.values())
+    if size > _MOST or len(merges) > _MOST:
+        raise NotCoveredError("the fast tokenizers do not cover a vocabulary or merges over 2^20")
+    fixed = set(apart)
+    rows: list[list[int]] = [[] for _ in range(size)]
+    for (left, right), rank in _ranked_pairs(merges).items():
+        ids = vocabulary[left], vocabulary[right], vocabulary[left + right]
+        if not fixed.isdisjoint(ids):
+            raise NotCoveredError("the fast tokenizers do not cover merges of bytes")
+        rows[ids[0]].append(ids[1] << 40 | rank << 20 | ids[2])
+    return {
         "merge_starts": array("I", accumulate(map(len, rows), initial=0)).tobytes(),
         "merges": array("Q", [merge for row in rows for merge in sorted(row)]).tobytes(),
         "whole": id_slots(_whole(model, vocabulary)),
-        "glued": "".join(sorted(_glued(pairs))).encode(),
     }
 
 

@@ -5,7 +5,7 @@ asked about a page at a time.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from tokenizers import normalizers, pre_tokenizers
 from embedder.fast_tokenizers.characters import REORDERED
 from model_compiler.tokenizer.coverage import NotCoveredError
 
-__all__ = ["character_sections"]
+__all__ = ["character_sections", "paged"]
 
 _PAGE = 256
 _CHARACTERS = 0x110000
@@ -81,11 +81,10 @@ def character_sections(
             "the fast tokenizers do not cover a combining mark that is not a letter"
         )
     words.texts.update({character: REORDERED + character for character in stay})
-    words.mixed.update(ord(character) & -_PAGE for character in stay)
     for character, text in words.texts.items():
         if not text.startswith(REORDERED) and not stay.isdisjoint(text):
             words.texts[character] = REORDERED + text
-    pages, codes, texts = _paged(words)
+    pages, codes, texts = paged(words.texts, words.gone)
     return {
         "char_pages": pages,
         "char_codes": codes,
@@ -221,16 +220,17 @@ def _marks(normal: _Changes, *, clean_text: bool) -> dict[str, _Mark]:
 
 
 def _compounds(marks: Mapping[str, _Mark], normal: _Changes) -> Iterator[str]:
-    """Give each character that is two stripped marks, followed by the two.
+    """Give each character that is one or two other stripped marks, followed by two characters.
 
-    In all of Unicode these are U+0344 and three vowels of Tibetan.
+    In all of Unicode these are U+0344 and three vowels of Tibetan, with two marks, and U+0340,
+    U+0341 and U+0343, with one mark and U+0000.
     """
     decompose = normalizers.NFD().normalize_str
     for character, text in normal.texts.items():
         if not text and character in marks:
             decomposed = decompose(character)
-            if len(decomposed) == 2 and all(mark in marks for mark in decomposed):
-                yield character + decomposed
+            if decomposed != character and all(mark in marks for mark in decomposed):
+                yield character + decomposed.ljust(2, "\0")
 
 
 def _places(marks: Sequence[str]) -> dict[str, int]:
@@ -251,13 +251,19 @@ def _places(marks: Sequence[str]) -> dict[str, int]:
     }
 
 
-def _paged(words: _Changes) -> tuple[bytes, bytes, bytes]:
-    """Return page numbers, pages and pool, as `embedder.fast_tokenizers.characters` reads them."""
+def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> tuple[bytes, bytes, bytes]:
+    """Return page numbers, pages and pool, as `embedder.fast_tokenizers.characters` reads them.
+
+    Args:
+        texts: What becomes of the characters that do not stay as they are.
+        gone: The first code points of pages that vanish as a whole.
+    """
     pool = bytearray()
     known: dict[str, int] = {}
+    mixed = {ord(character) & -_PAGE for character in texts}
 
     def code_of(character: str) -> int:
-        text = words.texts.get(character)
+        text = texts.get(character)
         if text is None:
             return 0
         fixed = {"": 1, " ": 2, f" {character} ": 3}.get(text)
@@ -270,12 +276,12 @@ def _paged(words: _Changes) -> tuple[bytes, bytes, bytes]:
         return known[text]
 
     same = bytes(4 * _PAGE)
-    gone = array("I", [1] * _PAGE).tobytes()
+    vanished = array("I", [1] * _PAGE).tobytes()
     numbers: dict[bytes, int] = {}
     pages = array("H")
     for start in range(0, _CHARACTERS, _PAGE):
-        page = gone if start in words.gone else same
-        if start in words.mixed:
+        page = vanished if start in gone else same
+        if start in mixed:
             page = array("I", map(code_of, map(chr, range(start, start + _PAGE)))).tobytes()
         pages.append(numbers.setdefault(page, len(numbers)))
     return pages.tobytes(), b"".join(numbers), bytes(pool)

@@ -7,7 +7,16 @@ means (https://github.com/huggingface/tokenizers).
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-__all__ = ["NotCoveredError", "check_byte_pair_encoding", "check_parts", "check_wordpiece"]
+__all__ = [
+    "Json",
+    "NotCoveredError",
+    "check_parts",
+    "check_vocabulary",
+    "check_wordpiece",
+    "not_covered",
+    "only_keys",
+    "trimming",
+]
 
 Json = Mapping[str, Any]
 
@@ -22,8 +31,10 @@ _PARTS = {
     "decoder",  # ids to text: not asked of an embedding model
     "model",
 }
-#: Post-processors that put tokens around a text and leave its own ids and offsets alone.
-_POST_PROCESSORS = {"TemplateProcessing", "BertProcessing"}
+#: Post-processors that put tokens around a text and leave its own ids alone.
+_POST_PROCESSORS = {"TemplateProcessing", "BertProcessing", "RobertaProcessing", "ByteLevel"}
+#: Those that also change offsets, unless their option says that they do not.
+_TRIMMING = {"RobertaProcessing", "ByteLevel"}
 _ADDED_TOKEN = {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"}
 
 
@@ -37,19 +48,38 @@ def check_parts(document: Json) -> None:
     Raises:
         NotCoveredError: If a part is not covered.
     """
-    _only_keys(document, _PARTS, "tokenizer.json")
-    post = document.get("post_processor")
-    if post is not None and post.get("type") not in _POST_PROCESSORS:
-        _not_covered("post_processor", post.get("type"))
+    only_keys(document, _PARTS, "tokenizer.json")
+    for post in _post_processors(document):
+        if post.get("type") not in _POST_PROCESSORS:
+            not_covered("post_processor", post.get("type"))
     added = document.get("added_tokens") or []
     for token in added:
-        _only_keys(token, _ADDED_TOKEN, "an added token")
+        only_keys(token, _ADDED_TOKEN, "an added token")
         if token.get("single_word"):
-            _not_covered("an added token with", "single_word")
+            not_covered("an added token with", "single_word")
     # White space that was stripped after a token would match again as another token.
     strips = any(token.get("rstrip") for token in added)
     if strips and any(token["content"][:1].isspace() for token in added):
-        _not_covered("an added token with rstrip beside one that", "begins with white space")
+        not_covered("an added token with rstrip beside one that", "begins with white space")
+
+
+def trimming(document: Json) -> bool | None:
+    """Return whether spans leave out the white space around tokens.
+
+    Returns:
+        None if they do not; else whether a text may begin with a space that is not its own.
+
+    Raises:
+        NotCoveredError: If two post-processors trim.
+    """
+    options = [
+        bool(post.get("add_prefix_space", True))
+        for post in _post_processors(document)
+        if post["type"] in _TRIMMING and post.get("trim_offsets", True)
+    ]
+    if len(options) > 1:
+        not_covered("two post-processors with", "trim_offsets")
+    return options[0] if options else None
 
 
 def check_wordpiece(document: Json) -> None:
@@ -60,80 +90,58 @@ def check_wordpiece(document: Json) -> None:
     """
     normalizer = document.get("normalizer") or {}
     if normalizer.get("type") != "BertNormalizer":
-        _not_covered("normalizer", normalizer.get("type"))
-    _only_keys(
+        not_covered("normalizer", normalizer.get("type"))
+    only_keys(
         normalizer,
         {"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"},
         "the normalizer",
     )
     pre_tokenizer = document.get("pre_tokenizer") or {}
     if pre_tokenizer != {"type": "BertPreTokenizer"}:
-        _not_covered("pre_tokenizer", pre_tokenizer.get("type"))
+        not_covered("pre_tokenizer", pre_tokenizer.get("type"))
     model = document["model"]
-    _only_keys(
+    only_keys(
         model,
         {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"},
         "the model",
     )
     if model.get("unk_token") not in model["vocab"]:
-        _not_covered("an unknown token that is not in the vocabulary:", model.get("unk_token"))
+        not_covered("an unknown token that is not in the vocabulary:", model.get("unk_token"))
     for token in document.get("added_tokens") or []:
         if token.get("normalized"):
-            _not_covered("an added token with", "normalized")
-    _check_vocabulary(model["vocab"])
+            not_covered("an added token with", "normalized")
+    check_vocabulary(model["vocab"])
 
 
-def check_byte_pair_encoding(document: Json) -> None:
-    """Check that the fast BPE covers the normalizer, pre-tokenizer and model (Gemma's are meant).
+def _post_processors(document: Json) -> list[Json]:
+    """Return the post-processors, those of a sequence one by one."""
+    post = document.get("post_processor")
+    if post is None:
+        return []
+    return post["processors"] if post.get("type") == "Sequence" else [post]
+
+
+def check_vocabulary(vocabulary: Mapping[str, int]) -> None:
+    """Check that each token has a text.
 
     Raises:
-        NotCoveredError: If it does not.
+        NotCoveredError: If one has none.
     """
-    replace_spaces = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
-    if document.get("normalizer") != replace_spaces:
-        _not_covered("normalizer", (document.get("normalizer") or {}).get("type"))
-    # The normalizer has removed all spaces, so the pre-tokenizer has nothing to split.
-    split = {"type": "Split", "pattern": {"String": " "}, "invert": False}
-    pre_tokenizer = dict(document.get("pre_tokenizer") or split)
-    pre_tokenizer.pop("behavior", None)
-    if pre_tokenizer != split:
-        _not_covered("pre_tokenizer", pre_tokenizer.get("type"))
-    model = document["model"]
-    _only_keys(
-        model,
-        {"type", "vocab", "merges", "unk_token", *_BPE_OPTIONS},
-        "the model",
-    )
-    for option, covered in _BPE_OPTIONS.items():
-        if (model.get(option) or None) not in covered:
-            _not_covered(f"the model's {option}", model.get(option))
-    if any(f"<0x{byte:02X}>" not in model["vocab"] for byte in range(256)):
-        _not_covered("byte_fallback without", "a token for each byte")
-    _check_vocabulary(model["vocab"])
-
-
-#: Falsy values are all read as None. `fuse_unk` is about unknown tokens: with a token for each byte
-#: there are none.
-_BPE_OPTIONS: Mapping[str, tuple[object, ...]] = {
-    "dropout": (None,),
-    "continuing_subword_prefix": (None,),
-    "end_of_word_suffix": (None,),
-    "fuse_unk": (None, True),
-    "byte_fallback": (True,),
-    "ignore_merges": (None,),
-}
-
-
-def _check_vocabulary(vocabulary: Mapping[str, int]) -> None:
     if "" in vocabulary:
-        _not_covered("a vocabulary with", "an empty token")
+        not_covered("a vocabulary with", "an empty token")
 
 
-def _only_keys(part: Json, known: set[str], name: str) -> None:
+def only_keys(part: Json, known: set[str], name: str) -> None:
+    """Check that a part has no other keys than the known ones; `name` is for the message.
+
+    Raises:
+        NotCoveredError: If it has.
+    """
     unknown = sorted(set(part) - known)
     if unknown:
-        _not_covered(f"{name}: unknown", ", ".join(unknown))
+        not_covered(f"{name}: unknown", ", ".join(unknown))
 
 
-def _not_covered(part: str, found: object) -> NoReturn:
+def not_covered(part: str, found: object) -> NoReturn:
+    """Raise the error that names a part and what was found there."""
     raise NotCoveredError(f"the fast tokenizers do not cover {part} {found}")

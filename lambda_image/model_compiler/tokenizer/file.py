@@ -1,14 +1,14 @@
 """Reads a model's `tokenizer.json` and checks that it belongs to the model."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from model_compiler.errors import SourceError
 from model_compiler.files.config import read_json
 
-__all__ = ["TokenizerFile", "read_tokenizer"]
+__all__ = ["TokenizerFile", "read_tokenizer", "without_special_tokens"]
 
 #: How many rows of the embedding table may lie unused at its end. Tables are padded to round sizes.
 UNUSED_SHARE = 0.05
@@ -58,12 +58,35 @@ def read_tokenizer(path: Path, *, vocabulary_size: int) -> TokenizerFile:
     ids = _vocabulary_ids(path, vocabulary)
     _check_size(path, ids | {token["id"] for token in kept}, vocabulary_size)
     document["truncation"] = document["padding"] = None
-    data = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return TokenizerFile(
-        data=data.encode("utf-8", "surrogatepass"),
+        data=_canonical(document),
         lowercases=_lowercases(document.get("normalizer")),
         dropped=dropped,
     )
+
+
+def without_special_tokens(tokenizer: TokenizerFile) -> TokenizerFile:
+    """Return the tokenizer of a model that takes a text's own tokens, and none around them."""
+    document = json.loads(tokenizer.data.decode("utf-8", "surrogatepass"))
+    document["post_processor"] = _only_offsets(document.get("post_processor"))
+    return replace(tokenizer, data=_canonical(document))
+
+
+def _only_offsets(post: Any) -> dict[str, Any] | None:
+    """Return what is left of a post-processor that adds no tokens: the trimming of offsets."""
+    kind = post.get("type") if isinstance(post, dict) else None
+    if kind == "Sequence":
+        parts = [part for each in post.get("processors") or () if (part := _only_offsets(each))]
+        return {**post, "processors": parts} if parts else None
+    if kind == "RobertaProcessing":
+        options = {key: post.get(key) for key in ("add_prefix_space", "trim_offsets")}
+        return {"type": "ByteLevel", "use_regex": True, **options}
+    return None if kind in {"TemplateProcessing", "BertProcessing"} else post
+
+
+def _canonical(document: dict[str, Any]) -> bytes:
+    text = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _is_added_token(token: Any) -> bool:

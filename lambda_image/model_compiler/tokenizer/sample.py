@@ -34,6 +34,15 @@ _ODD = (
     "\x00\x01\x07\x08\x1b\x7f\x80\x9f\xad\u180e\u200b\u200c\u200d\u200e\u202e\u2060\ufeff\ufffd"
     "\ufffe\uffff\U0001fffe\U0010ffff\ue000\U000f0000\u0378\U000e0001\ufe0f\u0345\u2581▁▁"
 )
+#: Spaces and line feeds as SentencePiece and byte-level BPE spell them.
+_SPELLED = str.maketrans("▁ĠĊ", "  \n")
+#: Marks of two to four bytes that belong to the character before, and prefixes of the one after.
+_JOINING = (
+    "\u0301\u0300\u0308\u0338\u0327\u0653\u0e33\u0903\u093c\u094d\u09be\u200c\u200d\u20dd\ufe0f"
+    "\U0001133c\U0001f3fb\u0600\u06dd\u0d4e\U000110bd"
+)
+#: Characters that decompose or compose with one of them, or become others.
+_BASES = "aeoAEOnNi\r\n ^=<¨©®éıſ\u0627\u0648\u0340\u0344\u0915\u0958\u0e01\u1100\u2122\u2208ﬁ①가👍"
 #: First and one past the last code point of each plane or block to sample.
 _BLOCKS = (
     (0x0000, 0x0080),
@@ -93,7 +102,7 @@ class _Texts:
         # Sorted by id: the library returns its vocabulary in a random order.
         vocabulary = library.get_vocab(with_added_tokens=False)
         self._tokens = [
-            token.removeprefix("##").replace("▁", " ")
+            token.removeprefix("##").translate(_SPELLED)
             for token in sorted(vocabulary, key=vocabulary.__getitem__)
         ] or ["a"]
         self._words = " ".join(_SENTENCES).split()
@@ -104,6 +113,7 @@ class _Texts:
             (self._letters, 10),
             (self._character, 12),
             (self._in_block, 12),
+            (self._cluster, 6),
             (self._space, 8),
             (self._odd, 5),
             (self._added_token, 5),
@@ -148,6 +158,11 @@ class _Texts:
         return "".join(
             chr(self._random.randrange(*block)) for _ in range(self._random.randint(1, 4))
         )
+
+    def _cluster(self) -> str:
+        pieces = (_BASES, _BASES, _JOINING, _JOINING, _JOINING)
+        size = self._random.randint(2, 5)
+        return "".join(map(self._random.choice, self._random.choices(pieces, k=size)))
 
     def _space(self) -> str:
         return "".join(self._random.choices(_SPACES, k=self._random.randint(1, 3)))

@@ -63,19 +63,31 @@ def prefix_bits(texts: Iterable[str]) -> bytes:
 
 
 def added_token_sections(
-    name: str, tokens: Mapping[int, tokenizers.AddedToken], *, space: str = " "
+    name: str,
+    tokens: Mapping[int, tokenizers.AddedToken],
+    *,
+    normalizer: tokenizers.normalizers.Normalizer | None = None,
 ) -> dict[str, bytes]:
     """Return the sections of added tokens, as `embedder.fast_tokenizers.added_tokens` reads them.
 
     Args:
         name: The prefix of the sections' names.
         tokens: By id.
-        space: The character that replaces a space in a token.
+        normalizer: What tokens go through that are matched after it.
+
+    Raises:
+        NotCoveredError: If nothing is left of a token.
     """
     listed = sorted(
-        (token.content.replace(" ", space), token_id, token.lstrip | token.rstrip << 1)
+        (
+            normalizer.normalize_str(token.content) if normalizer else token.content,
+            token_id,
+            token.lstrip | token.rstrip << 1,
+        )
         for token_id, token in tokens.items()
     )
+    if listed and not listed[0][0]:
+        raise NotCoveredError("the fast tokenizers do not cover an added token without a text")
     groups = array("I")
     for index, (text, _, _) in enumerate(listed):
         if groups and groups[-3] == ord(text[0]):

@@ -17,33 +17,34 @@ import tokenizers
 
 from embedder.fast_tokenizers import load
 from embedder.fast_tokenizers.fallback import is_tokenizer_error
-from embedder.fast_tokenizers.table_file import HEADER, MAGIC, SECTION, VERSION
 from model_compiler.errors import SourceError
+from model_compiler.tokenizer.bpe_coverage import (
+    check_byte_level,
+    check_byte_pair_encoding,
+    is_byte_level,
+)
+from model_compiler.tokenizer.byte_level_tables import byte_level_sections
 from model_compiler.tokenizer.byte_pair_tables import byte_pair_sections
-from model_compiler.tokenizer.character_tables import character_sections
 from model_compiler.tokenizer.coverage import (
     NotCoveredError,
-    check_byte_pair_encoding,
     check_parts,
     check_wordpiece,
+    trimming,
 )
 from model_compiler.tokenizer.sample import sample_texts
-from model_compiler.tokenizer.string_tables import (
-    added_token_sections,
-    id_slots,
-    prefix_bits,
-    text_sections,
-)
+from model_compiler.tokenizer.string_tables import added_token_sections, text_sections
+from model_compiler.tokenizer.table_writer import table_file
+from model_compiler.tokenizer.unigram_coverage import check_unigram
+from model_compiler.tokenizer.unigram_tables import unigram_sections
+from model_compiler.tokenizer.wordpiece_tables import wordpiece_sections
 
-__all__ = ["TokenizerTables", "build", "table_file"]
+__all__ = ["TokenizerTables", "build"]
 
-Kind = Literal["wordpiece", "bpe", "tokenizers"]
+Kind = Literal["wordpiece", "bpe", "byte_level_bpe", "unigram", "tokenizers"]
 Json = Mapping[str, Any]
 
 #: How many texts are compared before tables are trusted; about half a second.
 _SAMPLE = 2500
-#: Sections begin at multiples of this.
-_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +115,36 @@ def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict
     if model == "WordPiece":
         check_wordpiece(document)
         _check_spelling(library, document)
-        return "wordpiece", {**_shared_sections(library), **_wordpiece_sections(document)}
+        return "wordpiece", {**_shared_sections(document, library), **wordpiece_sections(document)}
+    if model == "BPE" and is_byte_level(document):
+        check_byte_level(document)
+        _check_spelling(library, document)
+        return "byte_level_bpe", {
+            **_shared_sections(document, library),
+            **byte_level_sections(document, library.model),
+        }
     if model == "BPE":
         check_byte_pair_encoding(document)
         _check_spelling(library, document)
         options = document["model"]
         return "bpe", {
-            **_shared_sections(library),
+            **_shared_sections(document, library),
             **byte_pair_sections(library.model, options["vocab"], options["merges"]),
+        }
+    if model == "Unigram":
+        steps = check_unigram(document)
+        _check_spelling(library, document)
+        return "unigram", {
+            **_shared_sections(document, library),
+            **unigram_sections(library.model, document["model"], steps),
         }
     raise NotCoveredError(f"the fast tokenizers do not cover models of type {model}")
 
 
-def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:
+def _shared_sections(document: Json, library: tokenizers.Tokenizer) -> dict[str, bytes]:
+    """Return the sections of every fast tokenizer."""
     before, after = _special_tokens(library)
+    trim = trimming(document)
     size = 1 + max(library.get_vocab(with_added_tokens=True).values())
     added = library.get_added_tokens_decoder()
     return {
@@ -135,28 +152,11 @@ def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:
         **text_sections([library.id_to_token(token_id) or "" for token_id in range(size)]),
         **added_token_sections("added", {i: t for i, t in added.items() if not t.normalized}),
         **added_token_sections(
-            "normal", {i: t for i, t in added.items() if t.normalized}, space="▁"
+            "normal",
+            {i: t for i, t in added.items() if t.normalized},
+            normalizer=library.normalizer,
         ),
-    }
-
-
-def _wordpiece_sections(document: Json) -> dict[str, bytes]:
-    model, normalizer = document["model"], document["normalizer"]
-    vocabulary = model["vocab"]
-    # No text is longer than a u32 can say.
-    longest = min(model["max_input_chars_per_word"], (1 << 32) - 1)
-    limits = [vocabulary[model["unk_token"]], longest]
-    return {
-        "words": array("I", limits).tobytes(),
-        "token_slots": id_slots(vocabulary),
-        "prefixes": prefix_bits(vocabulary),
-        "continuation": model["continuing_subword_prefix"].encode(),
-        **character_sections(
-            clean_text=normalizer["clean_text"],
-            handle_chinese_chars=normalizer["handle_chinese_chars"],
-            strip_accents=normalizer.get("strip_accents"),
-            lowercase=normalizer["lowercase"],
-        ),
+        **({} if trim is None else {"trim": bytes([trim])}),
     }
 
 
@@ -167,7 +167,12 @@ def _check_spelling(library: tokenizers.Tokenizer, document: Json) -> None:
         NotCoveredError: If not; it may number added tokens itself.
     """
     added = {token["content"]: token["id"] for token in document.get("added_tokens") or []}
-    expected = {**document["model"]["vocab"], **added}
+    vocabulary = document["model"]["vocab"]
+    if isinstance(vocabulary, list):  # of Unigram: texts and scores in the order of their ids
+        if len({text for text, _ in vocabulary}) < len(vocabulary):
+            raise NotCoveredError("the fast tokenizers do not cover two ids of one token")
+        vocabulary = {text: token_id for token_id, (text, _) in enumerate(vocabulary)}
+    expected = {**vocabulary, **added}
     if library.get_vocab(with_added_tokens=True) != expected:
         raise NotCoveredError("the fast tokenizers do not cover ids that are not the file's own")
     if len(set(expected.values())) != len(expected):
@@ -223,27 +228,3 @@ def _compare(kind: Kind, data: bytes, sample: Sequence[tuple[str, list[int]]]) -
         raise NotCoveredError(
             f"the fast tokenizer differs from `tokenizers` on {different} of {len(sample)} texts"
         )
-
-
-def table_file(sections: Mapping[str, bytes]) -> bytes:
-    """Return the bytes of a fast tokenizer's file with these sections, in their order.
-
-    Args:
-        sections: Their contents by name (at most 16 ASCII characters), numbers little-endian.
-    """
-    entries = b""
-    body = bytearray()
-    start = _aligned(HEADER.size + len(sections) * SECTION.size)
-    for name, content in sections.items():
-        body += bytes(_aligned(len(body)) - len(body))
-        encoded = name.encode("ascii")
-        if len(encoded) > 16:
-            raise ValueError(f"A section's name has at most 16 characters; {name!r} has more.")
-        entries += SECTION.pack(encoded, start + len(body), len(content))
-        body += content
-    header = HEADER.pack(MAGIC, VERSION, len(sections), start + len(body)) + entries
-    return header + bytes(start - len(header)) + bytes(body)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -290,15 +290,15 @@ def test_without_gzip_it_is_refused_with_the_numbers(wide: Service) -> None:
     """The error has the size found, the size allowed, the batch size that fits, and two fixes."""
     body = {"input": TEXTS, "dimensions": 384, "encoding_format": "float"}
     message = read(ask(wide, body, None), 400)["error"]["message"]
-    told = re.search(
+    numbers = re.search(
         r"of 2048 vectors of 384 .* takes (\d+) bytes; at most (\d+) .*about (\d+)", message
     )
-    assert told is not None
-    assert int(told[1]) > int(told[2]) == MAX_RESPONSE_BYTES
+    assert numbers is not None
+    assert int(numbers[1]) > int(numbers[2]) == MAX_RESPONSE_BYTES
     assert '"accept-encoding: gzip"' in message
     assert f"which has room for {largest_batch(384, 'float', 'base64')}." in message
     assert '"encoding_format": "base64" where the path takes it (/ and /v1/embeddings)' in message
-    assert read(ask(wide, {**body, "input": TEXTS[: int(told[3])]}, None))
+    assert read(ask(wide, {**body, "input": TEXTS[: int(numbers[3])]}, None))
     assert read(ask(wide, {**body, "encoding_format": "base64"}, None))
 
 
@@ -306,13 +306,13 @@ def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide: Service) ->
     """A batch of 2,045 vectors of 768 floats is refused even with gzip."""
     body = {"input": TEXTS[:2045], "dimensions": 768}
     message = read(ask(wide, body, "gzip"), 400)["error"]["message"]
-    told = re.search(
+    numbers = re.search(
         r"takes (\d+) bytes in gzip; at most \d+ are allowed. Send about (\d+)", message
     )
-    assert told is not None
-    assert int(told[1]) > MAX_RESPONSE_BYTES
+    assert numbers is not None
+    assert int(numbers[1]) > MAX_RESPONSE_BYTES
     assert '"encoding_format": "base64"' in message
-    assert ask(wide, {**body, "input": TEXTS[: int(told[2]) - 20]}, "gzip").status == 200
+    assert ask(wide, {**body, "input": TEXTS[: int(numbers[2]) - 20]}, "gzip").status == 200
 
 
 @pytest.mark.parametrize("accepted", [None, "", "br", "gzip;q=0", "identity"])

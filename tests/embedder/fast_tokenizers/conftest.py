@@ -11,7 +11,9 @@ import tokenizers
 
 from embedder.fast_tokenizers import Tokenizer, load
 from model_compiler.tokenizer.tables import build
+from tests.fixtures.byte_level_tokenizer import byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
+from tests.fixtures.unigram_tokenizer import unigram_tokenizer
 
 #: All planes that have characters, and the first and last code points of the others.
 ALL_CHARACTERS = tuple(
@@ -88,6 +90,37 @@ def gemma(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="session")
+def unigram_document() -> dict[str, Any]:
+    """Return XLM-RoBERTa's tokenizer configuration with a small vocabulary."""
+    document: dict[str, Any] = json.loads(unigram_tokenizer(tokens=4000, files=8))
+    return document
+
+
+@pytest.fixture(scope="session")
+def unigram(unigram_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """Return Unigram that splits at white space."""
+    return both(unigram_document, tmp_path_factory.mktemp("unigram"))
+
+
+@pytest.fixture(scope="session")
+def unigram_metaspace(
+    unigram_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Both:
+    """Return Unigram in which a space at the end of a text is a token."""
+    spaces = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+    normalizers = [unigram_document["normalizer"], spaces]
+    pre_tokenizer = unigram_document["pre_tokenizer"]["pretokenizers"][1]
+    return both(
+        unigram_document
+        | {
+            "normalizer": {"type": "Sequence", "normalizers": normalizers},
+            "pre_tokenizer": pre_tokenizer,
+        },
+        tmp_path_factory.mktemp("metaspace"),
+    )
+
+
+@pytest.fixture(scope="session")
 def trained(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Both:
     """Return BPE from the library's trainer, with merges in the order they were learned."""
     library = tokenizers.Tokenizer(
@@ -106,6 +139,29 @@ def trained(gemma_document: dict[str, Any], tmp_path_factory: pytest.TempPathFac
         gemma_document | {"model": document["model"], "added_tokens": [], "post_processor": None},
         tmp_path_factory.mktemp("trained"),
     )
+
+
+@pytest.fixture(scope="session")
+def roberta(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """Return byte-level BPE with RoBERTa's parts, whose spans leave out white space."""
+    return _byte_level("RoBERTa", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def modernbert(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """Return byte-level BPE with ModernBERT's parts: NFC, and runs of spaces as added tokens."""
+    return _byte_level("ModernBERT", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def qwen(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """Return byte-level BPE with Qwen's parts: NFC, and a regular expression of its own."""
+    return _byte_level("Qwen", tmp_path_factory)
+
+
+def _byte_level(name: str, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    document = json.loads(byte_level_tokenizer(name, tokens=3000, files=40))
+    return both(document, tmp_path_factory.mktemp(name))
 
 
 _LICENSES = [

@@ -12,32 +12,44 @@ import tokenizers
 from embedder.errors import ArtifactError
 from embedder.fast_tokenizers import KINDS, load
 from embedder.fast_tokenizers.bpe import BytePairEncoding
+from embedder.fast_tokenizers.byte_level import ByteLevel
 from embedder.fast_tokenizers.fallback import LibraryTokenizer
+from embedder.fast_tokenizers.unigram import Unigram
 from embedder.fast_tokenizers.wordpiece import WordPiece
 
 from .conftest import Both
 
 
-def test_each_kind_is_loaded_by_its_own_tokenizer(minilm: Both, gemma: Both) -> None:
-    """`wordpiece` and `bpe` are loaded by the fast tokenizers."""
+def test_each_kind_is_loaded_by_its_own_tokenizer(
+    minilm: Both, gemma: Both, qwen: Both, unigram: Both
+) -> None:
+    """Each kind but `tokenizers` is loaded by a fast tokenizer."""
     assert isinstance(load("wordpiece", minilm.path), WordPiece)
     assert isinstance(load("bpe", gemma.path), BytePairEncoding)
+    assert isinstance(load("byte_level_bpe", qwen.path), ByteLevel)
+    assert isinstance(load("unigram", unigram.path), Unigram)
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     """The message has the kind found and the known kinds."""
-    with pytest.raises(ArtifactError, match=f"of kind 'unigram'.*{KINDS[0]}.*{KINDS[2]}"):
-        load("unigram", tmp_path / "tokenizer.bin")
+    with pytest.raises(ArtifactError, match=f"of kind 'characters'.*{KINDS[0]}.*{KINDS[-1]}"):
+        load("characters", tmp_path / "tokenizer.bin")
 
 
-def test_a_fast_tokenizer_does_not_import_the_library(gemma: Both, minilm: Both) -> None:
+def test_a_fast_tokenizer_does_not_import_the_library(
+    gemma: Both, minilm: Both, unigram: Both
+) -> None:
     """A cold start imports only the modules that the selected tokenizer needs."""
     program = (
         "import sys; from embedder.fast_tokenizers import load;"
         "load(*sys.argv[1:]).encode('a b');"
         "print(*sorted({'tokenizers', 'json', 'numpy', 'heapq', 'mmap'} & set(sys.modules)))"
     )
-    for kind, path in (("bpe", gemma.path), ("wordpiece", minilm.path)):
+    for kind, path in (
+        ("bpe", gemma.path),
+        ("wordpiece", minilm.path),
+        ("unigram", unigram.path),
+    ):
         command = [sys.executable, "-c", program, kind, str(path)]
         found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         assert "mmap" in found

@@ -8,7 +8,7 @@ import pytest
 from embedder.errors import ArtifactError
 from embedder.fast_tokenizers.bpe import BytePairEncoding
 from embedder.fast_tokenizers.table_file import TableFile
-from model_compiler.tokenizer.tables import table_file
+from model_compiler.tokenizer.table_writer import table_file
 
 from .conftest import Both
 

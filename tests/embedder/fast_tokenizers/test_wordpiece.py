@@ -65,9 +65,37 @@ def test_equal_ids_of_two_words_take_room_once(minilm: Both) -> None:
 def test_marks_that_stay_are_sorted_as_unicode_says(minilm: Both) -> None:
     """Spacing and stripped marks in every order give the same result as the library's sorting."""
     marks = "\u0301\u0316\u302e\u302f\u1b44\u093c\u0345\u0334\u0903\U0001d165\U0001d16d"
-    marks += "\u0344\u0f73é\U0001d15e"
+    marks += "\u0344\u0f73é\U0001d15e\u0340\U00011442"
     texts = [f"{base}{a}{b}{c}x" for base in ("q", "") for a in marks for b in marks for c in marks]
     assert minilm.differing(texts) == []
+
+
+def test_a_mark_that_is_another_one_is_sorted_as_the_other(minilm: Both) -> None:
+    """U+0340 is U+0300, so the Newa virama behind it is moved to its place."""
+    (span,) = minilm.fast.spans("\u0340\U00011442")
+    assert (span.start, span.stop) == (0, 1)
+    assert minilm.agree("\u0340\U00011442")
+
+
+def test_spans_of_a_roberta_post_processor_leave_out_white_space(
+    minilm_document: dict[str, Any], tmp_path: Path
+) -> None:
+    """MPNet's `<mask>` takes the space before it along, and its span does not."""
+    document = copy.deepcopy(minilm_document)
+    for token in document["added_tokens"]:
+        token["lstrip"] = token["rstrip"] = token["content"] == "[MASK]"
+    document["post_processor"] = {
+        "type": "RobertaProcessing",
+        "sep": ["[SEP]", 102],
+        "cls": ["[CLS]", 101],
+        "trim_offsets": True,
+        "add_prefix_space": False,
+    }
+    variant = both(document, tmp_path)
+    assert (variant.fast.prefix, variant.fast.suffix) == ((101,), (102,))
+    assert variant.fast.spans("a  [MASK] b")[1][1:] == (3, 9)
+    assert variant.differing(["a  [MASK] b", "  [MASK]\u3000", "[MASK] [MASK]"]) == []
+    assert variant.differing(sample_texts(variant.library, count=1000, seed=14)) == []
 
 
 def test_special_tokens_in_a_text_are_themselves(minilm: Both) -> None:

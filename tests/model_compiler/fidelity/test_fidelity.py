@@ -13,9 +13,10 @@ from embedder.engine import Engine
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import measure as fidelity
-from model_compiler.fidelity.measure import Thresholds, measure, problems, table
-from model_compiler.graph.architectures import bert
-from model_compiler.graph.quantization import Precision, linear_with_outliers
+from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
+from model_compiler.graph.architectures import post_norm
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.quantization import Precision, embedding, linear_with_outliers
 from model_compiler.source.catalogue import Golden
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile
@@ -83,7 +84,7 @@ def test_an_artifact_against_itself(engine: Engine) -> None:
     assert report.batch_cosine_min == pytest.approx(1, abs=1e-6)
     assert report.neighbor_overlap == 1
     assert report.documents == 250
-    assert problems(report, Thresholds(), ()) == []
+    assert problems(report, Thresholds()) == []
 
 
 def test_angles_are_found(engine: Engine) -> None:
@@ -93,7 +94,7 @@ def test_angles_are_found(engine: Engine) -> None:
     assert report.cosine_min == pytest.approx(0.97, abs=1e-5)
     assert report.cosine_mean == pytest.approx(0.97, abs=1e-5)
     assert report.batch_cosine_min < 0.9999
-    found = problems(report, Thresholds(), ())
+    found = problems(report, Thresholds())
     assert found[0] == "the lowest cosine to full precision is 0.970000; it must be at least 0.98"
     assert any("alone to the same text in a batch" in line for line in found)
 
@@ -105,14 +106,14 @@ def test_golden_values_are_held(engine: Engine) -> None:
     far = Golden("hello world", None, (head[0] + 2e-3, *head[1:]), tolerance=1e-3)
     for golden, expected in ((near, 0), (far, 1)):
         report = measure(engine, engine, golden=[golden], multiply_adds=10**6)
-        assert len(problems(report, Thresholds(), [golden])) == expected
+        assert len(golden_problems(report, [golden])) == expected
     assert report.golden_differences["none"] == pytest.approx(2e-3, abs=1e-5)
 
 
 def test_what_is_not_a_number_is_a_problem() -> None:
     """A cosine that could not be computed passes no threshold."""
     broken = fidelity.Fidelity(**{**PERFECT.as_json(), "cosine_min": float("nan")})
-    assert len(problems(broken, Thresholds(), ())) == 1
+    assert len(problems(broken, Thresholds())) == 1
 
 
 def test_a_large_model_gets_fewer_documents(engine: Engine) -> None:
@@ -135,25 +136,66 @@ def test_the_report_is_a_table() -> None:
     assert "250 documents" in lines[3]
 
 
-def test_a_bad_layer_is_rejected(
+def spoil(patch: pytest.MonkeyPatch, name: str) -> None:
+    """Round the weights of all int8 layers whose names start like this to whole numbers."""
+
+    def spoiled(builder: GraphBuilder, *arguments: Any, **options: Any) -> str:
+        value, weight, channels = arguments
+        is_int8 = options["precision"] is Precision.INT8 and not builder.in_float32
+        if is_int8 and options["name"].startswith(name):
+            weight = np.round(weight)
+        return linear_with_outliers(builder, value, weight, channels, **options)
+
+    patch.setattr(post_norm, "linear_with_outliers", spoiled)
+
+
+def test_a_bad_layer_is_kept_in_float32(
+    tiny_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """If one layer's int8 is inaccurate, only that layer is, and the manifest names it."""
+    spoil(monkeypatch, "encoder.layer.1.")
+    options = Options(progress=False)
+    manifest = compile_model(find_source(str(tiny_folder)), tmp_path / "out", options)
+    assert manifest["fidelity"]["float32_layers"] == [1]
+    assert manifest["fidelity"]["cosine_min"] > Thresholds().cosine_min
+    note = capsys.readouterr().err
+    assert "In the model compiled to int8, the lowest cosine to full precision is " in note
+    assert "Of its 2 layers, these are now kept in float32, counted from 0: 1.\n" in note
+    assert Engine.load(load_artifact(tmp_path / "out")).embed(["a"]).vectors.shape == (1, 32)
+
+
+def test_bad_layers_are_all_kept_in_float32(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If one layer's int8 is inaccurate, nothing is written and the error suggests fp32."""
-    exact = linear_with_outliers
+    """Layers are added until the thresholds are reached."""
+    spoil(monkeypatch, "encoder.layer.")
+    options = Options(progress=False)
+    manifest = compile_model(find_source(str(tiny_folder)), tmp_path / "out", options)
+    assert manifest["fidelity"]["float32_layers"] == [0, 1]
 
-    def spoiled(*arguments: Any, **options: Any) -> str:
-        builder, value, weight, channels = arguments
-        if options["precision"] is Precision.INT8 and "layer.1." in options["name"]:
-            weight = np.round(weight)
-        return exact(builder, value, weight, channels, **options)
 
-    monkeypatch.setattr(bert, "linear_with_outliers", spoiled)
+def test_bad_vectors_are_rejected(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If float32 layers do not help, nothing is written and the error suggests fp32."""
+    monkeypatch.setattr(post_norm, "embedding", coarse_embedding)
     with pytest.raises(FidelityError) as refused:
         compile_model(find_source(str(tiny_folder)), tmp_path / "out", Options(progress=False))
     message = str(refused.value)
     assert "the lowest cosine to full precision is " in message
     assert message.endswith("Use --precision fp32, or add --unmeasured to accept these vectors.")
     assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
+
+
+def coarse_embedding(*arguments: Any, **options: Any) -> str:
+    """Add an embedding table whose int8 has whole numbers only."""
+    builder, ids, table = arguments
+    if options["precision"] is Precision.INT8:
+        table = np.round(table)
+    return embedding(builder, ids, table, **options)
 
 
 def test_vectors_that_are_no_numbers_are_refused(tiny_folder: Path, tmp_path: Path) -> None:

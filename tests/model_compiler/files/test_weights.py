@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from safetensors.numpy import save, save_file
@@ -26,6 +26,7 @@ def folder_with(folder: Path, raw: bytes) -> Path:
     return folder
 
 
+@settings(deadline=None)
 @given(tensors=st.dictionaries(st.text("abc.", min_size=1), FLOATS, min_size=1, max_size=4))
 def test_what_was_saved_is_what_is_read(
     tmp_path_factory: pytest.TempPathFactory, tensors: dict[str, np.ndarray]

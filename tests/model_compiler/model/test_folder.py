@@ -210,7 +210,10 @@ def kinds(*names: str) -> list[dict[str, str]]:
         (kinds("Transformer"), "lists Transformer; the compiler can express a Transformer, then"),
         (kinds("Transformer", "Pooling", "CNN"), "lists Transformer, Pooling, CNN"),
         (kinds("Transformer", "Pooling", "Normalize", "Normalize"), "before its last module"),
-        ([{"type": "mymodule.Transformer", "path": ""}], "runs no code of a model"),
+        (
+            [{"type": "mymodule.Transformer", "path": ""}],
+            "needs trust_remote_code; the compiler never runs",
+        ),
         (
             [{**kinds("Transformer")[0], "kwargs": ["task"]}, *kinds("Pooling")],
             r"the arguments \['task'\] at run time",

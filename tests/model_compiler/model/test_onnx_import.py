@@ -254,7 +254,7 @@ def test_bytes_that_are_no_graph(folder: Path, take: Take) -> None:
         take(folder)
 
 
-def unknown_family(folder: Path, edit_json: Edit, family: str = "xlm-roberta") -> None:
+def unknown_family(folder: Path, edit_json: Edit, family: str = "camembert") -> None:
     edit_json(folder / "config.json", model_type=family)
 
 
@@ -267,7 +267,7 @@ def test_weights_of_an_unknown_family(
     artifact = take(tiny_folder)
     expected = unit(TABLE[[2, 7, 3]].mean(axis=0))
     np.testing.assert_allclose(vectors(artifact, [2, 7, 3])[0], expected, atol=1e-6)
-    reason = "config.json: model_type 'xlm-roberta' is not a supported architecture"
+    reason = "config.json: model_type 'camembert' is not a supported architecture"
     assert artifact.manifest.fidelity["instead_of_weights"].startswith(reason)
     assert artifact.manifest.fidelity["export"] == "onnx/model.onnx"
     (note,) = capsys.readouterr().err.splitlines()
@@ -466,7 +466,7 @@ def test_a_model_for_dot_products(
         take(folder)
     edit_json(path, similarity_fn_name=None)
     take(folder)
-    assert "note: modules.json has no Normalize." in capsys.readouterr().err
+    assert "note: The model has no Normalize." in capsys.readouterr().err
 
 
 def rounded(step: float, *, by_batch: bool = False) -> Callable[[onnx.ModelProto], None]:

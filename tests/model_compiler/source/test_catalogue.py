@@ -1,22 +1,32 @@
 """The catalogue: names that are found, and pins that can be pins."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
+from model_compiler.errors import CompilerError
+from model_compiler.files.config import ConfigFile
+from model_compiler.graph import architectures
 from model_compiler.source import hub
-from model_compiler.source.catalogue import CATALOGUE, CatalogueEntry, find
+from model_compiler.source.catalogue import CATALOGUE, CatalogueEntry, find, recognize
+from model_compiler.source.catalogue.measurements import measurements
 
 
 @pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
 def test_an_entry_is_whole(entry: CatalogueEntry) -> None:
-    """Commits are commits, hashes hashes, dimensions in order, and the default prompt can exist."""
+    """Commits are commits, hashes hashes, dimensions in order, and facts for a choice exist."""
     assert hub.is_repository_name(entry.name)
     assert entry.repositories
     for repository in entry.repositories:
         assert hub.is_repository_name(repository.name)
         assert repository.revision is None or re.fullmatch("[0-9a-f]{40}", repository.revision)
     assert all(re.fullmatch("[0-9a-f]{64}", value) for value in entry.sha256.values())
+    assert entry.family
+    assert entry.languages
+    assert entry.choose.endswith(".")
+    assert entry.dimensions
     assert list(entry.dimensions) == sorted(set(entry.dimensions), reverse=True)
     if entry.prompts and entry.default_prompt:
         assert entry.default_prompt in entry.prompts
@@ -31,7 +41,36 @@ def test_names_are_found_in_full_in_short_and_in_any_case() -> None:
     for entry in CATALOGUE:
         for name in (entry.name, entry.short_name, entry.name.upper()):
             assert find(name) is entry
+    assert len(CATALOGUE) >= 25
     assert find("MiniLM") is None
+
+
+@pytest.mark.parametrize("family", sorted({entry.family for entry in CATALOGUE} - {"static"}))
+def test_a_family_is_one_that_the_compiler_knows(tmp_path: Path, family: str) -> None:
+    """A configuration of this family fails for the keys that are missing, not for the family."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": family}))
+    with pytest.raises(CompilerError) as failed:
+        architectures.parse(ConfigFile(path))
+    assert "is missing" in str(failed.value)
+
+
+def test_models_without_prompts_of_their_own_are_not_recognized_by_their_family() -> None:
+    """A family alone identifies no model."""
+    assert recognize(family="bert", source="0" * 12, prompts={}) is None
+    gemma = find("embeddinggemma-300m")
+    assert gemma
+    assert recognize(family="gemma3_text", source="0" * 12, prompts=gemma.own_prompts) is gemma
+
+
+def test_measurements_are_of_shapes_that_a_model_has() -> None:
+    """Each measured shape is one of the catalogue's, and the reference has the ratios 1."""
+    found = measurements()
+    assert found.shapes.keys() <= {entry.shape for entry in CATALOGUE}
+    reference = found.shapes[found.reference]
+    assert (reference.start, reference.tokens_32, reference.tokens_256) == (1, 1, 1)
+    assert found.milliseconds.keys() == {"start", "tokens_32", "tokens_256"}
+    assert found.machine
 
 
 def test_only_gemma_has_terms_to_accept() -> None:

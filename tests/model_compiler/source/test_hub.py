@@ -1,153 +1,26 @@
 """Fetching from a hub: a small one, on this machine, that speaks the protocol's few requests."""
 
-import hashlib
-import json
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-import huggingface_hub.constants
 import pytest
 
-from model_compiler.errors import LicenseError, SourceError
+from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
 from model_compiler.graph.quantization import Precision
 from model_compiler.source import catalogue, hub
 from model_compiler.source.catalogue import CatalogueEntry, License, Repository
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Edit
-from tests.model_compiler.goldens.tiny_models import write_model
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-@dataclass
-class Hub:
-    """Repositories by name, each a folder; records the requests and their tokens."""
-
-    repositories: dict[str, Path] = field(default_factory=dict)
-    gated: set[str] = field(default_factory=set)
-    asked: list[tuple[str, str | None]] = field(default_factory=list)
-    endpoint: str = ""
-    commit: str = COMMIT
-
-    def paths(self) -> list[str]:
-        """Return the files that were fetched, without their repository."""
-        return sorted(
-            path.partition(f"/resolve/{self.commit}/")[2]
-            for path, _ in self.asked
-            if "/resolve/" in path
-        )
-
-
-def handler_of(served: Hub) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(body=True)
-
-        def do_HEAD(self) -> None:
-            self._answer(body=False)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-        def _answer(self, *, body: bool) -> None:
-            path = unquote(urlsplit(self.path).path)
-            token = self.headers.get("Authorization")
-            if body:
-                served.asked.append((path, token))
-            is_api = path.startswith("/api/models/")
-            rest = path.removeprefix("/api/models/").lstrip("/")
-            owner, name, *more = rest.split("/")
-            folder = served.repositories.get(f"{owner}/{name}")
-            if folder is None:
-                self._send(404, b"", {"X-Error-Code": "RepoNotFound"}, body=body)
-            elif f"{owner}/{name}" in served.gated and not is_api and token != "Bearer right":
-                self._send(403, b"", {"X-Error-Code": "GatedRepo"}, body=body)
-            elif len(more) > 1 and more[1] not in {served.commit, "main"}:
-                self._send(404, b"", {"X-Error-Code": "RevisionNotFound"}, body=body)
-            elif is_api:
-                self._send(
-                    200, json.dumps(_api(folder, more, served.commit)).encode(), {}, body=body
-                )
-            else:
-                content = (folder / "/".join(more[2:])).read_bytes()
-                headers = {"ETag": f'"{_hash(content)}"', "X-Repo-Commit": served.commit}
-                self._send(200, content, headers, body=body)
-
-        def _send(
-            self, status: int, content: bytes, headers: dict[str, str], *, body: bool
-        ) -> None:
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(content))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if body:
-                self.wfile.write(content)
-
-    return Handler
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _api(folder: Path, more: list[str], commit: str) -> object:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    if more[:1] == ["tree"]:
-        return [
-            {
-                "type": "file",
-                "path": path.relative_to(folder).as_posix(),
-                "size": path.stat().st_size,
-                "oid": _hash(path.read_bytes())[:40],
-            }
-            for path in files
-        ]
-    return {
-        "id": "acme/tiny",
-        "modelId": "acme/tiny",
-        "sha": commit,
-        "private": False,
-        "tags": ["sentence-transformers", "license:mit"],
-        "siblings": [{"rfilename": path.relative_to(folder).as_posix()} for path in files],
-    }
-
-
-@pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """Serve a hub on this machine, with a separate cache for its client."""
-    served = Hub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(served))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    served.endpoint = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setenv("HF_ENDPOINT", served.endpoint)
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-    yield served
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-@pytest.fixture
-def tiny(served: Hub, tmp_path: Path) -> Path:
-    """Put a model on the hub, as acme/tiny."""
-    folder = write_model(tmp_path / "repository")
-    (folder / "pytorch_model.bin").write_bytes(b"pickle")
-    (folder / "README.md").write_text("A model.")
-    served.repositories["acme/tiny"] = folder
-    return folder
+from tests.model_compiler.goldens.static_models import write_sentence_transformers
+from tests.model_compiler.local_hub import COMMIT, Hub, sha256_of
 
 
 def test_a_repository_is_fetched_at_its_commit(served: Hub, tiny: Path) -> None:
     """Only files that the compiler reads are downloaded; commit and license are recorded."""
     source = find_source("acme/tiny")
     assert source.revision == COMMIT
+    assert source.newest
+    assert not find_source("acme/tiny", revision=COMMIT).newest
     assert source.license == "mit"
     assert (source.folder / "model.safetensors").read_bytes() == (
         tiny / "model.safetensors"
@@ -172,8 +45,9 @@ def test_a_second_fetch_comes_from_the_cache(served: Hub, tiny: Path) -> None:
     assert len(served.paths()) == fetched
 
 
-def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path) -> None:
+def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path, edit_json: Edit) -> None:
     """Of a dozen variants, only the selected export and its reference are downloaded."""
+    edit_json(tiny / "config.json", model_type="deberta-v2")
     (tiny / "model.safetensors").unlink()
     (tiny / "onnx").mkdir()
     for name in ("model", "model_quantized", "model_q4", "model_fp16"):
@@ -188,6 +62,16 @@ def test_an_export_is_fetched_in_one_variant(served: Hub, tiny: Path) -> None:
     ]
 
 
+def test_the_weights_of_a_known_family_in_an_export(served: Hub, tiny: Path) -> None:
+    """Only the export in full precision is downloaded, because int8 is compiled from it."""
+    (tiny / "model.safetensors").unlink()
+    (tiny / "onnx").mkdir()
+    for name in ("model", "model_quantized"):
+        (tiny / "onnx" / f"{name}.onnx").write_bytes(b"graph")
+    find_source("acme/tiny", precision=Precision.INT8)
+    assert [path for path in served.paths() if "onnx" in path] == ["onnx/model.onnx"]
+
+
 def test_an_export_beside_weights(served: Hub, tiny: Path, edit_json: Edit) -> None:
     """It is downloaded only if the weights are of an unknown family."""
     (tiny / "onnx").mkdir()
@@ -197,11 +81,34 @@ def test_an_export_beside_weights(served: Hub, tiny: Path, edit_json: Edit) -> N
     assert "model.safetensors" in served.paths()
     assert not any("onnx" in path for path in served.paths())
     served.asked.clear()
-    edit_json(tiny / "config.json", model_type="modernbert")
+    edit_json(tiny / "config.json", model_type="deberta-v2")
     served.commit = "1" * 40
     find_source("acme/tiny")
     assert "model.safetensors" not in served.paths()
     assert [path for path in served.paths() if "onnx" in path] == ["onnx/model.onnx"]
+
+
+def test_a_static_model_beside_its_export(served: Hub, tmp_path: Path) -> None:
+    """The table and its tokenizer are downloaded from their own folder, and no export."""
+    folder = write_sentence_transformers(tmp_path / "static", new_files=False)
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "model.onnx").write_bytes(b"graph")
+    served.repositories["acme/static"] = folder
+    find_source("acme/static")
+    assert served.paths() == [
+        "0_StaticEmbedding/model.safetensors",
+        "0_StaticEmbedding/tokenizer.json",
+        "config_sentence_transformers.json",
+        "modules.json",
+    ]
+
+
+def test_another_kind_of_model(served: Hub, tiny: Path, edit_json: Edit) -> None:
+    """A cross-encoder is rejected before its weights are downloaded."""
+    edit_json(tiny / "config_sentence_transformers.json", model_type="CrossEncoder")
+    with pytest.raises(UnsupportedModelError, match="acme/tiny is a cross-encoder"):
+        find_source("acme/tiny")
+    assert "model.safetensors" not in served.paths()
 
 
 def test_a_gated_repository(served: Hub, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,9 +157,10 @@ def test_the_catalogues_hashes_are_checked(
     served: Hub, tiny: Path, listed: Callable[..., CatalogueEntry]
 ) -> None:
     """The error for a file with another hash has both hashes."""
-    right = _hash((tiny / "config.json").read_bytes())
+    right = sha256_of((tiny / "config.json").read_bytes())
     listed(sha256={"config.json": right})
     assert find_source("tiny").revision == COMMIT
+    assert not find_source("tiny").newest
     listed(sha256={"config.json": "0" * 64})
     with pytest.raises(
         SourceError, match=f"config.json has sha256 {right}; {'0' * 64} was expected"

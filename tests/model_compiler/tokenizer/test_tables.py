@@ -11,10 +11,12 @@ import tokenizers
 
 from embedder.fast_tokenizers import load
 from model_compiler.errors import SourceError
-from model_compiler.tokenizer import tables as tokenizer_tables
+from model_compiler.tokenizer import wordpiece_tables
+from model_compiler.tokenizer.bpe_coverage import check_byte_pair_encoding
 from model_compiler.tokenizer.character_tables import character_sections
-from model_compiler.tokenizer.coverage import NotCoveredError, check_byte_pair_encoding
+from model_compiler.tokenizer.coverage import NotCoveredError
 from model_compiler.tokenizer.tables import build
+from tests.fixtures.byte_level_tokenizer import BYTE_LEVEL, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 
 Change = Callable[[dict[str, Any]], object]
@@ -96,6 +98,7 @@ def test_the_same_tokenizer_gives_the_same_bytes(
         assert build(changed(document, shuffled)).data == first
 
 
+_TRIMS = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
 NOT_COVERED_BY_WORDPIECE = {
     "normalizer": (
         set_option("normalizer", to={"type": "Lowercase"}),
@@ -107,17 +110,17 @@ NOT_COVERED_BY_WORDPIECE = {
         "pre_tokenizer Whitespace",
     ),
     "post-processor": (
-        set_option(
-            "post_processor",
-            to={
-                "type": "RobertaProcessing",
-                "sep": ["[SEP]", 3],
-                "cls": ["[CLS]", 2],
-                "trim_offsets": True,
-                "add_prefix_space": True,
-            },
+        lambda document: document.update(
+            post_processor={
+                "type": "Sequence",
+                "processors": [{"type": "Sequence", "processors": [document["post_processor"]]}],
+            }
         ),
-        "post_processor RobertaProcessing",
+        "post_processor Sequence",
+    ),
+    "post-processors that both trim": (
+        set_option("post_processor", to={"type": "Sequence", "processors": [_TRIMS, _TRIMS]}),
+        "two post-processors with trim_offsets",
     ),
     "single word": (
         set_option("added_tokens", 4, "single_word", to=True),
@@ -221,6 +224,10 @@ NOT_COVERED_BY_BPE = {
         ),
         "byte_fallback without a token for each byte",
     ),
+    "trimmed spans": (
+        set_option("post_processor", to=_TRIMS),
+        "a post_processor with trim_offsets",
+    ),
     "merged bytes": (
         lambda document: (
             document["model"]["vocab"].update({"<0xE2>a": 1500}),
@@ -250,14 +257,109 @@ def test_what_bpe_does_not_cover_is_declined_by_name(
     assert reason in tables.reason
 
 
+@pytest.fixture(scope="module")
+def qwen() -> dict[str, Any]:
+    """Return a small vocabulary with Qwen's parts."""
+    document: dict[str, Any] = json.loads(byte_level_tokenizer("Qwen", tokens=800, files=2))
+    return document
+
+
+def test_byte_level_gets_tables_of_its_own(qwen: dict[str, Any]) -> None:
+    """Qwen's, RoBERTa's and ModernBERT's tokenizers are compiled to byte-level tables."""
+    others = [byte_level_tokenizer(name, tokens=800, files=2) for name in BYTE_LEVEL]
+    for data in (json.dumps(qwen).encode(), *others):
+        tables = build(data)
+        assert (tables.kind, tables.file, tables.reason) == (
+            "byte_level_bpe",
+            "tokenizer.bin",
+            None,
+        )
+
+
+_COMPOSED_TOKEN = {
+    "id": 777,
+    "content": "e\u0301",
+    "single_word": False,
+    "lstrip": False,
+    "rstrip": False,
+    "normalized": True,
+    "special": False,
+}
+NOT_COVERED_BY_BYTE_LEVEL = {
+    "normalizer": (set_option("normalizer", to={"type": "NFKC"}), "normalizer NFKC"),
+    "another expression": (
+        set_option("pre_tokenizer", "pretokenizers", 0, "pattern", "Regex", to=r"\p{L}+"),
+        "the regular expression of Split",
+    ),
+    "a string": (
+        set_option("pre_tokenizer", "pretokenizers", 0, "pattern", to={"String": " "}),
+        "the pre_tokenizer's pattern String",
+    ),
+    "another behavior": (
+        set_option("pre_tokenizer", "pretokenizers", 0, "behavior", to="Removed"),
+        "the pre_tokenizer's behavior Removed",
+    ),
+    "inverted": (
+        set_option("pre_tokenizer", "pretokenizers", 0, "invert", to=True),
+        "the pre_tokenizer's invert True",
+    ),
+    "a space in front of each word": (
+        set_option("pre_tokenizer", "pretokenizers", 1, "add_prefix_space", to=True),
+        "Split, then ByteLevel with add_prefix_space",
+    ),
+    "two expressions": (
+        set_option("pre_tokenizer", "pretokenizers", 1, "use_regex", to=True),
+        "Split, then ByteLevel with use_regex",
+    ),
+    "another sequence": (
+        lambda document: document["pre_tokenizer"]["pretokenizers"].insert(
+            0, {"type": "Digits", "individual_digits": True}
+        ),
+        "pre_tokenizer Sequence Digits Split ByteLevel",
+    ),
+    "no expression": (
+        lambda document: document.update(
+            pre_tokenizer=document["pre_tokenizer"]["pretokenizers"][1]
+        ),
+        "ByteLevel without use_regex",
+    ),
+    "dropout": (set_option("model", "dropout", to=0.1), "dropout 0.1"),
+    "byte fallback": (set_option("model", "byte_fallback", to=True), "byte_fallback True"),
+    "a token that the normalizer changes": (
+        set_option("added_tokens", 3, to=_COMPOSED_TOKEN),
+        "normalized added token beyond ASCII: 'e\\u0301'",
+    ),
+    "a byte without a token": (
+        lambda document: document["model"]["vocab"].__setitem__(
+            "zq", document["model"]["vocab"].pop("ÿ")
+        ),
+        "bytes without a token",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"), NOT_COVERED_BY_BYTE_LEVEL.values(), ids=NOT_COVERED_BY_BYTE_LEVEL
+)
+def test_what_byte_level_does_not_cover_is_declined_by_name(
+    qwen: dict[str, Any], change: Change, reason: str
+) -> None:
+    """The library serves, from the file as it was, and the artifact can say why."""
+    data = changed(qwen, change)
+    tables = build(data)
+    assert (tables.kind, tables.file, tables.data) == ("tokenizers", "tokenizer.json", data)
+    assert tables.reason is not None
+    assert reason in tables.reason
+
+
 def test_another_model_is_declined_by_name() -> None:
-    """Unigram, which multilingual models have, is the library's."""
+    """A vocabulary of whole words is the library's."""
     library = tokenizers.Tokenizer(
-        tokenizers.models.Unigram([("<unk>", 0.0), ("a", -1.0)], unk_id=0, byte_fallback=False)
+        tokenizers.models.WordLevel({"<unk>": 0, "a": 1}, unk_token="<unk>")
     )
     tables = build(library.to_str().encode())
     assert tables.kind == "tokenizers"
-    assert tables.reason == "the fast tokenizers do not cover models of type Unigram"
+    assert tables.reason == "the fast tokenizers do not cover models of type WordLevel"
 
 
 def test_merges_as_strings_are_read(gemma: dict[str, Any]) -> None:
@@ -275,7 +377,7 @@ def test_a_difference_to_the_library_makes_the_library_serve(
     def wrong(**options: Any) -> Mapping[str, bytes]:
         return character_sections(**options | {"lowercase": False})
 
-    monkeypatch.setattr(tokenizer_tables, "character_sections", wrong)
+    monkeypatch.setattr(wordpiece_tables, "character_sections", wrong)
     tables = build(json.dumps(wordpiece).encode())
     assert tables.kind == "tokenizers"
     assert tables.reason is not None

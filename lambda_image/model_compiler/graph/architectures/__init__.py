@@ -11,7 +11,16 @@ from typing import Protocol
 from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
-from model_compiler.graph.architectures import bert, gemma3
+from model_compiler.graph.architectures import (
+    bert,
+    distilbert,
+    gemma3,
+    modernbert,
+    mpnet,
+    nomic_bert,
+    qwen3,
+    roberta,
+)
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Precision
 
@@ -52,8 +61,19 @@ class Architecture(Protocol):
 
 _PARSERS: dict[str, Callable[[ConfigFile], Architecture]] = {
     "bert": bert.parse,
+    "distilbert": distilbert.parse,
     "gemma3_text": gemma3.parse,
+    "modernbert": modernbert.parse,
+    "mpnet": mpnet.parse,
+    "nomic_bert": nomic_bert.parse,
+    "qwen3": qwen3.parse,
+    "roberta": roberta.parse,
+    "xlm-roberta": roberta.parse,
 }
+
+
+#: Architectures whose own code, which `auto_map` names, computes the same as the compiler's graph.
+OWN_CODE = frozenset({"nomic_bert"})
 
 
 def parse(config: ConfigFile) -> Architecture:
@@ -64,6 +84,12 @@ def parse(config: ConfigFile) -> Architecture:
         SourceError: If a value is missing or wrong.
     """
     model_type = config.string("model_type")
+    if config.has("auto_map") and model_type not in OWN_CODE:
+        raise UnsupportedModelError(
+            f"{config.path}: auto_map names code of the model's own, for which other programs need "
+            f"trust_remote_code. The compiler never runs such code, and model_type {model_type!r} "
+            "without it may be another model."
+        )
     if model_type not in _PARSERS:
         raise UnsupportedModelError(
             f"{config.path}: model_type {model_type!r} is not a supported architecture; "

@@ -13,6 +13,7 @@ from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import HARMLESS, ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures.gemma3_settings import rope_bases, sliding_layers
+from model_compiler.graph.architectures.layer_settings import MOST_LAYERS, MOST_POSITIONS
 from model_compiler.graph.banded_attention import BLOCK, split_into_blocks
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import (
@@ -25,13 +26,9 @@ from model_compiler.graph.quantization import (
     quantize,
     zero_points,
 )
+from model_compiler.graph.rotary import rotary_tables
 
 __all__ = ["Gemma3Config", "parse"]
-
-#: Limits far above any model's. Larger values in a damaged file would fill the memory before the
-#: weights could show that they are wrong.
-MOST_LAYERS = 1000
-MOST_POSITIONS = 1 << 20
 
 #: Settings of language modeling, which an encoder does not use.
 UNUSED = frozenset({"final_logit_softcapping"})
@@ -164,7 +161,8 @@ class _Encoder:
             x = op.Add(x, norm(hidden, f"{name}post_attention_layernorm.weight"))
             hidden = norm(x, f"{name}pre_feedforward_layernorm.weight")
             hidden = self._feed_forward(f"{name}mlp.", hidden)
-            x = op.Add(x, norm(hidden, f"{name}post_feedforward_layernorm.weight"))
+            hidden = norm(hidden, f"{name}post_feedforward_layernorm.weight")
+            x = self._builder.end_layer(op.Add(x, hidden))
         hidden = norm(x, "norm.weight")
         self._weights.ignore(*(("lm_head.",) if self._prefix else ()))
         self._weights.done()
@@ -246,18 +244,15 @@ class _Encoder:
         )
 
     def _rope_tables(self, *, sliding: bool) -> tuple[str, str]:
-        """Add cosines and sines, float32 [positions, head_size / 2], in transformers' precision."""
+        """Add the cosines and sines of one kind of layer."""
         config = self._config
-        base = config.sliding_rope_base if sliding else config.full_rope_base
-        exponents = np.arange(0, config.head_size, 2, dtype=np.float64) / config.head_size
-        frequencies = (1.0 / base**exponents).astype(np.float32)
-        # Whole blocks, because padding also has positions.
-        positions = np.arange(-(-config.max_positions // BLOCK) * BLOCK, dtype=np.float32)
-        angles = np.outer(positions, frequencies)
-        kind = "sliding" if sliding else "full"
-        return (
-            self._builder.weight(f"rope.{kind}.cosines", np.cos(angles)),
-            self._builder.weight(f"rope.{kind}.sines", np.sin(angles)),
+        return rotary_tables(
+            self._builder,
+            base=config.sliding_rope_base if sliding else config.full_rope_base,
+            head_size=config.head_size,
+            # Whole blocks, because padding also has positions.
+            positions=-(-config.max_positions // BLOCK) * BLOCK,
+            name="rope.sliding" if sliding else "rope.full",
         )
 
     def _quantized(self, value: str, width: int) -> Rows:

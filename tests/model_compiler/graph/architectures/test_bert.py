@@ -98,7 +98,9 @@ def test_checkpoint_with_a_head_and_old_names(tmp_path: Path) -> None:
         ({"position_embedding_type": "relative_key"}, 'position_embedding_type is "relative_key"'),
         ({"is_decoder": True}, "is_decoder is true; the compiler can express false"),
         ({"frobnicate": 3}, "does not know: frobnicate = 3"),
-        ({"model_type": "mpnet"}, "model_type 'mpnet' is not a supported architecture.* bert"),
+        ({"auto_map": {"AutoModel": "a.B"}}, "auto_map names .*trust_remote_code.* 'bert' without"),
+        ({"auto_map": {"AutoModel": "a.B"}, "model_type": "new"}, "trust_remote_code.* 'new' with"),
+        ({"model_type": "bart"}, "model_type 'bart' is not a supported architecture.* bert"),
     ],
 )
 def test_what_the_graph_cannot_express_is_refused_by_name(

@@ -1,0 +1,123 @@
+"""Unicode's canonical composition (NFC) as the `tokenizers` library has it.
+
+The library knows the characters of Unicode 9. Normalization of these is the same in all later
+versions (https://www.unicode.org/policies/stability_policy.html), so Python's own composes them,
+and it is not shown the characters that the library does not know. The compiler marks those that it
+does; see the section `alike` of `byte_level`.
+
+Imported on demand: nearly all texts are composed already.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+from unicodedata import combining, normalize
+
+__all__ = ["Composition"]
+
+_MARKED = 0x80
+#: Characters. In a run of marks, Python's own way takes the square of the run's length.
+_LONG = 1000
+#: Characters that composition may change, in the replacement text.
+_RUNS = re.compile("[\x80-\xff]+")
+
+
+class _Part(NamedTuple):
+    """A character and how many characters it adds to those it replaces; below 0, it removes."""
+
+    text: str
+    change: int
+
+
+class Composition:
+    """Composes texts.
+
+    Args:
+        pages: The section `alike_pages` of `byte_level`.
+        alike: The section `alike`.
+    """
+
+    def __init__(self, pages: memoryview, alike: memoryview) -> None:
+        self._pages = pages
+        self._alike = alike
+
+    def compose(self, text: str) -> str:
+        """Return the text in NFC."""
+        return "".join(_composed(part) if marked else part for part, marked in self._parts(text))
+
+    def align(self, text: str) -> tuple[str, list[int]]:
+        """Return the text in NFC, and the place that the library reports for each character."""
+        characters: list[str] = []
+        places: list[int] = []
+        start = 0
+        for part, marked in self._parts(text):
+            at = start
+            for character, change in _recomposed(part) if marked else ((c, 0) for c in part):
+                characters.append(character)
+                # One that is added has the place of the one before it.
+                places.append(at - 1 if change > 0 else at)
+                if change <= 0:
+                    at += 1 - change
+            start += len(part)
+        return "".join(characters), places
+
+    def _parts(self, text: str) -> Iterator[tuple[str, bool]]:
+        """Cut the text into parts that composition may change, and others."""
+        pages, alike = self._pages, self._alike
+        marks = "".join(chr(alike[pages[ord(c) >> 8] << 8 | ord(c) & 0xFF]) for c in text)
+        done = 0
+        for run in _RUNS.finditer(marks):
+            yield text[done : run.start()], False
+            yield text[run.start() : run.end()], True
+            done = run.end()
+        yield text[done:], False
+
+
+def _composed(text: str) -> str:
+    if len(text) < _LONG:
+        return normalize("NFC", text)
+    return "".join(part.text for part in _recomposed(text))
+
+
+def _recomposed(text: str) -> Iterator[_Part]:
+    """Compose a text step by step, as the standard says, counting characters as the library does.
+
+    Source: https://www.unicode.org/reports/tr15/#Description_Norm.
+    """
+    starter: _Part | None = None
+    marks: list[_Part] = []
+    for part in _decomposed(text):
+        order = combining(part.text)
+        if starter is None:
+            if order:
+                yield part
+            else:
+                starter = part
+            continue
+        # A mark that did not compose blocks those after it that are not of a higher class.
+        if not marks or combining(marks[-1].text) < order:
+            composed = normalize("NFC", starter.text + part.text)
+            if len(composed) == 1:
+                starter = _Part(composed, starter.change + part.change - 1)
+                continue
+        if order:
+            marks.append(part)
+        else:
+            yield starter
+            yield from marks
+            starter, marks = part, []
+    if starter is not None:
+        yield starter
+    yield from marks
+
+
+def _decomposed(text: str) -> Iterator[_Part]:
+    """Decompose a text, the marks in their canonical order."""
+    run: list[_Part] = []
+    for character in text:
+        for at, part in enumerate(normalize("NFD", character)):
+            if not combining(part):
+                yield from sorted(run, key=lambda mark: combining(mark.text))
+                run = []
+            run.append(_Part(part, int(at > 0)))
+    yield from sorted(run, key=lambda mark: combining(mark.text))

@@ -1,0 +1,188 @@
+"""Reads a model's weights from the initializers of an ONNX export.
+
+Exporters keep the names of weights, under the name of a module around the model if there is one.
+The matrix of a linear layer loses its name: it becomes the transposed right side of a MatMul. It is
+found by the bias that is added to the product, which keeps its name.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
+
+from model_compiler.errors import SourceError
+from model_compiler.files.config import require_file
+from model_compiler.files.weights import StoredTensor, Weights
+
+__all__ = ["ExportWeights"]
+
+#: The types of weights by the names that safetensors has for them.
+TYPES: dict[int, str] = {
+    TensorProto.DOUBLE: "F64",
+    TensorProto.FLOAT: "F32",
+    TensorProto.FLOAT16: "F16",
+    TensorProto.BFLOAT16: "BF16",
+}
+
+WEIGHT, BIAS = ".weight", ".bias"
+
+
+class ExportWeights(Weights):
+    """The weights of an export.
+
+    Numbers and tensors of integers are part of the computation, not weights, and are left out.
+
+    Args:
+        path: The export.
+        values: Whether to read the values. Without, all are 1, to check names and shapes only.
+        progress: Called with the number of bytes of each tensor that was read.
+
+    Raises:
+        SourceError: If a file is missing, cut short or damaged, or two matrices have one name.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        values: bool = True,
+        progress: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        tensors = _named(path)
+        if not values:
+            tensors = {
+                name: replace(tensor, read=partial(np.ones, tensor.shape, np.float32))
+                for name, tensor in tensors.items()
+            }
+        super().__init__(path, tensors=tensors, progress=progress)
+
+    def prefix(self, candidates: tuple[str, ...], name: str) -> str:  # noqa: ARG002
+        """Return the prefix with which `name` exists, whatever it is.
+
+        Raises:
+            SourceError: If it exists with no prefix, or with several.
+        """
+        ends = [found for found in self._tensors if found == name or found.endswith(f".{name}")]
+        if len(ends) != 1:
+            raise SourceError(
+                f"{self._folder} has {len(ends)} initializers named {name!r} or ending in it; "
+                "there must be one."
+            )
+        return ends[0].removesuffix(name)
+
+
+def _named(path: Path) -> dict[str, StoredTensor]:
+    """Return the weights by their names in the model."""
+    graph = _load(path)
+    initializers = {
+        tensor.name: tensor
+        for tensor in graph.initializer
+        if tensor.data_type in TYPES and math.prod(tensor.dims) > 1
+    }
+    found: dict[str, StoredTensor] = {}
+    matrices = set()
+    for name, matrix, transposed in _linear_layers(graph, initializers):
+        if name in found:
+            raise SourceError(f"{path} has two matrices for {name}.")
+        found[name] = _stored(path, initializers[matrix], transposed=transposed)
+        matrices.add(matrix)
+    for name in initializers.keys() - matrices:
+        if name in found:
+            raise SourceError(f"{path} has two matrices for {name}.")
+        found[name] = _stored(path, initializers[name], transposed=False)
+    return found
+
+
+def _load(path: Path) -> GraphProto:
+    require_file(path)
+    try:
+        return onnx.load(path, load_external_data=False).graph
+    except DecodeError as error:
+        raise SourceError(f"{path} is cut short or not an ONNX file: {error}.") from error
+
+
+def _linear_layers(
+    graph: GraphProto, initializers: dict[str, TensorProto]
+) -> Iterator[tuple[str, str, bool]]:
+    """Yield the name of each linear layer's weight, its matrix, and whether that is transposed."""
+    readers = defaultdict(list)
+    for node in graph.node:
+        for value in node.input:
+            readers[value].append(node)
+    for node in graph.node:
+        if node.op_type not in {"MatMul", "Gemm"} or node.input[1] not in initializers:
+            continue
+        matrix = node.input[1]
+        if matrix.endswith(WEIGHT):
+            name = matrix
+        elif bias := next(iter(_biases(node, readers[node.output[0]], initializers)), None):
+            name = bias.removesuffix(BIAS) + WEIGHT
+        else:
+            name = matrix
+        # A MatMul has [inputs, outputs], a linear layer of torch [outputs, inputs].
+        straight = any(entry.name == "transB" and entry.i for entry in node.attribute)
+        yield name, matrix, not straight
+
+
+def _biases(
+    node: NodeProto, readers: list[NodeProto], initializers: dict[str, TensorProto]
+) -> list[str]:
+    """Return the biases that are added to a product."""
+    added = list(node.input[2:])
+    if [reader.op_type for reader in readers] == ["Add"]:
+        added += readers[0].input
+    return [name for name in added if name in initializers and name.endswith(BIAS)]
+
+
+def _stored(path: Path, tensor: TensorProto, *, transposed: bool) -> StoredTensor:
+    file, read = _external(path, tensor) if _is_external(tensor) else (path, _inner(tensor))
+    shape = tuple(tensor.dims)
+    if transposed:
+        return StoredTensor(
+            file, TYPES[tensor.data_type], shape[::-1], lambda: np.ascontiguousarray(read().T)
+        )
+    return StoredTensor(file, TYPES[tensor.data_type], shape, read)
+
+
+def _is_external(tensor: TensorProto) -> bool:
+    return bool(tensor.data_location == TensorProto.EXTERNAL)
+
+
+def _inner(tensor: TensorProto) -> Callable[[], npt.NDArray[Any]]:
+    # A copy, because the values of a message cannot be changed in place.
+    return lambda: np.array(numpy_helper.to_array(tensor))
+
+
+def _external(path: Path, tensor: TensorProto) -> tuple[Path, Callable[[], npt.NDArray[Any]]]:
+    """Return the file next to the export that has a tensor's values, and what reads them."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    name, offset = entries.get("location", ""), entries.get("offset", "0")
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    count = math.prod(tensor.dims)
+    if not name or Path(name).name != name or name == ".." or "\0" in name:
+        raise SourceError(f"{path} keeps weights outside its own folder: {name!r}.")
+    file = path.parent / name
+    require_file(file)
+    if not offset.isdecimal() or len(offset) > 19:
+        raise SourceError(f"{path}: {tensor.name} has the offset {offset!r}; it must be a number.")
+    end = int(offset) + count * dtype.itemsize
+    if file.stat().st_size < end:
+        raise SourceError(
+            f"{file} is cut short: it has {file.stat().st_size} bytes, and {path.name} keeps "
+            f"{tensor.name} in it up to byte {end}."
+        )
+
+    def read() -> npt.NDArray[Any]:
+        values = np.fromfile(file, dtype, count, offset=int(offset))
+        return values.reshape(tuple(tensor.dims))
+
+    return file, read

@@ -1,0 +1,100 @@
+"""The settings of layers that the `config.json` of several families have in common.
+
+Since version 5, transformers writes which layers attend within a window (`layer_types`) and the
+bases of the rotary embedding (`rope_parameters`) in one form for all families.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from model_compiler.errors import UnsupportedModelError
+from model_compiler.files.config import ConfigFile
+
+__all__ = [
+    "FULL",
+    "MOST_LAYERS",
+    "MOST_POSITIONS",
+    "SLIDING",
+    "listed_layers",
+    "rope_base",
+    "rope_bases_by_kind",
+]
+
+#: Limits far above any model's. Larger values in a damaged file would fill the memory before the
+#: weights could show that they are wrong.
+MOST_LAYERS = 1000
+MOST_POSITIONS = 1 << 20
+
+SLIDING = "sliding_attention"
+FULL = "full_attention"
+
+
+def listed_layers(config: ConfigFile, layers: int) -> tuple[bool, ...] | None:
+    """Return for each layer of `layer_types` whether it slides; None if there is no list.
+
+    Raises:
+        SourceError: If it is not a list of as many names as there are layers.
+        UnsupportedModelError: If a name is neither `sliding_attention` nor `full_attention`.
+    """
+    types = config.optional("layer_types")
+    if types is None:
+        return None
+    if not isinstance(types, list) or len(types) != layers:
+        config.fail("layer_types", f"a list of num_hidden_layers = {layers} names", types)
+    for found in types:
+        if found not in (SLIDING, FULL):
+            raise UnsupportedModelError(
+                f"{config.path}: layer_types has {found!r}; "
+                f"the compiler can express {SLIDING!r} and {FULL!r}."
+            )
+    return tuple(found == SLIDING for found in types)
+
+
+def rope_bases_by_kind(
+    config: ConfigFile, parameters: Any, defaults: Mapping[str, float]
+) -> tuple[float, float]:
+    """Return the bases of sliding and of full layers from `rope_parameters`.
+
+    Args:
+        config: The file, for errors.
+        parameters: The value of `rope_parameters`, with one object for each kind of layer.
+        defaults: The base of each kind whose object does not state it.
+
+    Raises:
+        SourceError: If a value has a wrong type.
+        UnsupportedModelError: If a setting is not known, or scales the positions.
+    """
+    if not isinstance(parameters, dict) or not set(parameters) <= {SLIDING, FULL}:
+        config.fail("rope_parameters", f"an object of {SLIDING} and {FULL}", parameters)
+    sliding, full = (
+        rope_base(
+            config,
+            parameters.get(kind) or {},
+            where=f"rope_parameters.{kind}",
+            default=defaults[kind],
+        )
+        for kind in (SLIDING, FULL)
+    )
+    return sliding, full
+
+
+def rope_base(
+    config: ConfigFile, parameters: Any, *, where: str, default: float | None = None
+) -> float:
+    """Return `rope_theta` of one object of rotary settings; required without a default.
+
+    Raises the errors of `rope_bases_by_kind`.
+    """
+    if not isinstance(parameters, dict):
+        config.fail(where, "an object", parameters)
+    unknown = sorted(set(parameters) - {"rope_type", "rope_theta"})
+    if unknown or parameters.get("rope_type", "default") != "default":
+        found = ", ".join(f"{key} = {parameters[key]!r}" for key in unknown or ["rope_type"])
+        raise UnsupportedModelError(
+            f"{config.path}: {where} has {found}; the compiler can express rope_type 'default' "
+            "with a rope_theta and nothing else."
+        )
+    base: Any = parameters.get("rope_theta", default)
+    if type(base) not in {int, float} or not 0 < base < float("inf"):
+        config.fail(f"{where}.rope_theta", "a positive number", base)
+    return float(base)

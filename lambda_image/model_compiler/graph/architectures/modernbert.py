@@ -1,0 +1,294 @@
+"""ModernBERT (Warner et al., 2024, https://arxiv.org/abs/2412.13663): gte-modernbert and similar.
+
+Weights have the names of transformers' ModernBertModel. The reference implementation is
+`transformers/models/modernbert/modeling_modernbert.py`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from model_compiler.errors import SourceError
+from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.weights import Weights
+from model_compiler.graph.activations import activate, read_activation
+from model_compiler.graph.architectures.layer_settings import MOST_LAYERS, MOST_POSITIONS
+from model_compiler.graph.architectures.modernbert_settings import (
+    UNUSED,
+    rope_bases,
+    sliding_layers,
+)
+from model_compiler.graph.banded_attention import BLOCK, split_into_block_texts
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.head_attention import HeadAttention
+from model_compiler.graph.quantization import (
+    Floats,
+    Precision,
+    Rows,
+    dequantize,
+    embedding,
+    matmul,
+    quantize,
+    zero_points,
+)
+from model_compiler.graph.residual_stream import ResidualStream
+from model_compiler.graph.rotary import rotary_tables
+
+__all__ = ["ModernBertConfig", "parse"]
+
+#: The default of transformers' ModernBertConfig.
+DEFAULT_LOCAL_ATTENTION = 128
+
+
+@dataclass(frozen=True, slots=True)
+class ModernBertConfig:
+    """The `config.json` of a ModernBERT model."""
+
+    vocabulary_size: int
+    hidden_size: int
+    intermediate_size: int
+    heads: int
+    activation: str
+    norm_epsilon: float
+    norm_bias: bool
+    attention_bias: bool
+    feed_forward_bias: bool
+    max_positions: int
+    #: Number of tokens to each side that a token attends to in a sliding layer.
+    reach: int
+    #: For each layer, whether its attention is limited to the window.
+    sliding: tuple[bool, ...]
+    sliding_rope_base: float
+    full_rope_base: float
+
+    @property
+    def name(self) -> str:
+        """The family's `model_type`."""
+        return "modernbert"
+
+    @property
+    def head_size(self) -> int:
+        """Width of a head."""
+        return self.hidden_size // self.heads
+
+    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+        """Add the encoder; see `architectures.Architecture.build`."""
+        return _Encoder(self, builder, weights, precision).build()
+
+
+def parse(config: ConfigFile) -> ModernBertConfig:
+    """Parse a `config.json` of model_type `modernbert`.
+
+    Raises:
+        UnsupportedModelError: If this graph cannot express a setting.
+        SourceError: If a value is missing or wrong.
+    """
+    sliding_base, full_base = rope_bases(config)
+    parsed = ModernBertConfig(
+        vocabulary_size=config.integer("vocab_size"),
+        hidden_size=config.integer("hidden_size"),
+        intermediate_size=config.integer("intermediate_size"),
+        heads=config.integer("num_attention_heads"),
+        activation=read_activation(config, "hidden_activation"),
+        norm_epsilon=config.number("norm_eps"),
+        norm_bias=config.boolean("norm_bias", False),
+        attention_bias=config.boolean("attention_bias", False),
+        feed_forward_bias=config.boolean("mlp_bias", False),
+        max_positions=config.integer("max_position_embeddings", most=MOST_POSITIONS),
+        # The stored number is the width of the whole window: transformers attends where
+        # |i - j| <= local_attention // 2.
+        reach=config.integer("local_attention", DEFAULT_LOCAL_ATTENTION) // 2,
+        sliding=sliding_layers(config, config.integer("num_hidden_layers", most=MOST_LAYERS)),
+        sliding_rope_base=sliding_base,
+        full_rope_base=full_base,
+    )
+    if parsed.hidden_size % (2 * parsed.heads):
+        raise SourceError(
+            f"{config.path}: hidden_size must be a multiple of twice num_attention_heads, so that "
+            f"halves of heads can be rotated; found {parsed.hidden_size} and {parsed.heads}."
+        )
+    config.require("is_decoder", False, None)
+    config.require("add_cross_attention", False, None)
+    config.require("is_encoder_decoder", False, None)
+    config.ignore(HARMLESS | UNUSED)
+    config.done()
+    return parsed
+
+
+class _Encoder:
+    """Builds the graph of one encoder.
+
+    Values of tokens are float32 [batch, tokens, width], with heads beside each other in `width`.
+    """
+
+    def __init__(
+        self,
+        config: ModernBertConfig,
+        builder: GraphBuilder,
+        weights: Weights,
+        precision: Precision,
+    ) -> None:
+        self._config = config
+        self._builder = builder
+        self._weights = weights
+        self._precision = precision
+        # A checkpoint of the masked language model has the encoder one level down.
+        self._prefix = weights.prefix(("", "model."), "embeddings.tok_embeddings.weight")
+
+    def build(self) -> str:
+        config, op = self._config, self._builder.op
+        self._blocks = blocks = split_into_block_texts(
+            self._builder, reach=config.reach, width=config.hidden_size
+        )
+        self._zeros = zero_points(self._builder, blocks.ids, self._precision)
+        self._rope = {
+            sliding: self._rope_tables(sliding=sliding) for sliding in sorted(set(config.sliding))
+        }
+        self._attend = HeadAttention(
+            self._builder, blocks, heads=config.heads, head_size=config.head_size
+        )
+        self._stream = ResidualStream(
+            self._builder,
+            width=config.hidden_size,
+            epsilon=config.norm_epsilon,
+            subtracts_mean=True,
+            # A bias of a normalization cannot be part of the weights that read.
+            rotated=self._precision is Precision.INT8 and not config.norm_bias,
+        )
+        embedded = embedding(
+            self._builder,
+            blocks.ids,
+            self._stream.table(self._normalized_table()),
+            name="tokens",
+            precision=self._precision,
+        )
+        x = self._stream.start(embedded)
+        for layer, sliding in enumerate(config.sliding):
+            name = f"layers.{layer}."
+            # The norm of the embeddings takes the place of the first layer's.
+            rows, gain = self._read(x, f"{name}attn_norm") if layer else self._read_table(embedded)
+            x = op.Add(x, self._attention(rows, gain, f"{name}attn.", sliding=sliding))
+            rows, gain = self._read(x, f"{name}mlp_norm")
+            written = self._feed_forward(rows, gain, f"{name}mlp.")
+            x = self._builder.end_layer(op.Add(x, written))
+        final, shift = self._norm("final_norm")
+        hidden = self._stream.output(x, final, name="final_norm", shift=shift)
+        self._weights.ignore(*(("head.", "decoder.") if self._prefix else ()))
+        self._weights.done()
+        # Remove the padding that the blocks needed.
+        return op.Slice(hidden, self._int64(0), blocks.tokens, self._int64(1))
+
+    def _attention(self, rows: Rows, gain: Floats | None, name: str, *, sliding: bool) -> str:
+        config, size = self._config, self._config.hidden_size
+        stacked = self._stream.reader(self._take(f"{name}Wqkv.weight", 3 * size, size), gain)
+        biases: Sequence[Floats | None] = (None, None, None)
+        if config.attention_bias:
+            biases = np.split(self._take(f"{name}Wqkv.bias", 3 * size), 3)
+        query, key, value = (
+            self._linear(rows, weight, bias, f"{name}{part}")
+            for part, weight, bias in zip("qkv", np.split(stacked, 3), biases, strict=True)
+        )
+        query, key = (self._rotated(part, sliding=sliding) for part in (query, key))
+        attend = self._attend.within_window if sliding else self._attend.to_all
+        rows = self._quantized(attend(query, key, value), size)
+        return self._written(rows, f"{name}Wo", size, bias=config.attention_bias)
+
+    def _feed_forward(self, rows: Rows, gain: Floats | None, name: str) -> str:
+        config, narrow, wide = (
+            self._config,
+            self._config.hidden_size,
+            self._config.intermediate_size,
+        )
+        stacked = self._stream.reader(self._take(f"{name}Wi.weight", 2 * wide, narrow), gain)
+        biases: Sequence[Floats | None] = (None, None)
+        if config.feed_forward_bias:
+            biases = np.split(self._take(f"{name}Wi.bias", 2 * wide), 2)
+        gate, up = (
+            self._linear(rows, weight, bias, f"{name}{part}")
+            for part, weight, bias in zip(("gate", "up"), np.split(stacked, 2), biases, strict=True)
+        )
+        gated = self._builder.op.Mul(activate(self._builder, gate, config.activation), up)
+        rows = self._quantized(gated, wide)
+        return self._written(rows, f"{name}Wo", wide, bias=config.feed_forward_bias)
+
+    def _read(self, x: str, name: str) -> tuple[Rows, Floats | None]:
+        """Return normalized rows of the stream, and the normalization's gain."""
+        gain, shift = self._norm(name)
+        hidden = self._stream.normalized(x, gain, name=name, shift=shift)
+        return self._quantized(hidden, self._config.hidden_size), gain
+
+    def _read_table(self, embedded: str) -> tuple[Rows, Floats | None]:
+        """Return rows of the table, to which no gain applies."""
+        return self._quantized(embedded, self._config.hidden_size), None
+
+    def _written(self, rows: Rows, name: str, inputs: int, *, bias: bool) -> str:
+        """Multiply rows by a weight whose outputs are added to the stream."""
+        size, writer = self._config.hidden_size, self._stream.writer
+        weight = writer(self._take(f"{name}.weight", size, inputs))
+        shift = writer(self._take(f"{name}.bias", size)[:, None])[:, 0] if bias else None
+        return self._linear(rows, weight, shift, name)
+
+    def _normalized_table(self) -> Floats:
+        """Return the rows of the embedding table as their normalization makes them.
+
+        Nothing is added to a token's row before it is normalized, so this need not be done at run
+        time.
+        """
+        config = self._config
+        table = self._take(
+            "embeddings.tok_embeddings.weight", config.vocabulary_size, config.hidden_size
+        )
+        gain = self._take("embeddings.norm.weight", config.hidden_size)
+        table -= table.mean(axis=1, keepdims=True)
+        variance = np.square(table).mean(axis=1, keepdims=True)
+        table /= np.sqrt(variance + np.float32(config.norm_epsilon))
+        table *= gain
+        if config.norm_bias:
+            table += self._take("embeddings.norm.bias", config.hidden_size)
+        return table
+
+    def _norm(self, name: str) -> tuple[Floats, Floats | None]:
+        """Return the gain and the bias of a normalization."""
+        size = self._config.hidden_size
+        bias = self._take(f"{name}.bias", size) if self._config.norm_bias else None
+        return self._take(f"{name}.weight", size), bias
+
+    def _linear(self, rows: Rows, weight: Floats, bias: Floats | None, name: str) -> str:
+        product = dequantize(self._builder, matmul(self._builder, rows, weight, name=name), rows)
+        if bias is None:
+            return product
+        return self._builder.op.Add(product, self._builder.weight(f"{name}.bias", bias))
+
+    def _rotated(self, value: str, *, sliding: bool) -> str:
+        return self._builder.microsoft.RotaryEmbedding(
+            value,
+            self._blocks.positions,
+            *self._rope[sliding],
+            num_heads=self._config.heads,
+            rotary_embedding_dim=self._config.head_size,
+        )
+
+    def _rope_tables(self, *, sliding: bool) -> tuple[str, str]:
+        """Add the cosines and sines of one kind of layer."""
+        config = self._config
+        return rotary_tables(
+            self._builder,
+            base=config.sliding_rope_base if sliding else config.full_rope_base,
+            head_size=config.head_size,
+            # Whole blocks, because padding also has positions.
+            positions=-(-config.max_positions // BLOCK) * BLOCK,
+            name="rope.sliding" if sliding else "rope.full",
+            by_row=True,
+        )
+
+    def _quantized(self, value: str, width: int) -> Rows:
+        return quantize(
+            self._builder, value, width=width, precision=self._precision, zeros=self._zeros
+        )
+
+    def _take(self, name: str, *shape: int) -> Floats:
+        return self._weights.take(self._prefix + name, *shape)
+
+    def _int64(self, *values: int) -> str:
+        return self._builder.constant(values, np.int64)

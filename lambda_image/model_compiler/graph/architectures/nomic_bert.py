@@ -1,0 +1,257 @@
+"""Nomic BERT (Nussbaum et al., 2024, https://arxiv.org/abs/2402.01613): nomic-embed-text-v1.5.
+
+A BERT with rotary positions, a gated feed-forward layer and no biases. Weights have the names of
+transformers' NomicBertModel, or those of the model's own code, which the compiler never runs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from model_compiler.errors import SourceError
+from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.weights import Weights
+from model_compiler.graph.activations import activate
+from model_compiler.graph.architectures.nomic_bert_settings import (
+    read_numbers,
+    read_rope_base,
+    require_fixed,
+)
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.full_attention import FullAttention
+from model_compiler.graph.quantization import (
+    Channels,
+    Floats,
+    Precision,
+    amplified_channels,
+    embedding,
+    linear_with_outliers,
+    strong_inputs,
+    zero_points,
+)
+from model_compiler.graph.rotary import rotary_tables
+
+__all__ = ["NomicBertConfig", "parse"]
+
+
+@dataclass(frozen=True, slots=True)
+class NomicBertConfig:
+    """The `config.json` of a Nomic BERT."""
+
+    vocabulary_size: int
+    hidden_size: int
+    layers: int
+    heads: int
+    intermediate_size: int
+    norm_epsilon: float
+    max_positions: int
+    token_types: int
+    rope_base: float
+
+    @property
+    def name(self) -> str:
+        """The family's `model_type`."""
+        return "nomic_bert"
+
+    @property
+    def head_size(self) -> int:
+        """Width of a head."""
+        return self.hidden_size // self.heads
+
+    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+        """Add the encoder; see `architectures.Architecture.build`."""
+        return _Encoder(self, builder, weights, precision).build()
+
+
+def parse(config: ConfigFile) -> NomicBertConfig:
+    """Parse a `config.json` of model_type `nomic_bert`.
+
+    Raises:
+        UnsupportedModelError: If this graph cannot express a setting.
+        SourceError: If a value is missing or wrong.
+    """
+    numbers = read_numbers(config)
+    epsilon = "layer_norm_eps" if config.has("layer_norm_eps") else "layer_norm_epsilon"
+    parsed = NomicBertConfig(
+        vocabulary_size=config.integer("vocab_size"),
+        hidden_size=numbers["hidden_size"],
+        layers=numbers["num_hidden_layers"],
+        heads=numbers["num_attention_heads"],
+        intermediate_size=numbers["intermediate_size"],
+        norm_epsilon=config.number(epsilon),
+        max_positions=numbers["max_positions"],
+        token_types=config.integer("type_vocab_size"),
+        rope_base=read_rope_base(config),
+    )
+    if parsed.hidden_size % (2 * parsed.heads):
+        raise SourceError(
+            f"{config.path}: the hidden size must be a multiple of twice the number of heads, so "
+            f"that halves of heads can be rotated; found {parsed.hidden_size} and {parsed.heads}."
+        )
+    require_fixed(config, head_size=parsed.head_size)
+    config.ignore(HARMLESS)
+    config.done()
+    return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names of weights, as one of the two programs writes them."""
+
+    embedding_norm: str
+    layer: str
+    out: str
+    gate: str
+    up: str
+    down: str
+    attention_norm: str
+    feed_forward_norm: str
+    #: Queries, keys and values; a single name if they are one matrix.
+    projections: tuple[str, ...]
+
+
+TRANSFORMERS = _Names(
+    embedding_norm="embeddings.LayerNorm",
+    layer="layers.",
+    out="self_attn.o_proj",
+    gate="mlp.gate_proj",
+    up="mlp.up_proj",
+    down="mlp.down_proj",
+    attention_norm="post_attention_layernorm",
+    feed_forward_norm="post_mlp_layernorm",
+    projections=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+)
+#: The activation is applied to fc12; see `conversion_mapping.py` of transformers.
+OWN = _Names(
+    embedding_norm="emb_ln",
+    layer="encoder.layers.",
+    out="attn.out_proj",
+    gate="mlp.fc12",
+    up="mlp.fc11",
+    down="mlp.fc2",
+    attention_norm="norm1",
+    feed_forward_norm="norm2",
+    projections=("attn.Wqkv",),
+)
+
+
+class _Encoder:
+    """Builds the graph of one encoder."""
+
+    def __init__(
+        self, config: NomicBertConfig, builder: GraphBuilder, weights: Weights, precision: Precision
+    ) -> None:
+        self._config = config
+        self._builder = builder
+        self._weights = weights
+        self._precision = precision
+        # A checkpoint of the masked language model has the encoder one level down.
+        prefixes = ("", "bert.", "nomic_bert.")
+        self._prefix = weights.prefix(prefixes, "embeddings.word_embeddings.weight")
+        is_own = f"{self._prefix}{OWN.embedding_norm}.weight" in weights
+        self._names = OWN if is_own else TRANSFORMERS
+        self._gains = {
+            name: self._take(f"{name}.weight", config.hidden_size) for name in self._norms()
+        }
+        self._amplified = amplified_channels(self._gains.values())
+
+    def build(self) -> str:
+        config, op = self._config, self._builder.op
+        self._zeros = zero_points(self._builder, "input_ids", self._precision)
+        self._attend = FullAttention(self._builder, heads=config.heads, head_size=config.head_size)
+        self._rope = rotary_tables(
+            self._builder,
+            base=config.rope_base,
+            head_size=config.head_size,
+            positions=config.max_positions,
+            name="rope",
+            by_row=True,
+        )
+        hidden = op.LayerNormalization(
+            self._embeddings(),
+            *self._norm_weights(self._names.embedding_norm),
+            axis=-1,
+            epsilon=config.norm_epsilon,
+        )
+        for layer in range(config.layers):
+            hidden = self._builder.end_layer(self._layer(f"{self._names.layer}{layer}.", hidden))
+        head = ("cls.",) if self._prefix else ()
+        self._weights.ignore(f"{self._prefix}pooler.", *head)
+        self._weights.done()
+        return hidden
+
+    def _embeddings(self) -> str:
+        config, name = self._config, "embeddings."
+        size = config.hidden_size
+        words = self._take(f"{name}word_embeddings.weight", config.vocabulary_size, size)
+        types = self._take(f"{name}token_type_embeddings.weight", config.token_types, size)
+        # Every token of a single text has type 0.
+        table = words + types[0]
+        return embedding(self._builder, "input_ids", table, name="words", precision=self._precision)
+
+    def _layer(self, layer: str, hidden: str) -> str:
+        names, size, wide = self._names, self._config.hidden_size, self._config.intermediate_size
+        height = 3 * size // len(names.projections)
+        weight = np.concatenate(
+            [self._take(f"{layer}{part}.weight", height, size) for part in names.projections]
+        )
+        projected = self._linear(hidden, weight, f"{layer}attention", self._amplified)
+        query, key, value = self._builder.split(projected, [size] * 3)
+        attended = self._attend.add(self._rotated(query), self._rotated(key), value)
+        weight = self._take(f"{layer}{names.out}.weight", size, size)
+        attended = self._linear(attended, weight, f"{layer}out")
+        hidden = self._normalized_sum(attended, hidden, f"{layer}{names.attention_norm}")
+        weight = np.concatenate(
+            [self._take(f"{layer}{part}.weight", wide, size) for part in (names.gate, names.up)]
+        )
+        widened = self._linear(hidden, weight, f"{layer}up", self._amplified)
+        gate, up = self._builder.split(widened, [wide] * 2)
+        gated = self._builder.op.Mul(activate(self._builder, gate, "silu"), up)
+        weight = self._take(f"{layer}{names.down}.weight", size, wide)
+        narrowed = self._linear(gated, weight, f"{layer}down", strong_inputs(weight))
+        return self._normalized_sum(narrowed, hidden, f"{layer}{names.feed_forward_norm}")
+
+    def _rotated(self, value: str) -> str:
+        return self._builder.microsoft.RotaryEmbedding(
+            value,
+            self._builder.constant([0], np.int64),
+            *self._rope,
+            num_heads=self._config.heads,
+            rotary_embedding_dim=self._config.head_size,
+        )
+
+    def _normalized_sum(self, value: str, skip: str, name: str) -> str:
+        return self._builder.microsoft.SkipLayerNormalization(
+            value, skip, *self._norm_weights(name), epsilon=self._config.norm_epsilon
+        )
+
+    def _norm_weights(self, name: str) -> tuple[str, str]:
+        bias = self._take(f"{name}.bias", self._config.hidden_size)
+        return (
+            self._builder.weight(f"{name}.weight", self._gains[name]),
+            self._builder.weight(f"{name}.bias", bias),
+        )
+
+    def _norms(self) -> Iterator[str]:
+        """Yield the names of all normalizations."""
+        yield self._names.embedding_norm
+        for layer in range(self._config.layers):
+            for part in (self._names.attention_norm, self._names.feed_forward_norm):
+                yield f"{self._names.layer}{layer}.{part}"
+
+    def _linear(
+        self, value: str, weight: Floats, name: str, channels: Channels | None = None
+    ) -> str:
+        return linear_with_outliers(
+            self._builder,
+            value,
+            weight,
+            channels,
+            name=name,
+            precision=self._precision,
+            zeros=self._zeros,
+        )
+
+    def _take(self, name: str, *shape: int) -> Floats:
+        return self._weights.take(self._prefix + name, *shape)

@@ -1,0 +1,112 @@
+"""The settings of Nomic BERT, which two programs write under different keys.
+
+The model's own code has the keys of GPT-2 (`n_embd`) and of FlashAttention, transformers has those
+of BERT (`hidden_size`). A file may have both.
+"""
+
+from model_compiler.files.config import ConfigFile
+from model_compiler.graph.architectures.layer_settings import MOST_LAYERS, MOST_POSITIONS, rope_base
+
+__all__ = ["read_numbers", "read_rope_base", "require_fixed"]
+
+#: The keys of transformers and of the model's own code, for numbers of one meaning.
+SPELLINGS = {
+    "hidden_size": "n_embd",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "intermediate_size": "n_inner",
+}
+MOST = {"num_hidden_layers": MOST_LAYERS}
+
+#: Settings that must have the values of nomic-embed-text-v1 and v1.5.
+FIXED: dict[str, tuple[object, ...]] = {
+    "activation_function": ("swiglu",),
+    "add_cross_attention": (False, None),
+    "causal": (False,),
+    "head_dim": (None,),
+    "hidden_act": ("silu",),
+    "is_decoder": (False, None),
+    "is_encoder_decoder": (False, None),
+    "mlp_fc1_bias": (False,),
+    "mlp_fc2_bias": (False,),
+    "parallel_block": (False,),
+    "prenorm": (False,),
+    "qkv_proj_bias": (False,),
+    "rotary_emb_fraction": (1.0,),
+    "rotary_emb_interleaved": (False,),
+    "rotary_emb_scale_base": (None,),
+    "rotary_scaling_factor": (None,),
+    "scale_attn_by_inverse_layer_idx": (False,),
+    "scale_attn_weights": (True,),
+    "use_rms_norm": (False, None),
+}
+
+#: Settings of training, of other implementations of the same computation, and of heads. `auto_map`
+#: names the model's own code; the compiler has its own.
+UNUSED = frozenset(
+    {
+        "attn_pdrop",
+        "auto_map",
+        "dense_seq_output",
+        "embd_pdrop",
+        "fused_bias_fc",
+        "fused_dropout_add_ln",
+        "last_layer_subset",
+        "max_trained_positions",  # from where rotary_scaling_factor would scale
+        "pad_vocab_size_multiple",
+        "parallel_block_tied_norm",
+        "reorder_and_upcast_attn",
+        "resid_pdrop",
+        "summary_activation",
+        "summary_first_dropout",
+        "summary_proj_to_labels",
+        "summary_type",
+        "summary_use_proj",
+        "use_flash_attn",
+        "use_xentropy",
+    }
+)
+
+#: The default of transformers' NomicBertConfig.
+DEFAULT_ROPE_BASE = 1000.0
+
+
+def read_numbers(config: ConfigFile) -> dict[str, int]:
+    """Read the numbers of `SPELLINGS` by the keys of transformers, and `max_positions`.
+
+    Raises:
+        SourceError: If one is missing, wrong, or has two values.
+    """
+    found = {}
+    for newer, older in SPELLINGS.items():
+        keys = [key for key in (newer, older) if config.has(key)] or [newer]
+        values = [config.integer(key, most=MOST.get(newer)) for key in keys]
+        if len(set(values)) > 1:
+            config.fail(older, f"the same as {newer}, {values[0]}", values[1])
+        found[newer] = values[0]
+    # Rotary positions have no table, so the larger number holds: transformers has that of training.
+    keys = [key for key in ("n_positions", "max_position_embeddings") if config.has(key)]
+    found["max_positions"] = max(
+        config.integer(key, most=MOST_POSITIONS) for key in keys or ["max_position_embeddings"]
+    )
+    return found
+
+
+def read_rope_base(config: ConfigFile) -> float:
+    """Return the base of the rotary embedding."""
+    older = config.number("rotary_emb_base", DEFAULT_ROPE_BASE)
+    newer = config.optional("rope_parameters")
+    if newer is None:
+        return older
+    return rope_base(config, newer, where="rope_parameters", default=DEFAULT_ROPE_BASE)
+
+
+def require_fixed(config: ConfigFile, *, head_size: int) -> None:
+    """Check the settings whose values the graph takes for granted, and skip those that it ignores.
+
+    Raises:
+        UnsupportedModelError: If one has another value.
+    """
+    for key, allowed in FIXED.items():
+        config.require(key, *allowed, *((head_size,) if key == "head_dim" else ()))
+    config.ignore(UNUSED)

@@ -1,0 +1,292 @@
+"""The encoder that BERT introduced: a normalization after each attention and feed-forward block.
+
+BERT, RoBERTa, MPNet and DistilBERT differ in the names of their weights, in how tokens get their
+positions, and in whether attention has a bias by distance.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import ConfigFile
+from model_compiler.files.weights import Weights
+from model_compiler.graph.architectures.positions import (
+    BUCKETS,
+    counted_from_0,
+    counted_from_padding,
+    relative_bias,
+)
+from model_compiler.graph.architectures.post_norm_attention import PostNormAttention
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.quantization import (
+    Channels,
+    Floats,
+    Precision,
+    amplified_channels,
+    embedding,
+    linear_with_outliers,
+    strong_inputs,
+    zero_points,
+)
+
+__all__ = ["Names", "PostNormConfig", "check"]
+
+#: The names of the two forms of GELU in transformers. The exact form uses the error function, the
+#: other a hyperbolic tangent. They differ by up to 5e-4, so one cannot replace the other.
+EXACT_GELU = frozenset({"gelu", "gelu_python"})
+TANH_GELU = frozenset({"gelu_new", "gelu_fast", "gelu_pytorch_tanh"})
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a family's weights.
+
+    Attributes:
+        model: The prefix of the encoder in a checkpoint with a head, such as `bert.`.
+        heads: Prefixes of heads for language modeling, which are ignored in such a checkpoint.
+        layer: The prefix of all layers, such as `encoder.layer.`.
+        query: The linear layers and normalizations of a layer, after its number.
+    """
+
+    model: str
+    heads: tuple[str, ...]
+    layer: str
+    query: str
+    key: str
+    value: str
+    out: str
+    attention_norm: str
+    up: str
+    down: str
+    output_norm: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostNormConfig:
+    """The configuration of an encoder of this kind."""
+
+    #: The family's `model_type`.
+    name: str
+    names: Names
+    vocabulary_size: int
+    hidden_size: int
+    layers: int
+    heads: int
+    intermediate_size: int
+    activation: str
+    norm_epsilon: float
+    #: Number of rows of the table of positions.
+    position_rows: int
+    #: Number of token types; 0 for a family without.
+    token_types: int = 0
+    #: The id from whose successor positions are counted, over tokens with other ids; None if the
+    #: positions of all tokens are counted from 0.
+    padding_id: int | None = None
+    #: Whether attention has a bias by the distance of two tokens.
+    relative: bool = False
+
+    @property
+    def max_positions(self) -> int:
+        """The token limit: rows up to that of the padding token are not used."""
+        return self.position_rows - (0 if self.padding_id is None else self.padding_id + 1)
+
+    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+        """Add the encoder; see `architectures.Architecture.build`."""
+        return _Encoder(self, builder, weights, precision).build()
+
+
+def check(
+    config: ConfigFile,
+    parsed: PostNormConfig,
+    *,
+    size: str = "hidden_size",
+    heads: str = "num_attention_heads",
+    activation: str = "hidden_act",
+) -> None:
+    """Check the settings that the families have in common.
+
+    Args:
+        config: The file.
+        parsed: What was read from it.
+        size: The key of the hidden size.
+        heads: The key of the number of heads.
+        activation: The key of the activation.
+
+    Raises:
+        UnsupportedModelError: If this graph cannot express a setting.
+        SourceError: If two values contradict each other.
+    """
+    if parsed.activation not in EXACT_GELU | TANH_GELU | {"relu"}:
+        raise UnsupportedModelError(
+            f"{config.path}: {activation} {parsed.activation!r} is not a supported activation; "
+            f"the compiler supports {', '.join(sorted(EXACT_GELU | TANH_GELU | {'relu'}))}."
+        )
+    if parsed.hidden_size % parsed.heads:
+        raise SourceError(
+            f"{config.path}: {size} {parsed.hidden_size} is not a multiple of "
+            f"{heads} {parsed.heads}."
+        )
+    if parsed.max_positions < 1:
+        raise SourceError(
+            f"{config.path}: max_position_embeddings is {parsed.position_rows}; positions are "
+            f"counted from {parsed.position_rows - parsed.max_positions}, so none is left."
+        )
+    config.require("position_embedding_type", "absolute", None)
+    config.require("is_decoder", False, None)
+    config.require("add_cross_attention", False, None)
+    config.require("pruned_heads", {}, None)
+    config.require("is_encoder_decoder", False, None)
+
+
+class _Encoder:
+    """Builds the graph of one encoder."""
+
+    def __init__(
+        self, config: PostNormConfig, builder: GraphBuilder, weights: Weights, precision: Precision
+    ) -> None:
+        self._config = config
+        self._names = config.names
+        self._builder = builder
+        self._weights = weights
+        self._precision = precision
+        # A checkpoint with a head, for example for language modeling, has the encoder one level
+        # down.
+        self._prefix = weights.prefix(("", self._names.model), "embeddings.word_embeddings.weight")
+        self._gains = {name: self._take_gain(name) for name in self._norms()}
+        self._amplified = amplified_channels(self._gains.values())
+
+    def build(self) -> str:
+        self._zeros = zero_points(self._builder, "input_ids", self._precision)
+        hidden = self._embeddings()
+        self._attention = PostNormAttention(
+            self._builder,
+            heads=self._config.heads,
+            width=self._config.hidden_size,
+            positions=self._config.max_positions,
+            relative_bias=self._relative_bias() if self._config.relative else "",
+        )
+        for layer in range(self._config.layers):
+            hidden = self._builder.end_layer(self._layer(f"{self._names.layer}{layer}.", hidden))
+        head = self._names.heads if self._prefix else ()
+        self._weights.ignore(
+            f"{self._prefix}embeddings.position_ids", f"{self._prefix}pooler.", *head
+        )
+        self._weights.done()
+        return hidden
+
+    def _embeddings(self) -> str:
+        config, take, name = self._config, self._take, "embeddings."
+        words = embedding(
+            self._builder,
+            "input_ids",
+            take(f"{name}word_embeddings.weight", config.vocabulary_size, config.hidden_size),
+            name="words",
+            precision=self._precision,
+        )
+        positions = take(
+            f"{name}position_embeddings.weight", config.position_rows, config.hidden_size
+        )
+        if config.token_types:
+            # Every token of a single text has type 0, so its vector is added to the positions.
+            types = take(
+                f"{name}token_type_embeddings.weight", config.token_types, config.hidden_size
+            )
+            positions = positions + types[0]
+        if config.padding_id is None:
+            there = counted_from_0(self._builder, positions)
+        else:
+            there = counted_from_padding(self._builder, positions, config.padding_id)
+        return self._normalized_sum(words, there, f"{name}LayerNorm.", bias=None)
+
+    def _relative_bias(self) -> str:
+        name = "encoder.relative_attention_bias.weight"
+        table = self._take(name, BUCKETS, self._config.heads)
+        return relative_bias(self._builder, table, self._config.max_positions)
+
+    def _layer(self, layer: str, hidden: str) -> str:
+        config, names = self._config, self._names
+        size, wide = config.hidden_size, config.intermediate_size
+        parts = [f"{layer}{part}" for part in (names.query, names.key, names.value)]
+        weight = np.concatenate([self._take(f"{part}.weight", size, size) for part in parts])
+        projected = self._linear(hidden, weight, f"{layer}attention", self._amplified)
+        bias = np.concatenate([self._take(f"{part}.bias", size) for part in parts])
+        attended = self._attention.add(projected, bias, name=f"{layer}attention.bias")
+        weight = self._take(f"{layer}{names.out}.weight", size, size)
+        attended = self._linear(attended, weight, f"{layer}out")
+        hidden = self._normalized_sum(
+            attended,
+            hidden,
+            f"{layer}{names.attention_norm}.",
+            bias=self._take(f"{layer}{names.out}.bias", size),
+        )
+        weight = self._take(f"{layer}{names.up}.weight", wide, size)
+        widened = self._linear(hidden, weight, f"{layer}up", self._amplified)
+        widened = self._activated(widened, f"{layer}{names.up}.bias")
+        weight = self._take(f"{layer}{names.down}.weight", size, wide)
+        narrowed = self._linear(widened, weight, f"{layer}down", strong_inputs(weight))
+        return self._normalized_sum(
+            narrowed,
+            hidden,
+            f"{layer}{names.output_norm}.",
+            bias=self._take(f"{layer}{names.down}.bias", size),
+        )
+
+    def _activated(self, value: str, bias_name: str) -> str:
+        bias = self._builder.weight(
+            bias_name, self._take(bias_name, self._config.intermediate_size)
+        )
+        if self._config.activation in EXACT_GELU:
+            return self._builder.microsoft.BiasGelu(value, bias)
+        if self._config.activation in TANH_GELU:
+            return self._builder.microsoft.FastGelu(value, bias)
+        return self._builder.op.Relu(self._builder.op.Add(value, bias))
+
+    def _normalized_sum(self, value: str, skip: str, name: str, *, bias: Floats | None) -> str:
+        shift = "beta" if self._is_old(name) else "bias"
+        inputs = [
+            value,
+            skip,
+            self._builder.weight(f"{name}weight", self._gains[name]),
+            self._builder.weight(
+                f"{name}bias", self._take(f"{name}{shift}", self._config.hidden_size)
+            ),
+        ]
+        if bias is not None:
+            inputs.append(self._builder.weight(f"{name}dense.bias", bias))
+        return self._builder.microsoft.SkipLayerNormalization(
+            *inputs, epsilon=self._config.norm_epsilon
+        )
+
+    def _norms(self) -> Iterator[str]:
+        """Yield the names of all normalizations, each with a dot at its end."""
+        yield "embeddings.LayerNorm."
+        # A generator: if `layers` is far too large, the first layer without weights ends the loop.
+        for layer in range(self._config.layers):
+            for part in (self._names.attention_norm, self._names.output_norm):
+                yield f"{self._names.layer}{layer}.{part}."
+
+    def _take_gain(self, name: str) -> Floats:
+        gain = "gamma" if self._is_old(name) else "weight"
+        return self._take(f"{name}{gain}", self._config.hidden_size)
+
+    def _is_old(self, name: str) -> bool:
+        """Return whether a normalization has TensorFlow's names, gamma and beta."""
+        return f"{self._prefix}{name}gamma" in self._weights
+
+    def _linear(
+        self, value: str, weight: Floats, name: str, channels: Channels | None = None
+    ) -> str:
+        return linear_with_outliers(
+            self._builder,
+            value,
+            weight,
+            channels,
+            name=name,
+            precision=self._precision,
+            zeros=self._zeros,
+        )
+
+    def _take(self, name: str, *shape: int) -> Floats:
+        return self._weights.take(self._prefix + name, *shape)

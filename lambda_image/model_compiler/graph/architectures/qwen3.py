@@ -1,0 +1,289 @@
+"""Qwen3 as a text encoder (Zhang et al., 2025, https://arxiv.org/abs/2506.05176): Qwen3-Embedding.
+
+A token attends to itself and to the tokens before it, so the vector of a text is usually that of
+its last token. As padding is on the right, no token of the text attends to it: no mask is needed.
+
+Weights have the names of transformers' Qwen3Model. The reference implementation is
+`transformers/models/qwen3/modeling_qwen3.py`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import TensorProto
+
+from model_compiler.errors import SourceError
+from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.weights import Weights
+from model_compiler.graph.activations import activate, read_activation
+from model_compiler.graph.architectures.layer_settings import (
+    FULL,
+    MOST_LAYERS,
+    MOST_POSITIONS,
+    rope_base,
+)
+from model_compiler.graph.builder import MICROSOFT, GraphBuilder
+from model_compiler.graph.quantization import (
+    Floats,
+    Precision,
+    Rows,
+    dequantize,
+    embedding,
+    matmul,
+    quantize,
+    zero_points,
+)
+from model_compiler.graph.residual_stream import ResidualStream
+from model_compiler.graph.rotary import rotary_tables
+
+__all__ = ["Qwen3Config", "parse"]
+
+#: The default of transformers' Qwen3Config, whatever the hidden size and the number of heads are.
+DEFAULT_HEAD_SIZE = 128
+
+#: Settings of windows, which `use_sliding_window` switches off.
+UNUSED = frozenset({"max_window_layers", "sliding_window"})
+
+
+@dataclass(frozen=True, slots=True)
+class Qwen3Config:
+    """The `config.json` of a Qwen3 model."""
+
+    vocabulary_size: int
+    hidden_size: int
+    intermediate_size: int
+    layers: int
+    #: Query heads; each group of them shares one of the key and value heads.
+    heads: int
+    key_value_heads: int
+    head_size: int
+    activation: str
+    norm_epsilon: float
+    max_positions: int
+    rope_base: float
+
+    @property
+    def name(self) -> str:
+        """The family's `model_type`."""
+        return "qwen3"
+
+    def build(self, builder: GraphBuilder, weights: Weights, precision: Precision) -> str:
+        """Add the encoder; see `architectures.Architecture.build`."""
+        return _Encoder(self, builder, weights, precision).build()
+
+
+def parse(config: ConfigFile) -> Qwen3Config:
+    """Parse a `config.json` of model_type `qwen3`.
+
+    Raises:
+        UnsupportedModelError: If this graph cannot express a setting.
+        SourceError: If a value is missing or wrong.
+    """
+    parsed = Qwen3Config(
+        vocabulary_size=config.integer("vocab_size"),
+        hidden_size=config.integer("hidden_size"),
+        intermediate_size=config.integer("intermediate_size"),
+        layers=config.integer("num_hidden_layers", most=MOST_LAYERS),
+        heads=config.integer("num_attention_heads"),
+        key_value_heads=config.integer("num_key_value_heads"),
+        head_size=config.integer("head_dim", DEFAULT_HEAD_SIZE, most=MOST_POSITIONS),
+        activation=read_activation(config, "hidden_act"),
+        norm_epsilon=config.number("rms_norm_eps"),
+        max_positions=config.integer("max_position_embeddings", most=MOST_POSITIONS),
+        rope_base=_rope_base(config),
+    )
+    if parsed.head_size % 2:
+        raise SourceError(
+            f"{config.path}: head_dim must be even, so that halves can be rotated; "
+            f"found {parsed.head_size}."
+        )
+    if parsed.heads % parsed.key_value_heads:
+        raise SourceError(
+            f"{config.path}: num_attention_heads must be a multiple of num_key_value_heads; "
+            f"found {parsed.heads} and {parsed.key_value_heads}."
+        )
+    config.require("use_sliding_window", False, None)
+    config.require("layer_types", [FULL] * parsed.layers, None)
+    config.require("attention_bias", False, None)
+    config.require("is_decoder", False, None)
+    config.require("add_cross_attention", False, None)
+    config.require("is_encoder_decoder", False, None)
+    config.ignore(HARMLESS | UNUSED)
+    config.done()
+    return parsed
+
+
+def _rope_base(config: ConfigFile) -> float:
+    """Return the base of the rotary embedding, from the newer key or the older."""
+    config.require("rope_scaling", None)
+    newer = config.optional("rope_parameters")
+    if newer is None:
+        return config.number("rope_theta")
+    config.ignore(frozenset({"rope_theta"}))
+    return rope_base(config, newer, where="rope_parameters")
+
+
+class _Encoder:
+    """Builds the graph of one encoder.
+
+    Values of tokens are float32 [batch, tokens, width], with heads beside each other in `width`.
+    """
+
+    def __init__(
+        self, config: Qwen3Config, builder: GraphBuilder, weights: Weights, precision: Precision
+    ) -> None:
+        self._config = config
+        self._builder = builder
+        self._weights = weights
+        self._precision = precision
+        # A checkpoint of the language model has the encoder one level down.
+        self._prefix = weights.prefix(("", "model."), "embed_tokens.weight")
+
+    def build(self) -> str:
+        config, op = self._config, self._builder.op
+        self._zeros = zero_points(self._builder, "input_ids", self._precision)
+        self._measure_texts()
+        self._rope = rotary_tables(
+            self._builder,
+            base=config.rope_base,
+            head_size=config.head_size,
+            positions=config.max_positions,
+            name="rope",
+            by_row=True,
+        )
+        self._stream = ResidualStream(
+            self._builder,
+            width=config.hidden_size,
+            epsilon=config.norm_epsilon,
+            subtracts_mean=False,
+            rotated=self._precision is Precision.INT8,
+        )
+        table = self._take("embed_tokens.weight", config.vocabulary_size, config.hidden_size)
+        x = embedding(
+            self._builder,
+            "input_ids",
+            self._stream.table(table),
+            name="tokens",
+            precision=self._precision,
+        )
+        for layer in range(config.layers):
+            name = f"layers.{layer}."
+            x = op.Add(x, self._attention(x, name))
+            x = self._builder.end_layer(op.Add(x, self._feed_forward(x, name)))
+        gain = self._take("norm.weight", config.hidden_size)
+        hidden = self._stream.output(x, gain, name="norm.weight")
+        self._weights.ignore(*(("lm_head.",) if self._prefix else ()))
+        self._weights.done()
+        return hidden
+
+    def _measure_texts(self) -> None:
+        """Add what GroupQueryAttention asks for: int32 [], tokens, and [batch], each last place."""
+        op = self._builder.op
+        shape = op.Cast(op.Shape("input_ids"), to=TensorProto.INT32)
+        tokens = op.Gather(shape, self._int64(1))
+        last = op.Sub(tokens, self._builder.constant([1], np.int32))
+        self._tokens = op.Squeeze(tokens)
+        # Padding counts as part of the text: it follows the tokens, which do not attend to it.
+        self._last = op.Expand(last, op.Gather(op.Shape("input_ids"), self._int64(0)))
+
+    def _attention(self, x: str, layer: str) -> str:
+        config, size = self._config, self._config.head_size
+        name = f"{layer}self_attn."
+        rows, gain = self._read(x, f"{layer}input_layernorm.weight")
+        query, key, value = (
+            dequantize(
+                self._builder,
+                self._reader(rows, gain, f"{name}{part}_proj.weight", heads * size),
+                rows,
+            )
+            for part, heads in (
+                ("q", config.heads),
+                ("k", config.key_value_heads),
+                ("v", config.key_value_heads),
+            )
+        )
+        # Without its outputs for a cache, the kernel would make a matrix of all scores instead of
+        # computing them piece by piece.
+        mixed, keys, values = self._builder.node_with_outputs(
+            "GroupQueryAttention",
+            self._normalized_heads(query, f"{name}q_norm.weight"),
+            self._normalized_heads(key, f"{name}k_norm.weight"),
+            value,
+            "",
+            "",
+            self._last,
+            self._tokens,
+            *self._rope,
+            num_heads=config.heads,
+            kv_num_heads=config.key_value_heads,
+            do_rotary=1,
+            scale=size**-0.5,
+            outputs=3,
+            domain=MICROSOFT,
+        )
+        # ONNX Runtime frees a value when its last reader has run, and runs nodes that lead to no
+        # output last. So the path to the output reads shapes of the keys and values, both [batch,
+        # heads, tokens, size]: otherwise all layers' would be in memory together.
+        op = self._builder.op
+        shape = op.Concat(
+            op.Shape(keys, start=0, end=1),
+            op.Shape(values, start=2, end=3),
+            self._int64(-1),
+            axis=0,
+        )
+        rows = self._quantized(op.Reshape(mixed, shape), config.heads * size)
+        product = self._writer(rows, f"{name}o_proj.weight", config.heads * size)
+        return dequantize(self._builder, product, rows)
+
+    def _feed_forward(self, x: str, layer: str) -> str:
+        config, name = self._config, f"{layer}mlp."
+        wide = config.intermediate_size
+        rows, gain = self._read(x, f"{layer}post_attention_layernorm.weight")
+        gate = dequantize(
+            self._builder, self._reader(rows, gain, f"{name}gate_proj.weight", wide), rows
+        )
+        # Without its scale, which the following operations keep and `dequantize` applies below.
+        up = self._reader(rows, gain, f"{name}up_proj.weight", wide)
+        gated = self._builder.op.Mul(activate(self._builder, gate, config.activation), up)
+        gated_rows = self._quantized(gated, wide)
+        down = self._writer(gated_rows, f"{name}down_proj.weight", wide)
+        return dequantize(self._builder, down, gated_rows, rows)
+
+    def _normalized_heads(self, value: str, name: str) -> str:
+        """Divide each head of [batch, tokens, heads * size] by its root mean square."""
+        op, size = self._builder.op, self._config.head_size
+        heads = op.SimplifiedLayerNormalization(
+            op.Reshape(value, self._int64(0, 0, -1, size)),
+            self._builder.weight(name, self._take(name, size)),
+            axis=-1,
+            epsilon=self._config.norm_epsilon,
+            stash_type=1,
+        )
+        return op.Reshape(heads, self._int64(0, 0, -1))
+
+    def _read(self, x: str, name: str) -> tuple[Rows, Floats]:
+        """Return normalized rows of the stream, and the normalization's gain."""
+        size = self._config.hidden_size
+        gain = self._take(name, size)
+        return self._quantized(self._stream.normalized(x, gain, name=name), size), gain
+
+    def _reader(self, rows: Rows, gain: Floats, name: str, outputs: int) -> str:
+        """Multiply rows of `_read` by a weight."""
+        weight = self._take(name, outputs, self._config.hidden_size)
+        return matmul(self._builder, rows, self._stream.reader(weight, gain), name=name)
+
+    def _writer(self, rows: Rows, name: str, inputs: int) -> str:
+        """Multiply rows by a weight whose outputs are added to the stream."""
+        weight = self._take(name, self._config.hidden_size, inputs)
+        return matmul(self._builder, rows, self._stream.writer(weight), name=name)
+
+    def _quantized(self, value: str, width: int) -> Rows:
+        return quantize(
+            self._builder, value, width=width, precision=self._precision, zeros=self._zeros
+        )
+
+    def _take(self, name: str, *shape: int) -> Floats:
+        return self._weights.take(self._prefix + name, *shape)
+
+    def _int64(self, *values: int) -> str:
+        return self._builder.constant(values, np.int64)

@@ -1,0 +1,147 @@
+"""The residual stream of encoders that normalize before each block, in a basis that int8 can round.
+
+In trained transformers, some channels of the stream are much larger than the others, in all tokens
+or in the first ones (Sun et al., 2024, https://arxiv.org/abs/2402.17762), and an int8 row with one
+scale rounds the others to zero. A rotation of the stream spreads them over all channels (Ashkboos
+et al., 2024, https://arxiv.org/abs/2404.00456). It costs nothing at run time: it is multiplied into
+the weights that write to the stream and read from it, and a root mean square does not depend on it.
+For this, the gains of the normalizations are multiplied into the weights that read. Where a
+normalization also subtracts the mean, the weights that write subtract it instead.
+
+The rotation is a Hadamard matrix with random signs, applied as sums and differences in a fixed
+order, so that every machine gets the same bytes.
+"""
+
+import hashlib
+
+import numpy as np
+
+from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.quantization import Floats
+
+__all__ = ["ResidualStream", "rotate"]
+
+#: Rows that are rotated at a time: they fit the cache.
+CHUNK = 128
+
+
+class ResidualStream:
+    """Adds the normalizations of one encoder, and takes its weights to the basis of the stream.
+
+    Args:
+        builder: The graph.
+        width: The hidden size.
+        epsilon: The epsilon of the normalizations.
+        subtracts_mean: Whether they subtract the mean (LayerNormalization) or not (RMSNorm).
+        rotated: Whether the basis is rotated; otherwise it is the model's own.
+    """
+
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        *,
+        width: int,
+        epsilon: float,
+        subtracts_mean: bool,
+        rotated: bool,
+    ) -> None:
+        self._builder = builder
+        self._width = width
+        self._epsilon = epsilon
+        self._subtracts_mean = subtracts_mean
+        self._rotated = rotated
+        #: The largest power of two that divides the width.
+        self._block = width & -width
+
+    def table(self, table: Floats) -> Floats:
+        """Return an embedding table [vocabulary, width] in the basis of the stream."""
+        return rotate(table, self._block) if self._rotated else table
+
+    def start(self, value: str) -> str:
+        """Return looked-up rows of the table as the normalizations need them."""
+        if not self._rotated or not self._subtracts_mean:
+            return value
+        op = self._builder.op
+        ones = rotate(np.ones((1, self._width), np.float32), self._block)
+        mean = op.MatMul(value, self._builder.weight("mean", ones.T / np.float32(self._width)))
+        return op.Sub(value, op.Mul(mean, self._builder.weight("ones", ones[0])))
+
+    def writer(self, weight: Floats) -> Floats:
+        """Return a weight [width, in], or a bias [width], whose product is added to the stream."""
+        if not self._rotated:
+            return weight
+        if self._subtracts_mean:
+            weight = weight - weight.mean(axis=0, keepdims=True)
+        return np.ascontiguousarray(rotate(np.ascontiguousarray(weight.T), self._block).T)
+
+    def reader(self, weight: Floats, gain: Floats | None) -> Floats:
+        """Return a weight [out, width] that reads `normalized` with the same gain, or the table."""
+        if not self._rotated:
+            return weight
+        return rotate(weight if gain is None else weight * gain, self._block)
+
+    def normalized(
+        self, value: str, gain: Floats, *, name: str, shift: Floats | None = None
+    ) -> str:
+        """Normalize rows of the stream for the weights that read them.
+
+        Args:
+            value: The rows.
+            gain: The gain [width] of this normalization.
+            name: The gain's name in the graph.
+            shift: Its bias [width]; not in a rotated stream.
+        """
+        op = self._builder.op
+        if self._rotated:
+            ones = self._builder.constant(np.ones(self._width), np.float32)
+            return self._by_root_mean_square(value, ones)
+        weight = self._builder.weight(name, gain)
+        if not self._subtracts_mean:
+            return self._by_root_mean_square(value, weight)
+        shifts = [] if shift is None else [self._builder.weight(f"{name}.shift", shift)]
+        return op.LayerNormalization(
+            value, weight, *shifts, axis=-1, epsilon=self._epsilon, stash_type=1
+        )
+
+    def output(self, value: str, gain: Floats, *, name: str, shift: Floats | None = None) -> str:
+        """Normalize rows of the stream, in the model's own basis; see `normalized`."""
+        hidden = self.normalized(value, gain, name=name, shift=shift)
+        if not self._rotated:
+            return hidden
+        op, builder = self._builder.op, self._builder
+        back = rotate(np.eye(self._block, dtype=np.float32), self._block).T
+        blocks = op.Reshape(hidden, builder.constant([0, 0, -1, self._block], np.int64))
+        blocks = op.MatMul(blocks, builder.weight("rotation", back))
+        hidden = op.Reshape(blocks, builder.constant([0, 0, -1], np.int64))
+        return op.Mul(hidden, builder.weight(name, gain))
+
+    def _by_root_mean_square(self, value: str, gain: str) -> str:
+        return self._builder.op.SimplifiedLayerNormalization(
+            value, gain, axis=-1, epsilon=self._epsilon, stash_type=1
+        )
+
+
+def rotate(array: Floats, block: int) -> Floats:
+    """Rotate the rows of [rows, width], each in blocks of a power of two.
+
+    A component of the result is a sum of all components of its block with signs, divided by the
+    square root of their number. Lengths and products of rows do not change.
+    """
+    bits = np.frombuffer(hashlib.shake_256(b"signs").digest(-(-block // 8)), np.uint8)
+    signs = 1 - 2 * np.unpackbits(bits)[:block].astype(np.float32)
+    factors = np.tile(signs / np.float32(block**0.5), array.shape[1] // block)
+    rotated = np.empty_like(array)
+    for start in range(0, len(array), CHUNK):
+        # Transposed, so that the inner loops are over rows, which lie beside each other.
+        sums = np.ascontiguousarray((array[start : start + CHUNK] * factors).T)
+        other = np.empty_like(sums)
+        half = 1
+        while half < block:
+            pairs = sums.reshape(-1, 2, half, sums.shape[1])
+            results = other.reshape(pairs.shape)
+            np.add(pairs[:, 0], pairs[:, 1], out=results[:, 0])
+            np.subtract(pairs[:, 0], pairs[:, 1], out=results[:, 1])
+            sums, other = other, sums
+            half *= 2
+        rotated[start : start + CHUNK] = sums.T
+    return rotated

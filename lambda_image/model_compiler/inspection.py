@@ -1,0 +1,256 @@
+"""The command `inspect`: whether a model compiles and by which path, without compiling it.
+
+It reads the files that describe the model. In a folder it also reads the headers of the weights
+and the graph of a ready export; of a hub's repository it only knows their names.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from model_compiler.artifact.manifest import Choices, model_settings
+from model_compiler.errors import CompilerError
+from model_compiler.files.weights import Weights
+from model_compiler.graph.quantization import Precision
+from model_compiler.model.base import Model
+from model_compiler.model.compiled import CompiledModel
+from model_compiler.model.export_folder import read_export, read_weights, why_not_compiled
+from model_compiler.model.export_names import Kind, choose
+from model_compiler.model.folder import read_model_folder
+from model_compiler.model.kind import check_kind
+from model_compiler.model.static_folder import is_static, read_static_folder
+from model_compiler.source.find import Source
+from model_compiler.tokenizer import tables
+
+__all__ = ["Inspection", "as_json", "as_text", "inspect_model"]
+
+Result = TypeVar("Result")
+
+#: The files that a model needs beside its weights or its export. An export with the output
+#: sentence_embedding can do without modules.json.
+NEEDED_BY_PATH: Mapping[str, tuple[str, ...]] = {
+    "export": ("config.json", "tokenizer.json"),
+    "static": ("tokenizer.json",),
+}
+NEEDED_WITHOUT_EXPORT = ("config.json", "tokenizer.json", "modules.json")
+#: Names of pickles, which can run any code when they are opened.
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+@dataclass(slots=True)
+class Inspection:
+    """What is known of a model before it is compiled."""
+
+    model: str
+    revision: str | None
+    license: str | None
+    #: `weights`, `static` or `export`; None if the model has neither weights nor an export.
+    path: str | None = None
+    #: The ready export that is used, by its path.
+    export: str | None = None
+    #: Why an export is used although there are weights.
+    instead_of_weights: str | None = None
+    #: The architecture, dimensions, limit, prompts and tokenizer; empty if they are not known.
+    settings: dict[str, Any] = field(default_factory=dict)
+    #: Why the model does not compile; empty if it does.
+    problems: list[str] = field(default_factory=list)
+    #: What the user should know about a model that compiles.
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether nothing was found that would stop the compiler."""
+        return not self.problems
+
+    def attempt(self, step: Callable[[], Result]) -> Result | None:
+        """Return the result of a step; add its error to the problems."""
+        try:
+            return step()
+        except CompilerError as error:
+            self.problems.append(str(error))
+            return None
+
+
+def inspect_model(source: Source, precision: Precision | None = None) -> Inspection:
+    """Inspect a model that `find_source` or `find_descriptions` has found."""
+    found = Inspection(source.name, source.revision, source.license)
+    found.attempt(lambda: check_kind(source.folder))
+    if not found.compiles:
+        return found
+    files = _files(source.folder) if source.files is None else source.files
+    model = _read(source, files, precision, found)
+    if model and found.compiles:
+        found.attempt(lambda: _describe(model, source, found))
+    if model is None:
+        found.problems += [f"{name} is missing." for name in _missing(files, found)]
+    if source.newest:
+        found.notes.append(f"This is the newest commit: --revision {source.revision} pins it.")
+    if source.entry and source.entry.license.must_be_accepted:
+        found.notes.append(f"You must accept its terms: {source.entry.license.url}")
+    return found
+
+
+def as_json(found: Inspection) -> str:
+    """Return a JSON object; a missing value is null."""
+    value = {"compiles": found.compiles, **asdict(found)}
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def as_text(found: Inspection) -> str:
+    """Return lines for a reader."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Inspection) -> Iterator[str]:
+    if not found.compiles:
+        yield f"{found.model} does not compile:"
+        yield from (f"- {problem}" for problem in found.problems)
+    else:
+        way = {"static": "from its table of vectors", "export": f"from the export {found.export}"}
+        yield f"{found.model} compiles {way.get(found.path or '', 'from its weights')}."
+    if found.instead_of_weights:
+        yield f"- instead of its weights: {found.instead_of_weights}"
+    for name, value in found.settings.items():
+        yield f"- {name.replace('_', ' ')}: {_shown(value)}"
+    for name in ("license", "revision"):
+        if value := getattr(found, name):
+            yield f"- {name}: {value}"
+    yield from (f"note: {note}" for note in found.notes)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (list, dict)):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def _read(
+    source: Source, files: Collection[str], precision: Precision | None, found: Inspection
+) -> Model | None:
+    """Read the model by the path that the compiler takes; None if that is not possible."""
+    folder = source.folder
+    has_weights = any(_is_weights(name) for name in files)
+    if has_weights and found.attempt(lambda: is_static(folder)):
+        return _read_static(source, precision or Precision.INT8, found)
+    reason = why_not_compiled(folder)
+    if not has_weights:
+        compiled = _read_initializers(source, files, precision or Precision.INT8, found)
+        if isinstance(compiled, Model):
+            return compiled
+        reason = compiled
+    elif reason is None:
+        found.path = "weights"
+        model = found.attempt(lambda: read_model_folder(folder, precision or Precision.INT8))
+        if model and source.files is None:
+            found.attempt(lambda: _check_weights(model))
+        return model
+    choice = found.attempt(lambda: choose(_exports(files), precision))
+    if choice is None:
+        found.problems.append(reason or _no_weights(files))
+        return None
+    found.path, found.export, found.instead_of_weights = "export", choice.name, reason
+    if source.files is None:
+        return found.attempt(lambda: read_export(folder, choice))
+    found.notes.append(f"{choice.name} itself was not downloaded and is checked by the compile.")
+    return None
+
+
+def _read_initializers(
+    source: Source, files: Collection[str], precision: Precision, found: Inspection
+) -> Model | str | None:
+    """Read a model whose weights are only in an export, or the reason why they do not fit.
+
+    None if the family is unknown, or there is no export in full precision.
+    """
+    choice = choose(_exports(files), None)
+    if (
+        choice is None
+        or choice.kind is not Kind.FULL
+        or "modules.json" not in files
+        or why_not_compiled(source.folder)
+    ):
+        return None
+    note = f"There are no weights but those in {choice.name}, which are compiled."
+    if source.files is None:
+        compiled = read_weights(source.folder, choice.name, precision)
+        if isinstance(compiled, str):
+            return compiled
+    else:
+        note += " The compile checks that they fit; if not, it uses the export as it is."
+        export = source.folder / choice.name
+        read = partial(read_model_folder, source.folder, precision, export=export)
+        model = found.attempt(read)
+        if model is None:
+            return None
+        compiled = model
+    found.path = "weights"
+    found.notes.append(note)
+    return compiled
+
+
+def _read_static(source: Source, precision: Precision, found: Inspection) -> Model | None:
+    found.path = "static"
+    if source.files is None:
+        return found.attempt(lambda: read_static_folder(source.folder, precision))
+    found.notes.append("Its table was not downloaded and is checked by the compile.")
+    return None
+
+
+def _describe(model: Model, source: Source, found: Inspection) -> None:
+    built = tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
+    found.settings = {
+        "architecture": model.family,
+        **model_settings(model, source.entry, Choices()),
+        "tokenizer": built.kind,
+    }
+    if built.reason:
+        found.notes.append(f"The embedder will use the `tokenizers` library: {built.reason}.")
+    if not model.normalized:
+        found.notes.append("The model has no Normalize. The embedder's vectors have length 1.")
+
+
+def _check_weights(model: CompiledModel) -> None:
+    """Read the headers of all weights; raises SourceError for a missing or damaged file."""
+    for folder in (model.encoder_folder, *(dense.folder for dense in model.head.dense)):
+        Weights(folder)
+
+
+def _files(folder: Path) -> frozenset[str]:
+    return frozenset(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
+
+
+def _is_weights(name: str) -> bool:
+    """Return whether a file is the encoder's weights, as `find_export` looks for them."""
+    path = PurePosixPath(name)
+    return ".safetensors" in path.name and (
+        str(path.parent) == "." or (len(path.parts) == 2 and path.parts[0].startswith("0_"))
+    )
+
+
+def _exports(files: Collection[str]) -> list[str]:
+    return [name for name in files if name.endswith(".onnx")]
+
+
+def _no_weights(files: Collection[str]) -> str:
+    pickles = sorted(
+        name for name in files if any(PurePosixPath(name).match(kind) for kind in PICKLES)
+    )
+    if pickles:
+        return (
+            f"The weights are pickles ({', '.join(pickles[:3])}), which can run any code and are "
+            "never opened. It needs *.safetensors, or an ONNX export as model.onnx."
+        )
+    return "It has no weights: neither *.safetensors nor an ONNX export as model.onnx."
+
+
+def _missing(files: Collection[str], found: Inspection) -> list[str]:
+    """Return the needed files that no folder of the model has and no problem names."""
+    names = {PurePosixPath(name).name for name in files}
+    stated = " ".join(found.problems)
+    needed = NEEDED_BY_PATH.get(found.path or "", NEEDED_WITHOUT_EXPORT)
+    return [name for name in needed if name not in names and name not in stated]

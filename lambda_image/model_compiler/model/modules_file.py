@@ -1,0 +1,57 @@
+"""Reads the list of modules of a sentence-transformers folder, `modules.json`."""
+
+from pathlib import Path
+from typing import Any
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import inner_path, read_json
+
+__all__ = ["read_modules"]
+
+
+def read_modules(folder: Path) -> list[tuple[str, Path]]:
+    """Return the class name and the folder of each module.
+
+    Raises:
+        SourceError: If the folder has no such list, or a path leaves the folder.
+        UnsupportedModelError: If a module is not one of sentence-transformers, or has arguments.
+    """
+    path = folder / "modules.json"
+    if not path.exists():
+        raise SourceError(
+            f"{folder} is not a sentence-transformers folder: it has no modules.json. "
+            f"Found {_listing(folder)}."
+        )
+    modules = read_json(path)
+    if not isinstance(modules, list) or not all(_is_module(module) for module in modules):
+        raise SourceError(f"{path} must list modules, each with a type and a path.")
+    return [_module(folder, path, module) for module in modules]
+
+
+def _is_module(module: Any) -> bool:
+    return (
+        isinstance(module, dict)
+        and isinstance(module.get("type"), str)
+        and isinstance(module.get("path"), str)
+    )
+
+
+def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path]:
+    package, _, kind = module["type"].rpartition(".")
+    if package.partition(".")[0] != "sentence_transformers":
+        raise UnsupportedModelError(
+            f"{path} asks for the module {module['type']!r}, which is not one of "
+            "sentence-transformers. It is code of the model's own, for which sentence-transformers "
+            "needs trust_remote_code; the compiler never runs such code."
+        )
+    if module.get("kwargs"):
+        raise UnsupportedModelError(
+            f"{path}: the module {kind} takes the arguments {module['kwargs']} at run time, "
+            "which the compiler cannot express."
+        )
+    return kind, inner_path(folder, module["path"], where=path)
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(path.name for path in folder.iterdir())
+    return (", ".join(names[:8]) or "an empty folder") + (", ..." if len(names) > 8 else "")

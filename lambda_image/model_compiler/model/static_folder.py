@@ -1,0 +1,196 @@
+"""Reads the folder of a static model: a tokenizer, and a vector for each token.
+
+A folder with a `modules.json` is read as sentence-transformers reads it, also one that model2vec
+wrote (such as potion's). A folder with only the `config.json` of model2vec is read as model2vec
+reads it. The two differ in the limit, and in the unknown token, which model2vec leaves out.
+"""
+
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import ConfigFile, read_json
+from model_compiler.files.weights import Weights
+from model_compiler.graph.quantization import Precision
+from model_compiler.model.base import Prompts
+from model_compiler.model.folder import read_prompts
+from model_compiler.model.modules import read_normalize
+from model_compiler.model.modules_file import read_modules
+from model_compiler.model.static_model import StaticModel, table_shape
+from model_compiler.tokenizer.file import read_tokenizer, without_special_tokens
+
+__all__ = ["DEFAULT_MAX_TOKENS", "is_static", "read_static_folder"]
+
+#: The limit of a model that states none: such a model has no positions that could run out, but a
+#: request must end within the function's timeout.
+DEFAULT_MAX_TOKENS = 8192
+#: model2vec's own limit where `config.json` states none (its `DEFAULT_MAX_LENGTH`).
+MODEL2VEC_MAX_TOKENS = 512
+
+#: Keys of model2vec's `config.json` about how the table was made.
+MODEL2VEC_HARMLESS = frozenset(
+    {
+        "apply_pca",
+        "apply_zipf",
+        "architectures",
+        "embedding_dtype",
+        "hidden_dim",
+        "language",
+        "pooling",
+        "seq_length",
+        "sif_coefficient",
+        "tokenizer_name",
+        "vocabulary_quantization",
+    }
+)
+
+
+def is_static(folder: Path) -> bool:
+    """Return whether a folder is that of a static model.
+
+    Raises:
+        SourceError: If its `modules.json` or `config.json` is damaged.
+        UnsupportedModelError: If a module is not one of sentence-transformers.
+    """
+    if (folder / "modules.json").exists():
+        return [kind for kind, _ in read_modules(folder)][:1] == ["StaticEmbedding"]
+    path = folder / "config.json"
+    return path.exists() and ConfigFile(path).optional("model_type") == "model2vec"
+
+
+def read_static_folder(folder: Path, precision: Precision = Precision.INT8) -> StaticModel:
+    """Read a folder for which `is_static` is true.
+
+    Raises:
+        SourceError: If a file is missing or wrong.
+        UnsupportedModelError: If the compiler cannot express a part of the model.
+    """
+    if (folder / "modules.json").exists():
+        return _read_sentence_transformers(folder, precision)
+    return _read_model2vec(folder, precision)
+
+
+def _read_sentence_transformers(folder: Path, precision: Precision) -> StaticModel:
+    modules = read_modules(folder)
+    kinds = [kind for kind, _ in modules]
+    if kinds[1:] not in ([], ["Normalize"]):
+        raise UnsupportedModelError(
+            f"{folder / 'modules.json'} lists {', '.join(kinds)}; after a StaticEmbedding the "
+            "compiler can express a Normalize."
+        )
+    for _, path in modules[1:]:
+        read_normalize(path)
+    encoder = modules[0][1]
+    normalized = len(modules) > 1
+    return _model(
+        encoder,
+        precision,
+        family="static",
+        max_tokens=_truncation(encoder / "tokenizer.json") or DEFAULT_MAX_TOKENS,
+        prompts=read_prompts(folder, normalized=normalized),
+        normalized=normalized,
+    )
+
+
+def _read_model2vec(folder: Path, precision: Precision) -> StaticModel:
+    config = ConfigFile(folder / "config.json")
+    config.require("model_type", "model2vec")
+    normalized = config.boolean("normalize", False)
+    # For model2vec, null is no limit, of characters neither.
+    unlimited = "max_length" in config and not config.has("max_length")
+    limit = config.integer("max_length", DEFAULT_MAX_TOKENS if unlimited else MODEL2VEC_MAX_TOKENS)
+    config.ignore(MODEL2VEC_HARMLESS)
+    config.done()
+    model = _model(
+        folder,
+        precision,
+        family="model2vec",
+        max_tokens=limit,
+        prompts=Prompts(texts={}, default=None),
+        normalized=normalized,
+    )
+    document = json.loads(model.tokenizer.data.decode("utf-8", "surrogatepass"))
+    return replace(
+        model,
+        left_out=_unknown_token(document),
+        max_characters=None if unlimited else limit * _median_length(document),
+    )
+
+
+def _model(
+    folder: Path,
+    precision: Precision,
+    *,
+    family: str,
+    max_tokens: int,
+    prompts: Prompts,
+    normalized: bool,
+) -> StaticModel:
+    """Read the parts that both libraries store alike."""
+    tokens, dimensions = table_shape(Weights(folder))
+    tokenizer = read_tokenizer(folder / "tokenizer.json", vocabulary_size=tokens)
+    return StaticModel(
+        family=family,
+        dimensions=dimensions,
+        vocabulary_size=tokens,
+        max_tokens=max_tokens,
+        prompts=prompts,
+        tokenizer=without_special_tokens(tokenizer),
+        normalized=normalized,
+        weights_folder=folder,
+        left_out=None,
+        precision=precision,
+    )
+
+
+def _truncation(path: Path) -> int | None:
+    """Return the limit in `tokenizer.json`, to which a StaticEmbedding cuts each text.
+
+    Raises:
+        SourceError: If the limit is not a number of tokens.
+        UnsupportedModelError: If the start of a text is cut off, and not its end.
+    """
+    document = read_json(path)
+    if not isinstance(document, dict) or document.get("truncation") is None:
+        return None
+    truncation = document["truncation"]
+    limit = truncation.get("max_length") if isinstance(truncation, dict) else None
+    if type(limit) is not int or limit < 1:
+        raise SourceError(
+            f"{path}: truncation must be null, or have a max_length of at least 1; found "
+            f"{truncation}."
+        )
+    if truncation.get("direction", "Right") != "Right":
+        raise UnsupportedModelError(
+            f"{path}: truncation has the direction {truncation['direction']!r}; the compiler "
+            "can express 'Right', which cuts off the end of a text."
+        )
+    return limit
+
+
+def _unknown_token(document: Mapping[str, Any]) -> int | None:
+    """Return the id of the unknown token as model2vec finds it; None without one."""
+    model = document["model"]
+    unigram = isinstance(model["vocab"], list)
+    found = model.get("unk_id") if unigram else _ids(document).get(model.get("unk_token"))
+    return found if type(found) is int else None
+
+
+def _median_length(document: Mapping[str, Any]) -> int:
+    """Return the median length of the tokens, in characters.
+
+    model2vec cuts a text to as many times this as its limit allows tokens, and then to the tokens.
+    """
+    return int(statistics.median(map(len, _ids(document))))
+
+
+def _ids(document: Mapping[str, Any]) -> dict[str, int]:
+    """Return the id of each token of a `tokenizer.json`."""
+    vocabulary = document["model"]["vocab"]
+    if isinstance(vocabulary, list):  # Unigram: tokens and scores
+        vocabulary = {token: number for number, (token, _) in enumerate(vocabulary)}
+    return {**vocabulary, **{token["content"]: token["id"] for token in document["added_tokens"]}}

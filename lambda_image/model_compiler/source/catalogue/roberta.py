@@ -1,0 +1,57 @@
+"""English models of the families of RoBERTa, MPNet and DistilBERT."""
+
+from model_compiler.source.catalogue.entry import APACHE, ENGLISH, CatalogueEntry, Repository
+
+__all__ = ["ROBERTA"]
+
+ROBERTA: tuple[CatalogueEntry, ...] = (
+    CatalogueEntry(
+        name="sentence-transformers/all-mpnet-base-v2",
+        license=APACHE,
+        repositories=(
+            Repository(
+                "sentence-transformers/all-mpnet-base-v2",
+                revision="9a3225965996d404b775526de6dbfe85d3368642",
+            ),
+        ),
+        family="mpnet",
+        shape="mpnet-12x768",
+        languages=ENGLISH,
+        dimensions=(768,),
+        max_tokens=384,
+        choose="Similarity of English sentences and paragraphs, without prompts.",
+    ),
+    CatalogueEntry(
+        name="sentence-transformers/multi-qa-mpnet-base-cos-v1",
+        license=APACHE,
+        repositories=(Repository("sentence-transformers/multi-qa-mpnet-base-cos-v1"),),
+        family="mpnet",
+        shape="mpnet-12x768",
+        languages=ENGLISH,
+        dimensions=(768,),
+        max_tokens=512,
+        choose="Search with questions in English, without prompts.",
+    ),
+    CatalogueEntry(
+        name="sentence-transformers/all-distilroberta-v1",
+        license=APACHE,
+        repositories=(Repository("sentence-transformers/all-distilroberta-v1"),),
+        family="roberta",
+        shape="roberta-6x768",
+        languages=ENGLISH,
+        dimensions=(768,),
+        max_tokens=512,
+        choose="Similarity in upper and lower case: half the layers of all-mpnet-base-v2.",
+    ),
+    CatalogueEntry(
+        name="sentence-transformers/multi-qa-distilbert-cos-v1",
+        license=APACHE,
+        repositories=(Repository("sentence-transformers/multi-qa-distilbert-cos-v1"),),
+        family="distilbert",
+        shape="distilbert-6x768",
+        languages=ENGLISH,
+        dimensions=(768,),
+        max_tokens=512,
+        choose="Search with questions in English: half the layers of multi-qa-mpnet-base-cos-v1.",
+    ),
+)

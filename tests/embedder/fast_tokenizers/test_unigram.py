@@ -1,0 +1,187 @@
+"""Unigram gives the library's ids and spans for tokenizers like XLM-RoBERTa's."""
+
+import copy
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from model_compiler.tokenizer.sample import sample_texts
+
+from .conftest import ALL_CHARACTERS, Both, both
+
+METASPACE = {
+    "type": "Metaspace",
+    "replacement": "▁",
+    "prepend_scheme": "always",
+    "split": True,
+}
+ONE_SPACE = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+ONE_SIGN = ONE_SPACE | {"content": "▁"}
+STRIP_RIGHT = {"type": "Strip", "strip_left": False, "strip_right": True}
+STRIP_LEFT = {"type": "Strip", "strip_left": True, "strip_right": False}
+SIGNS = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+#: The normalizers behind the character map, or None for no normalizer at all, and the
+#: pre-tokenizer, or "words" for that of XLM-RoBERTa.
+FORMS: dict[str, tuple[list[dict[str, Any]] | None, dict[str, Any] | str | None]] = {
+    "XLM-RoBERTa": ([], "words"),
+    "one space": ([ONE_SPACE], "words"),
+    "no split at other white space": ([ONE_SPACE], METASPACE),
+    "conversion of SentencePiece": ([STRIP_RIGHT, ONE_SIGN], METASPACE),
+    "only the first": ([STRIP_RIGHT, ONE_SIGN], METASPACE | {"prepend_scheme": "first"}),
+    "none in front": ([ONE_SPACE], METASPACE | {"prepend_scheme": "never"}),
+    "every space": ([], METASPACE),
+    "spaces inside tokens": ([], METASPACE | {"split": False}),
+    "no pre-tokenizer": ([SIGNS], None),
+    "stripped on the left": ([STRIP_LEFT, ONE_SPACE], METASPACE),
+    "no character map": (None, METASPACE),
+    "no character map, words": (None, "words"),
+    "nothing": (None, None),
+}
+BITS_OF_TEXT = (
+    *("a", "in", "the", " ", "  ", "▁", "\n", "\r\n", "\t", "\xa0", "\u3000", "\x1c", "\x85"),
+    *("<", "<mask>", "＜mask＞", "é", "e\u0301", "™", "™\u0301", "\u0301", "¨", "\u0600", "\u200d"),
+    *("क\u094d", "\u0958\u0301", "©", "東", "😀", "\u0344", "\u200b", "\x01"),
+)
+
+
+def in_form(
+    document: dict[str, Any],
+    form: str,
+) -> dict[str, Any]:
+    """Return the tokenizer with other steps before the model."""
+    normalizers, pre_tokenizer = FORMS[form]
+    changed = copy.deepcopy(document)
+    if normalizers is None:
+        changed["normalizer"] = None
+    elif normalizers:
+        changed["normalizer"] = {
+            "type": "Sequence",
+            "normalizers": [document["normalizer"], *normalizers],
+        }
+    if pre_tokenizer != "words":
+        changed["pre_tokenizer"] = pre_tokenizer
+    return changed
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_ids_and_spans_are_the_librarys_in_each_form(
+    unigram_document: dict[str, Any], tmp_path: Path, form: str
+) -> None:
+    """Every sequence of steps that transformers writes gives the library's ids and spans."""
+    tokenizer = both(in_form(unigram_document, form), tmp_path)
+    assert tokenizer.differing(sample_texts(tokenizer.library, count=600, seed=41)) == []
+
+
+@pytest.mark.parametrize("form", ["XLM-RoBERTa", "only the first", "every space"])
+def test_added_tokens_that_are_matched_after_normalization_are_found(
+    unigram_document: dict[str, Any], tmp_path: Path, form: str
+) -> None:
+    """Older files have a `<mask>` that also matches what normalization makes one, `＜mask＞`."""
+    document = in_form(unigram_document, form)
+    mask = document["added_tokens"][-1]
+    mask["normalized"] = True
+    tokenizer = both(document, tmp_path)
+    texts = [
+        "a <mask> b",
+        "a \n<mask>b",
+        "＜mask＞",
+        "x ＜ｍask＞",
+        "<s> <mask></s>",
+        "<mas",
+        "™ <mask>",
+    ]
+    assert tokenizer.differing(texts) == []
+    assert tokenizer.fast.encode("＜mask＞") == [mask["id"]]
+    assert tokenizer.differing(sample_texts(tokenizer.library, count=600, seed=42)) == []
+
+
+@pytest.mark.parametrize("form", ["XLM-RoBERTa", "spaces inside tokens"])
+def test_unknown_text_becomes_its_bytes(
+    unigram_document: dict[str, Any], tmp_path: Path, form: str
+) -> None:
+    """Unknown characters next to each other become the bytes of all, which share one span."""
+    document = in_form(unigram_document, form)
+    model = document["model"]
+    model["byte_fallback"] = True
+    bytes_tokens = [[f"<0x{byte:02X}>", -30.0] for byte in range(256)]
+    model["vocab"][-1:-1] = bytes_tokens
+    document["added_tokens"][-1]["id"] += 256
+    tokenizer = both(document, tmp_path)
+    assert tokenizer.differing(sample_texts(tokenizer.library, count=600, seed=43)) == []
+    unknown = "\U0001f9ff\U0001f9ff"
+    spans = tokenizer.fast.spans(f"a{unknown}b")
+    assert [(span.start, span.stop) for span in spans[1:-1]] == [(1, 3)] * 8
+
+
+@given(st.text())
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+def test_ids_and_spans_are_the_librarys_on_any_text(unigram: Both, text: str) -> None:
+    """Any text that Hypothesis generates is tokenized as by the library."""
+    assert unigram.agree(text)
+
+
+@given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+def test_clusters_spaces_and_added_tokens_meet_as_in_the_library(
+    unigram: Both, unigram_metaspace: Both, text: str
+) -> None:
+    """Marks, spaces of every kind and incomplete tokens match in any combination."""
+    assert unigram.agree(text)
+    assert unigram_metaspace.agree(text)
+
+
+def test_every_character_is_the_librarys(unigram: Both) -> None:
+    """Every code point has the library's ids, alone and after a letter."""
+    characters = list(ALL_CHARACTERS)
+    texts = [" a".join(characters[at : at + 512]) for at in range(0, len(characters), 512)]
+    texts += [" ".join(characters[at : at + 512]) for at in range(0, len(characters), 512)]
+    expected = unigram.library.encode_batch_fast(texts, add_special_tokens=False)
+    assert [unigram.fast.encode(text) for text in texts] == [encoding.ids for encoding in expected]
+
+
+def test_a_mark_behind_a_replaced_character_is_lost(unigram: Both) -> None:
+    """The library replaces a whole grapheme cluster, if it is short, by what its start becomes."""
+    assert unigram.fast.encode("™\u0301") == unigram.fast.encode("TM")
+    assert unigram.fast.encode("™\u0301\u0301") != unigram.fast.encode("TM")
+    assert (
+        unigram.differing(["™\u0301", "™\u0301\u0301", "👁\u200d™\u0301", "क\u094d\u0958\u0301"])
+        == []
+    )
+
+
+def test_of_equal_sums_the_first_is_taken(unigram_document: dict[str, Any], tmp_path: Path) -> None:
+    """Ties between ways to take a piece apart are decided as in the library."""
+    document = copy.deepcopy(unigram_document)
+    special = document["model"]["vocab"][:4]
+    tied = [["▁", -1.0], *([letter, -1.0] for letter in "abc"), ["ab", -2.0], ["bc", -2.0]]
+    tied += [["▁a", -2.0], ["abc", -3.0], ["▁ab", -3.0], ["ca", -2.0], ["cab", -3.0]]
+    document["model"]["vocab"] = [*special, *tied, ["<mask>", 0.0]]
+    document["added_tokens"][-1]["id"] = len(special) + len(tied)
+    tokenizer = both(document, tmp_path)
+    texts = ["".join(letters) for letters in product("abcx", repeat=6)]
+    assert tokenizer.differing(texts) == []
+
+
+def test_scores_are_the_librarys_to_the_last_bit(
+    unigram_document: dict[str, Any], tmp_path: Path
+) -> None:
+    """The library reads some numbers as the next one, which decides between ways of one sum."""
+    document = copy.deepcopy(unigram_document)
+    special = document["model"]["vocab"][:4]
+    generator = Random(5)
+    runs = [["*" * size, -size - generator.random()] for size in (1, 2, 3, 5, 7, 12, 15)]
+    document["model"]["vocab"] = [*special, ["▁", -3.7262644767761230], *runs, ["<mask>", 0.0]]
+    document["added_tokens"][-1]["id"] = len(special) + 1 + len(runs)
+    tokenizer = both(document, tmp_path)
+    assert tokenizer.differing("*" * size for size in range(1, 400)) == []
+
+
+def test_long_runs_are_the_librarys(unigram: Both) -> None:
+    """Texts without a space are taken apart as by the library, however long."""
+    texts = [piece * 3000 for piece in ("a", "in", "東", "<", "é", "e\u0301", "▁", "\u200b", "😀")]
+    assert unigram.differing(texts) == []

@@ -1,0 +1,215 @@
+"""Small random encoders of BERT's kind, and the token ids that go through them.
+
+The weights come from a seeded generator, so that the script that makes golden values and the tests
+that are held to them build the same folders.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import save_file
+
+from tests.model_compiler.goldens.tiny_models import (
+    HEADS,
+    HIDDEN,
+    LAYERS,
+    TOKENS,
+    WIDE,
+    Tensors,
+    write_model,
+)
+
+#: Tokens that a text may have; MPNet's distances have their last bucket from 128 on.
+LIMIT = 150
+LENGTHS = (1, 2, 3, 7, 8, 9, 16, 17, 33, 64, 65, 127, 128, 129, LIMIT)
+
+#: Settings of every file, and of each family's.
+COMMON = {"initializer_range": 0.02, "vocab_size": len(TOKENS)}
+BERT_KEYS = {
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": HIDDEN,
+    "intermediate_size": WIDE,
+    "num_attention_heads": HEADS,
+    "num_hidden_layers": LAYERS,
+}
+ROBERTA_KEYS = {
+    **BERT_KEYS,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "layer_norm_eps": 1e-5,
+    "max_position_embeddings": LIMIT + 2,
+    "pad_token_id": 1,
+    "position_embedding_type": "absolute",
+    "use_cache": True,
+}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "mpnet": {
+        **BERT_KEYS,
+        "architectures": ["MPNetForMaskedLM"],
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "layer_norm_eps": 1e-5,
+        "max_position_embeddings": LIMIT + 2,
+        "pad_token_id": 1,
+        "relative_attention_num_buckets": 32,
+    },
+    "distilbert": {
+        "activation": "gelu",
+        "architectures": ["DistilBertModel"],
+        "attention_dropout": 0.1,
+        "dim": HIDDEN,
+        "dropout": 0.1,
+        "hidden_dim": WIDE,
+        "max_position_embeddings": LIMIT,
+        "n_heads": HEADS,
+        "n_layers": LAYERS,
+        "pad_token_id": 0,
+        "qa_dropout": 0.1,
+        "seq_classif_dropout": 0.2,
+        "sinusoidal_pos_embds": False,
+        "tie_weights_": True,
+    },
+    "roberta": {**ROBERTA_KEYS, "architectures": ["RobertaModel"], "type_vocab_size": 1},
+    "xlm-roberta": {
+        **ROBERTA_KEYS,
+        "architectures": ["XLMRobertaModel"],
+        "classifier_dropout": None,
+        "output_past": True,
+        "type_vocab_size": 2,
+    },
+    "nomic_bert": {
+        **BERT_KEYS,
+        "architectures": ["NomicBertModel"],
+        "hidden_act": "silu",
+        "layer_norm_eps": 1e-12,
+        "max_position_embeddings": LIMIT,
+        "rope_parameters": {"rope_theta": 1000.0, "rope_type": "default"},
+        "type_vocab_size": 2,
+    },
+}
+
+#: The models with golden vectors: a family, its poolings, and what differs in its configuration.
+VARIANTS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
+    "mpnet mean": ("mpnet", ("mean",), {}),
+    "mpnet cls": ("mpnet", ("cls",), {}),
+    "mpnet max, tanh gelu": ("mpnet", ("max",), {"hidden_act": "gelu_new"}),
+    "distilbert mean": ("distilbert", ("mean",), {}),
+    "distilbert cls": ("distilbert", ("cls",), {}),
+    "distilbert mean, relu": ("distilbert", ("mean",), {"activation": "relu"}),
+    "roberta mean": ("roberta", ("mean",), {}),
+    "roberta cls, padding 3": (
+        "roberta",
+        ("cls",),
+        {"pad_token_id": 3, "max_position_embeddings": LIMIT + 4},
+    ),
+    "xlm-roberta mean": ("xlm-roberta", ("mean",), {}),
+    "xlm-roberta cls": ("xlm-roberta", ("cls",), {}),
+    "xlm-roberta mean, long": ("xlm-roberta", ("mean",), {"max_position_embeddings": 2002}),
+    "nomic_bert mean": ("nomic_bert", ("mean",), {}),
+    "nomic_bert cls, other base": (
+        "nomic_bert",
+        ("cls",),
+        {"rope_parameters": {"rope_theta": 10.0, "rope_type": "default"}},
+    ),
+}
+
+#: A layer's linear layers (query, key, value, out, up, down, gate) and normalizations.
+LAYER_NAMES = {
+    "mpnet": (
+        "encoder.layer.{}.",
+        [f"attention.attn.{part}" for part in "qkvo"] + ["intermediate.dense", "output.dense"],
+        ["attention.LayerNorm", "output.LayerNorm"],
+    ),
+    "distilbert": (
+        "transformer.layer.{}.",
+        [f"attention.{part}_lin" for part in ("q", "k", "v", "out")] + ["ffn.lin1", "ffn.lin2"],
+        ["sa_layer_norm", "output_layer_norm"],
+    ),
+    "roberta": (
+        "encoder.layer.{}.",
+        [f"attention.self.{part}" for part in ("query", "key", "value")]
+        + ["attention.output.dense", "intermediate.dense", "output.dense"],
+        ["attention.output.LayerNorm", "output.LayerNorm"],
+    ),
+}
+LAYER_NAMES["xlm-roberta"] = LAYER_NAMES["roberta"]
+LAYER_NAMES["nomic_bert"] = (
+    "layers.{}.",
+    [f"self_attn.{part}_proj" for part in "qkvo"]
+    + [f"mlp.{part}_proj" for part in ("up", "down", "gate")],
+    ["post_attention_layernorm", "post_mlp_layernorm"],
+)
+
+
+#: The model of the golden exports, which is small because they hold its weights.
+EXPORTED: dict[str, Any] = {"num_hidden_layers": 1, "max_position_embeddings": 20}
+
+
+def write_variant(folder: Path, variant: str) -> Path:
+    """Write one of the models with golden vectors and return its folder."""
+    family, pooling, changes = VARIANTS[variant]
+    return write_encoder(folder, family, pooling=pooling, **changes)
+
+
+def write_encoder(
+    folder: Path, family: str, *, pooling: Sequence[str] = ("mean",), **changes: Any
+) -> Path:
+    """Write a sentence-transformers folder with random weights and return it.
+
+    Args:
+        folder: Where to; it is made.
+        family: The `model_type`.
+        pooling: The ways to pool, concatenated.
+        changes: Keys of `config.json` that differ from the family's.
+    """
+    write_model(folder, pooling=pooling)
+    (folder / "sentence_bert_config.json").unlink()  # the limit is the number of positions
+    config = {**COMMON, **CONFIGS[family], "model_type": family, **changes}
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+    save_file(_tensors(family, config), folder / "model.safetensors")
+    return folder
+
+
+def sequences() -> list[npt.NDArray[np.int64]]:
+    """Return ids of each length, and of texts that contain the id of a padding token."""
+    source = np.random.RandomState(3)
+    found = [source.randint(5, len(TOKENS), length) for length in LENGTHS]
+    return [*found, np.array([0, 1, 9, 1, 1, 12, 2]), np.array([3, 7, 3]), np.array([8, 0, 8, 2])]
+
+
+def _tensors(family: str, config: dict[str, Any]) -> Tensors:
+    random = np.random.default_rng(len(family))
+
+    def normal(*shape: int, scale: float = 0.1, mean: float = 0.0) -> npt.NDArray[np.float32]:
+        return (mean + scale * random.standard_normal(shape)).astype(np.float32)
+
+    words = normal(len(TOKENS), HIDDEN, scale=1)
+    tensors: Tensors = {"embeddings.word_embeddings.weight": words}
+    if family != "nomic_bert":
+        positions = normal(config["max_position_embeddings"], HIDDEN, scale=0.5)
+        tensors["embeddings.position_embeddings.weight"] = positions
+    tensors["embeddings.LayerNorm.weight"] = normal(HIDDEN, mean=1)
+    tensors["embeddings.LayerNorm.bias"] = normal(HIDDEN)
+    if "type_vocab_size" in config:
+        types = normal(config["type_vocab_size"], HIDDEN)
+        tensors["embeddings.token_type_embeddings.weight"] = types
+    if family == "mpnet":
+        tensors["encoder.relative_attention_bias.weight"] = normal(32, HEADS, scale=1)
+    layer, linear, norms = LAYER_NAMES[family]
+    sizes = [(HIDDEN, HIDDEN)] * 4 + [(WIDE, HIDDEN), (HIDDEN, WIDE), (WIDE, HIDDEN)]
+    for number in range(config.get("num_hidden_layers") or config["n_layers"]):
+        name = layer.format(number)
+        for part, (outputs, inputs) in zip(linear, sizes, strict=False):
+            tensors[f"{name}{part}.weight"] = normal(outputs, inputs, scale=0.3)
+            if family != "nomic_bert":
+                tensors[f"{name}{part}.bias"] = normal(outputs)
+        for part in norms:
+            tensors[f"{name}{part}.weight"] = normal(HIDDEN, mean=1)
+            tensors[f"{name}{part}.bias"] = normal(HIDDEN)
+    return tensors

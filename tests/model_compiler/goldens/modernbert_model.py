@@ -1,0 +1,166 @@
+"""A small random ModernBERT with all of the real ones' traits, and the texts that go through it.
+
+Seven layers, so that the first, the fourth and the last attend fully, as in the published models.
+The lengths are on both sides of the window (8 tokens to each side) and of the length from which a
+text is cut into blocks (144), at the limit (320) and above it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.model_compiler.goldens.byte_level_folder import (
+    Tensors,
+    normal,
+    text_of,
+    tokenizer,
+    write_folder,
+)
+
+HIDDEN, LAYERS, HEADS, WIDE, WINDOW, POSITIONS = 48, 7, 3, 64, 16, 320
+SPECIALS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
+#: In tokens, with the two special ones.
+LENGTHS = (3, 4, 7, 8, 9, 10, 17, 18, 33, 143, 144, 145, 201, 319, 320, 321)
+TEXTS = {length: text_of(length - 2) for length in LENGTHS}
+
+#: The older form of the keys that have two.
+OLDER = {
+    "global_attn_every_n_layers": 3,
+    "global_rope_theta": 160000.0,
+    "local_rope_theta": 10000.0,
+}
+NEWER = {
+    "layer_types": [
+        "sliding_attention" if layer % 3 else "full_attention" for layer in range(LAYERS)
+    ],
+    "rope_parameters": {
+        "full_attention": {"rope_theta": 160000.0, "rope_type": "default"},
+        "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+    },
+}
+
+#: What each golden model has that the plain one does not.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "mean": {},
+    "cls": {"pooling": "cls_token", "newer": True},
+    "biases": {"config": {"attention_bias": True, "mlp_bias": True, "norm_bias": True}},
+    "tanh gelu": {"config": {"hidden_activation": "gelu_pytorch_tanh", "norm_eps": 1e-3}},
+    "silu": {"config": {"hidden_activation": "silu", "local_attention": 6}},
+    "all full": {"config": {"global_attn_every_n_layers": 1}},
+    "other bases": {"config": {"local_rope_theta": 160000.0, "global_rope_theta": 80000.0}},
+}
+
+
+def write_modernbert(
+    folder: Path,
+    *,
+    config: Mapping[str, Any] | None = None,
+    pooling: str = "mean_tokens",
+    newer: bool = False,
+) -> Path:
+    """Write the sentence-transformers folder and return it.
+
+    Args:
+        folder: Where to; it is made.
+        config: Keys of `config.json` that differ.
+        pooling: The pooling mode, under its name in older folders.
+        newer: Whether `config.json` has the keys of transformers 5.
+    """
+    values = {**_config(), **(NEWER if newer else OLDER), **(config or {})}
+    ids = {token: 256 + number for number, token in enumerate(SPECIALS)}
+    return write_folder(
+        folder,
+        config=values,
+        tensors=_tensors(values),
+        tokenizer=tokenizer(
+            specials=SPECIALS,
+            prefix=("[CLS]",),
+            suffix=("[SEP]",),
+            pre_tokenizer={
+                "type": "ByteLevel",
+                "add_prefix_space": False,
+                "trim_offsets": True,
+                "use_regex": True,
+            },
+        ),
+        tokenizer_config={
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_max_length": POSITIONS,
+            **{f"{token.strip('[]').lower()}_token": token for token in ids},
+        },
+        pooling=pooling,
+        prompts={},
+    )
+
+
+def _tensors(config: Mapping[str, Any]) -> Tensors:
+    random = np.random.RandomState(3)
+    shapes: dict[str, tuple[int, int]] = {}
+    norms = ["embeddings.norm", "final_norm"]
+    for layer in range(LAYERS):
+        name = f"layers.{layer}."
+        shapes |= {
+            f"{name}attn.Wqkv": (3 * HIDDEN, HIDDEN),
+            f"{name}attn.Wo": (HIDDEN, HIDDEN),
+            f"{name}mlp.Wi": (2 * WIDE, HIDDEN),
+            f"{name}mlp.Wo": (HIDDEN, WIDE),
+        }
+        norms += [f"{name}attn_norm"] if layer else []
+        norms.append(f"{name}mlp_norm")
+    tensors = {
+        "embeddings.tok_embeddings.weight": normal(random, config["vocab_size"], HIDDEN, scale=1)
+    }
+    for name, (outputs, inputs) in shapes.items():
+        tensors[f"{name}.weight"] = normal(random, outputs, inputs, scale=inputs**-0.5)
+        if config["attention_bias" if "attn." in name else "mlp_bias"]:
+            tensors[f"{name}.bias"] = normal(random, outputs, scale=0.2)
+    for name in norms:
+        tensors[f"{name}.weight"] = normal(random, HIDDEN, scale=0.3, mean=1)
+        if config["norm_bias"]:
+            tensors[f"{name}.bias"] = normal(random, HIDDEN, scale=0.2)
+    return tensors
+
+
+def _config() -> dict[str, Any]:
+    """Return `config.json` with the keys of the published models' that have one form."""
+    return {
+        "architectures": ["ModernBertModel"],
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "bos_token_id": 257,
+        "classifier_activation": "gelu",
+        "classifier_bias": False,
+        "classifier_dropout": 0.0,
+        "classifier_pooling": "mean",
+        "cls_token_id": 257,
+        "decoder_bias": True,
+        "deterministic_flash_attn": False,
+        "embedding_dropout": 0.0,
+        "eos_token_id": 258,
+        "hidden_activation": "gelu",
+        "hidden_size": HIDDEN,
+        "initializer_cutoff_factor": 2.0,
+        "initializer_range": 0.02,
+        "intermediate_size": WIDE,
+        "layer_norm_eps": 1e-05,
+        "local_attention": WINDOW,
+        "max_position_embeddings": POSITIONS,
+        "mlp_bias": False,
+        "mlp_dropout": 0.0,
+        "model_type": "modernbert",
+        "norm_bias": False,
+        "norm_eps": 1e-05,
+        "num_attention_heads": HEADS,
+        "num_hidden_layers": LAYERS,
+        "pad_token_id": 259,
+        "position_embedding_type": "absolute",
+        "reference_compile": False,
+        "repad_logits_with_grad": False,
+        "sep_token_id": 258,
+        "sparse_pred_ignore_index": -100,
+        "sparse_prediction": False,
+        "torch_dtype": "float32",
+        "vocab_size": 256 + len(SPECIALS),
+    }

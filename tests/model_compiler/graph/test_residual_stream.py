@@ -1,0 +1,75 @@
+"""The rotation of the residual stream, and what it is for."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from embedder.engine import Engine
+from model_compiler.graph.quantization import Precision
+from model_compiler.graph.residual_stream import rotate
+from tests.model_compiler.conftest import Compile
+from tests.model_compiler.goldens.modernbert_model import write_modernbert
+from tests.model_compiler.goldens.qwen3_model import TEXTS, write_qwen3
+
+#: Channels that are far larger than the others, in every token.
+CHANNELS = {3: 60.0, 40: -25.0}
+#: The weights that read the stream, which a trained model has made small where it is large.
+READERS = tuple(
+    f"{name}.weight"
+    for name in ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "Wqkv", "Wi")
+)
+
+
+@pytest.mark.parametrize(("width", "block"), [(48, 16), (64, 64), (6, 2), (5, 1)])
+def test_a_rotation_keeps_lengths_and_products(width: int, block: int) -> None:
+    """It is orthogonal, so a product of rotated rows is the product of the rows."""
+    random = np.random.RandomState(0)
+    left, right = random.standard_normal((2, 300, width)).astype(np.float32)
+    found = rotate(left, block) @ rotate(right, block).T
+    np.testing.assert_allclose(found, left @ right.T, atol=1e-4)
+    matrix = rotate(np.eye(width, dtype=np.float32), block)
+    np.testing.assert_allclose(matrix @ matrix.T, np.eye(width), atol=1e-6)
+
+
+def test_a_large_channel_is_spread_over_its_block() -> None:
+    """A single channel of 16 becomes 16 channels of 4, and nothing in the other blocks."""
+    rows = np.zeros((1, 48), np.float32)
+    rows[0, 20] = 16
+    rotated = np.abs(rotate(rows, 16))
+    np.testing.assert_allclose(rotated[0, 16:32], 4)
+    assert not rotated[0, :16].any()
+    assert not rotated[0, 32:].any()
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.03])
+@pytest.mark.parametrize("family", ["qwen3", "modernbert"])
+def test_large_channels_cost_the_others_little(
+    tmp_path: Path, compile_tiny: Compile, family: str, gain: float
+) -> None:
+    """Channels 25 and 60 times larger than the others, amplified or not, leave 0.995."""
+    folder = (write_qwen3 if family == "qwen3" else write_modernbert)(tmp_path / "model")
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    channels = list(CHANNELS)
+    if family == "qwen3":
+        tensors["embed_tokens.weight"][:, channels] = list(CHANNELS.values())
+    else:
+        table = tensors["embeddings.tok_embeddings.weight"]
+        table[:, channels] = np.sign(table[:, channels])
+        tensors["embeddings.norm.weight"][channels] = list(CHANNELS.values())
+    for name, tensor in tensors.items():
+        if name.startswith("layers.") and name.endswith(READERS):
+            tensor[:, channels] *= 0.03 / gain
+        if name.endswith(("layernorm.weight", "attn_norm.weight", "mlp_norm.weight")):
+            tensor[channels] *= gain
+        if name in ("norm.weight", "final_norm.weight"):
+            tensor[channels] *= 0.03
+    save_file(tensors, path)
+    texts = list(TEXTS.values())
+    exact, near = (
+        Engine.load(compile_tiny(folder, precision), truncate="right").embed(texts).vectors
+        for precision in (Precision.FP32, Precision.INT8)
+    )
+    assert (exact * near).sum(axis=1).min() > 0.995

@@ -1,0 +1,104 @@
+"""Models whose weights are only in an ONNX export."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from model_compiler.graph.quantization import Precision
+from model_compiler.model.export_folder import find_weights, read_weights
+from tests.model_compiler.conftest import Compile, Edit
+from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
+
+GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def with_weights(tmp_path: Path) -> Path:
+    """Return a folder with weights."""
+    return write_encoder(tmp_path / "weights" / "model", "xlm-roberta", **EXPORTED)
+
+
+@pytest.fixture(params=["script", "dynamo"])
+def with_export(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Return a folder of the same model, whose weights are only in an export."""
+    folder = write_encoder(tmp_path / "export" / "model", "xlm-roberta", **EXPORTED)
+    (folder / "model.safetensors").unlink()
+    (folder / "onnx").mkdir()
+    shutil.copy(GOLDENS / f"export_{request.param}.onnx", folder / "onnx" / "model.onnx")
+    return folder
+
+
+@pytest.mark.parametrize("precision", Precision)
+def test_the_artifact_is_that_of_the_weights(
+    with_weights: Path,
+    with_export: Path,
+    compile_tiny: Compile,
+    capsys: Capture,
+    *,
+    precision: Precision,
+) -> None:
+    """Weights from an export are compiled into the same files as those from safetensors."""
+    expected, found = compile_tiny(with_weights, precision), compile_tiny(with_export, precision)
+    names = {path.name for path in Path(expected.folder).iterdir()}
+    assert {path.name for path in Path(found.folder).iterdir()} == names
+    for name in names:
+        one, other = (Path(artifact.folder, name) for artifact in (expected, found))
+        assert one.read_bytes() == other.read_bytes()
+    note = "note: There are no weights but those in onnx/model.onnx, which are compiled."
+    assert note in capsys.readouterr().err
+
+
+def test_initializers_of_another_shape(with_export: Path, edit_json: Edit) -> None:
+    """The reason names the tensor and both shapes, without the folder."""
+    edit_json(with_export / "config.json", intermediate_size=32)
+    name = find_weights(with_export)
+    assert read_weights(with_export, name, Precision.INT8) == (
+        "onnx/model.onnx: 0.auto_model.encoder.layer.0.intermediate.dense.weight has shape "
+        "[64, 32]; the model's configuration asks for [32, 32]."
+    ).replace("0.auto_model", prefix_of(with_export))
+
+
+def prefix_of(folder: Path) -> str:
+    """Return the module around the encoder of an export."""
+    script = b"0.auto_model" in (folder / "onnx" / "model.onnx").read_bytes()
+    return "0.auto_model" if script else "model"
+
+
+def test_initializers_that_do_not_fit(
+    with_export: Path, compile_tiny: Compile, edit_json: Edit, capsys: Capture
+) -> None:
+    """The export is imported as it is; the note and the manifest say why."""
+    edit_json(with_export / "config.json", num_hidden_layers=2)
+    artifact = compile_tiny(with_export, Precision.INT8)
+    assert artifact.manifest.model.architecture == "onnx"
+    reason = artifact.manifest.fidelity["instead_of_weights"]
+    prefix = prefix_of(with_export)
+    assert reason.startswith(
+        f"onnx/model.onnx has no tensor '{prefix}.encoder.layer.1.attention.output.LayerNorm.weight"
+    )
+    note = capsys.readouterr().err.splitlines()[0]
+    assert note == f"note: {reason} The ready export onnx/model.onnx is used instead."
+
+
+def test_weights_are_preferred(with_export: Path, with_weights: Path) -> None:
+    """Initializers are read only if a folder has no weights, and its family is known."""
+    assert find_weights(with_export) == "onnx/model.onnx"
+    save_file(load_file(with_weights / "model.safetensors"), with_export / "model.safetensors")
+    assert find_weights(with_export) is None
+
+
+def test_exports_that_have_no_weights(with_export: Path, edit_json: Edit) -> None:
+    """A quantized export, an unknown family, or a folder without modules is not tried."""
+    full = with_export / "onnx" / "model.onnx"
+    quantized = full.rename(with_export / "onnx" / "model_quantized.onnx")
+    assert find_weights(with_export) is None
+    quantized.rename(full)
+    (with_export / "modules.json").rename(with_export / "kept.json")
+    assert find_weights(with_export) is None
+    (with_export / "kept.json").rename(with_export / "modules.json")
+    assert find_weights(with_export) == "onnx/model.onnx"
+    edit_json(with_export / "config.json", model_type="deberta-v2")
+    assert find_weights(with_export) is None

@@ -1,0 +1,206 @@
+"""Reading the folder of a static model: limits, modules, settings and errors."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from model_compiler.compile import Options, compile_model
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.model.export_folder import find_export
+from model_compiler.model.static_folder import (
+    DEFAULT_MAX_TOKENS,
+    is_static,
+    read_static_folder,
+)
+from model_compiler.source.find import find_source
+from tests.model_compiler.conftest import Edit, merged
+from tests.model_compiler.goldens.static_models import (
+    LIMIT,
+    PROMPT,
+    write_model2vec,
+    write_sentence_transformers,
+)
+from tests.model_compiler.goldens.tiny_models import Tensors, write_model
+
+
+@pytest.fixture
+def static_folder(tmp_path: Path) -> Path:
+    """Return a folder of sentence-transformers, which the test may change."""
+    return write_sentence_transformers(tmp_path / "static")
+
+
+def test_which_folders_are_static(tmp_path: Path, static_folder: Path) -> None:
+    """A StaticEmbedding in modules.json, or without that file model2vec's config.json."""
+    assert is_static(static_folder)
+    assert is_static(write_model2vec(tmp_path / "model2vec"))
+    bert = write_model(tmp_path / "bert")
+    assert not is_static(bert)
+    (bert / "modules.json").unlink()
+    assert not is_static(bert)
+    (bert / "config.json").unlink()
+    assert not is_static(bert)
+
+
+def test_modules_decide_how_a_folder_of_model2vec_is_read(
+    tmp_path: Path, static_folder: Path
+) -> None:
+    """model2vec writes both kinds of files: the folder is then sentence-transformers' first."""
+    model2vec = write_model2vec(tmp_path / "model2vec")
+    (static_folder / "config.json").write_bytes((model2vec / "config.json").read_bytes())
+    model = read_static_folder(static_folder)
+    assert (model.family, model.left_out) == ("static", None)
+    assert read_static_folder(model2vec).left_out == 1
+
+
+def test_the_weights_are_used_beside_an_export(static_folder: Path) -> None:
+    """A ready export in the same folder, as potion's have, is not needed."""
+    (static_folder / "onnx").mkdir()
+    (static_folder / "onnx" / "model.onnx").write_bytes(b"not read")
+    assert find_export(static_folder, None) is None
+
+
+def test_where_the_limit_comes_from(tmp_path: Path, static_folder: Path) -> None:
+    """The tokenizer's truncation, model2vec's max_length, or the default."""
+    assert read_static_folder(static_folder).max_tokens == DEFAULT_MAX_TOKENS
+    cut = write_sentence_transformers(tmp_path / "cut", limit=LIMIT)
+    assert read_static_folder(cut).max_tokens == LIMIT
+    cases: tuple[tuple[dict[str, Any], int, int | None], ...] = (
+        ({}, 512, 512),
+        ({"max_length": 30}, 30, 30),
+        ({"max_length": None}, 8192, None),
+    )
+    for number, (config, tokens, characters) in enumerate(cases):
+        # The median token of this tokenizer has one character.
+        model = read_static_folder(write_model2vec(tmp_path / f"{number}", config=config))
+        assert (model.max_tokens, model.max_characters) == (tokens, characters)
+
+
+def test_the_parts_around_the_table(static_folder: Path, tmp_path: Path) -> None:
+    """Prompts come from the files, special tokens are not added, and Normalize is optional."""
+    model = read_static_folder(static_folder)
+    assert model.prompts.texts == {"query": PROMPT, "document": ""}
+    assert model.prompts.default == "document"
+    assert b'"post_processor":null' in model.tokenizer.data
+    assert not model.normalized
+    normalized = write_sentence_transformers(tmp_path / "other", normalized=True)
+    assert read_static_folder(normalized).normalized
+
+
+@pytest.mark.parametrize(
+    ("post", "left"),
+    [
+        (
+            {"type": "RobertaProcessing", "trim_offsets": True, "add_prefix_space": False},
+            b'{"add_prefix_space":false,"trim_offsets":true,"type":"ByteLevel","use_regex":true}',
+        ),
+        (
+            {
+                "type": "Sequence",
+                "processors": [{"type": "ByteLevel"}, {"type": "TemplateProcessing"}],
+            },
+            b'{"processors":[{"type":"ByteLevel"}],"type":"Sequence"}',
+        ),
+        ({"type": "Sequence", "processors": [{"type": "BertProcessing"}]}, b"null"),
+    ],
+)
+def test_a_post_processor_keeps_what_it_does_to_offsets(
+    static_folder: Path, edit_json: Edit, post: dict[str, Any], left: bytes
+) -> None:
+    """Only its special tokens are dropped."""
+    edit_json(static_folder / "tokenizer.json", post_processor=post)
+    data = read_static_folder(static_folder).tokenizer.data
+    assert b'"post_processor":' + left + b"," in data
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        (
+            "modules.json",
+            lambda value: [*value, merged(value[0], type="sentence_transformers.models.Dense")],
+            "lists StaticEmbedding, Dense; after a StaticEmbedding the compiler can express a Nor",
+        ),
+        (
+            "tokenizer.json",
+            lambda value: merged(value, truncation={"max_length": 9, "direction": "Left"}),
+            "direction 'Left'; .* express 'Right'",
+        ),
+        (
+            "config_sentence_transformers.json",
+            lambda value: merged(value, similarity_fn_name="dot"),
+            'similarity_fn_name is "dot", .* no Normalize',
+        ),
+    ],
+)
+def test_settings_that_cannot_be_expressed(
+    static_folder: Path, edit_json: Edit, file: str, change: Any, message: str
+) -> None:
+    """A module or a setting that would change the vectors is refused by name."""
+    edit_json(static_folder / file, change)
+    with pytest.raises(UnsupportedModelError, match=message):
+        read_static_folder(static_folder)
+
+
+def test_a_truncation_that_is_none(static_folder: Path, edit_json: Edit) -> None:
+    """A limit in tokenizer.json that is not a number of tokens is an error."""
+    edit_json(static_folder / "tokenizer.json", truncation={"max_length": 0})
+    with pytest.raises(SourceError, match=r"a max_length of at least 1; found {'max_length': 0}"):
+        read_static_folder(static_folder)
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "message"),
+    [
+        ({"head_config": {"layers": 2}}, UnsupportedModelError, "does not know: head_config = "),
+        ({"normalize": "yes"}, SourceError, 'normalize must be true or false; found "yes"'),
+        ({"max_length": 0}, SourceError, "max_length must be an integer of at least 1; found 0"),
+    ],
+)
+def test_settings_of_model2vec(
+    tmp_path: Path, config: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """Unknown keys and wrong values are refused by name."""
+    with pytest.raises(error, match=message):
+        read_static_folder(write_model2vec(tmp_path / "model2vec", config=config))
+
+
+def test_tables_that_are_none(static_folder: Path) -> None:
+    """A file without a table, or with one of another rank or number of tokens, is refused."""
+    path = static_folder / "model.safetensors"
+    cases: tuple[tuple[Tensors, str], ...] = (
+        ({"linear.weight": np.ones((3, 3), np.float32)}, "no tensor 'embedding.weight'"),
+        (
+            {"embedding.weight": np.ones(77, np.float32)},
+            r"has the shape \[77\]; it must be a table",
+        ),
+        ({"embeddings": np.ones((70, 4), np.float32)}, r"ids go up to 76, .* rows for 70 ids"),
+        (
+            {"embeddings": np.ones((77, 4), np.float32), "mapping": np.array(3, np.int64)},
+            "ids go up to 76, .* rows for 1 ids",
+        ),
+    )
+    for tensors, message in cases:
+        save_file(tensors, path)
+        with pytest.raises(SourceError, match=message):
+            read_static_folder(static_folder)
+    path.unlink()
+    with pytest.raises(SourceError, match=r"model\.safetensors is missing"):
+        read_static_folder(static_folder)
+
+
+def test_the_report_accepts_int8(
+    tmp_path: Path, static_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A static model is compared with its full precision like any other."""
+    options = Options(progress=False)
+    report = compile_model(find_source(str(static_folder)), tmp_path / "out", options)["fidelity"]
+    assert report["cosine_min"] > 0.999
+    assert report["batch_cosine_min"] == 1
+    assert report["documents"] == 250
+    assert "The model has no Normalize" in capsys.readouterr().err
+    folder = write_model2vec(tmp_path / "model2vec")
+    report = compile_model(find_source(str(folder)), tmp_path / "other", options)["fidelity"]
+    assert report["cosine_min"] > 0.999

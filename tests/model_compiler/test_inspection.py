@@ -1,0 +1,174 @@
+"""Inspections: the path that the compiler would take, and what is missing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model_compiler.__main__ import main
+from tests.model_compiler.conftest import Edit
+from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
+from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
+from tests.model_compiler.local_hub import COMMIT, Hub
+
+Capture = pytest.CaptureFixture[str]
+
+
+def inspected(capture: Capture, *arguments: str, status: int) -> dict[str, Any]:
+    """Return the JSON of an inspection that ends with this status."""
+    assert main(["inspect", "--json", *arguments]) == status
+    value: dict[str, Any] = json.loads(capture.readouterr().out)
+    return value
+
+
+def test_a_folder_that_compiles(tiny_folder: Path, capsys: Capture) -> None:
+    """The inspection has the path and what the manifest will say."""
+    found = inspected(capsys, str(tiny_folder), status=0)
+    assert (found["compiles"], found["path"], found["problems"]) == (True, "weights", [])
+    assert found["settings"] == {
+        "architecture": "bert",
+        "dimensions": [32],
+        "max_tokens": 16,
+        "prompts": {},
+        "default_prompt": None,
+        "tokenizer": "wordpiece",
+    }
+    assert main(["inspect", str(tiny_folder)]) == 0
+    assert "tiny compiles from its weights.\n- architecture: bert\n" in capsys.readouterr().out
+
+
+def test_every_problem_is_listed(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:
+    """An unknown key and missing files are found at once."""
+    edit_json(tiny_folder / "config.json", unheard_of=312)
+    (tiny_folder / "tokenizer.json").unlink()
+    found = inspected(capsys, str(tiny_folder), status=1)
+    first, *others = found["problems"]
+    assert "config.json has settings that the compiler does not know: unheard_of = 312" in first
+    assert others == ["tokenizer.json is missing."]
+    assert found["settings"] == {}
+    assert main(["inspect", str(tiny_folder)]) == 1
+    assert "tiny does not compile:\n- " in capsys.readouterr().out
+
+
+def test_a_static_model(tmp_path: Path, served: Hub, capsys: Capture) -> None:
+    """A folder is read whole; of a hub's repository the table is not downloaded."""
+    folder = write_sentence_transformers(tmp_path / "static")
+    found = inspected(capsys, str(folder), status=0)
+    assert (found["path"], found["settings"]["dimensions"]) == ("static", [WIDTH])
+    assert main(["inspect", str(folder)]) == 0
+    assert "static compiles from its table of vectors.\n" in capsys.readouterr().out
+    served.repositories["acme/static"] = folder
+    found = inspected(capsys, "acme/static", status=0)
+    assert (found["path"], found["settings"]) == ("static", {})
+    assert "Its table was not downloaded and is checked by the compile." in found["notes"]
+    (folder / "tokenizer.json").unlink()
+    found = inspected(capsys, str(folder), status=1)
+    assert "tokenizer.json is missing" in found["problems"][0]
+
+
+def test_damaged_weights(tiny_folder: Path, capsys: Capture) -> None:
+    """The headers of a folder's weights are read."""
+    weights = tiny_folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8])
+    found = inspected(capsys, str(tiny_folder), status=1)
+    assert "The file ends inside a tensor" in found["problems"][0]
+
+
+def test_another_kind_of_model(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:
+    """A cross-encoder is the only problem, whatever else is missing."""
+    edit_json(tiny_folder / "config_sentence_transformers.json", model_type="CrossEncoder")
+    (tiny_folder / "model.safetensors").unlink()
+    found = inspected(capsys, str(tiny_folder), status=1)
+    (problem,) = found["problems"]
+    assert "tiny is a cross-encoder" in problem
+
+
+def test_pickles(tiny_folder: Path, capsys: Capture) -> None:
+    """Pickled weights are named and not opened."""
+    (tiny_folder / "model.safetensors").rename(tiny_folder / "pytorch_model.bin")
+    found = inspected(capsys, str(tiny_folder), status=1)
+    assert found["path"] is None
+    assert "The weights are pickles (pytorch_model.bin)" in found["problems"][0]
+
+
+def test_an_export_instead_of_weights(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:
+    """The graph of an export is read, and the reason for its use is stated."""
+    edit_json(tiny_folder / "config.json", model_type="deberta-v2")
+    (tiny_folder / "model.onnx").write_bytes(b"graph")
+    found = inspected(capsys, str(tiny_folder), status=1)
+    assert (found["path"], found["export"]) == ("export", "model.onnx")
+    assert "'deberta-v2' is not a supported" in found["instead_of_weights"]
+    assert "is cut short or not an ONNX file" in found["problems"][0]
+
+
+def test_an_unknown_family_without_an_export(
+    tiny_folder: Path, edit_json: Edit, capsys: Capture
+) -> None:
+    """The family is the problem, not the missing export."""
+    edit_json(tiny_folder / "config.json", model_type="deberta-v2")
+    found = inspected(capsys, str(tiny_folder), status=1)
+    assert "'deberta-v2' is not a supported architecture" in found["problems"][0]
+
+
+def test_only_descriptions_are_downloaded(served: Hub, tiny: Path, capsys: Capture) -> None:
+    """No weights come from the hub, and the commit that pins the model is in a note."""
+    found = inspected(capsys, "acme/tiny", status=0)
+    assert (found["path"], found["revision"], found["license"]) == ("weights", COMMIT, "mit")
+    assert found["notes"] == [f"This is the newest commit: --revision {COMMIT} pins it."]
+    assert found["settings"]["dimensions"] == [32]
+    assert all(path.endswith(".json") for path in served.paths())
+
+
+def test_an_export_on_a_hub(served: Hub, tiny: Path, edit_json: Edit, capsys: Capture) -> None:
+    """It is selected by its name, and the inspection says that the graph was not checked."""
+    edit_json(tiny / "config.json", model_type="deberta-v2")
+    (tiny / "model.safetensors").unlink()
+    (tiny / "onnx").mkdir()
+    (tiny / "onnx" / "model.onnx").write_bytes(b"graph")
+    found = inspected(capsys, "acme/tiny", "--revision", COMMIT, status=0)
+    assert (found["path"], found["export"]) == ("export", "onnx/model.onnx")
+    assert found["notes"] == [
+        "onnx/model.onnx itself was not downloaded and is checked by the compile."
+    ]
+    assert not any("onnx" in path for path in served.paths())
+    assert main(["inspect", "acme/tiny"]) == 0
+    assert "acme/tiny compiles from the export onnx/model.onnx." in capsys.readouterr().out
+    (tiny / "tokenizer.json").unlink()
+    served.commit = "1" * 40
+    found = inspected(capsys, "acme/tiny", status=1)
+    assert found["problems"] == ["tokenizer.json is missing."]
+
+
+def test_weights_in_an_export(tmp_path: Path, edit_json: Edit, capsys: Capture) -> None:
+    """Initializers that fit are weights; otherwise the export is used, and the reason is given."""
+    folder = write_encoder(tmp_path / "model", "xlm-roberta", **EXPORTED)
+    (folder / "model.safetensors").unlink()
+    golden = Path(__file__).parent / "goldens" / "export_script.onnx"
+    (folder / "model.onnx").write_bytes(golden.read_bytes())
+    found = inspected(capsys, str(folder), status=0)
+    assert (found["path"], found["export"]) == ("weights", None)
+    assert found["notes"][0] == (
+        "There are no weights but those in model.onnx, which are compiled."
+    )
+    edit_json(folder / "config.json", intermediate_size=32)
+    found = inspected(capsys, str(folder), status=0)
+    assert (found["path"], found["export"]) == ("export", "model.onnx")
+    assert "has shape [64, 32]" in found["instead_of_weights"]
+
+
+def test_weights_in_an_export_on_a_hub(served: Hub, tiny: Path, capsys: Capture) -> None:
+    """The compile will check the initializers, because the export is not downloaded."""
+    (tiny / "model.safetensors").unlink()
+    (tiny / "onnx").mkdir()
+    (tiny / "onnx" / "model.onnx").write_bytes(b"graph")
+    found = inspected(capsys, "acme/tiny", "--revision", COMMIT, status=0)
+    assert (found["path"], found["settings"]["architecture"]) == ("weights", "bert")
+    assert "those in onnx/model.onnx, which are compiled. The compile checks" in found["notes"][0]
+    assert not any("onnx" in path for path in served.paths())
+
+
+def test_a_name_that_does_not_exist(served: Hub, capsys: Capture) -> None:
+    """Without an inspection, the status is that of an error."""
+    assert main(["inspect", "acme/none"]) == 2
+    assert "acme/none does not exist" in capsys.readouterr().err
