@@ -1,0 +1,150 @@
+"""`embed batch`: start, follow and stop batch jobs."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NoReturn
+
+from tqdm import tqdm
+
+from embedding_client.batch_arguments import BATCH_VARIABLE
+from embedding_client.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from embedding_client.batch_jobs import BatchJobs, JobStatus
+
+__all__ = ["run_batch"]
+
+#: The options of `start` that are settings of a job.
+_SETTINGS = (
+    "text",
+    "id",
+    "metadata",
+    "prompt",
+    "dimensions",
+    "dtype",
+    "truncate",
+    "max_rejected_percent",
+)
+_FAILED = 1
+#: Seconds between two looks at a job that is followed.
+_INTERVAL = 5.0
+
+
+def run_batch(args: argparse.Namespace) -> int:
+    """Run `embed batch`; return the exit status."""
+    if args.step == "start" and args.local is not None:
+        _start_local(args)
+    steps: dict[str, Callable[[BatchJobs, argparse.Namespace], int]] = {
+        "start": _start,
+        "status": _status,
+        "resume": _resume,
+        "cancel": _cancel,
+        "list": _list,
+    }
+    return steps[args.step](_jobs(args), args)
+
+
+def _start(jobs: "BatchJobs", args: argparse.Namespace) -> int:
+    for folder in (args.source, args.destination):
+        if not folder.startswith("s3://"):
+            raise ConfigurationError(
+                f"On AWS, both folders are s3://BUCKET/PREFIX/; found {folder}. For folders of "
+                "this machine, use --local."
+            )
+    settings = {name: getattr(args, name) for name in _SETTINGS if getattr(args, name) is not None}
+    print(
+        jobs.start(
+            {"source": args.source, "destination": args.destination, **settings}, name=args.name
+        )
+    )
+    return 0
+
+
+def _start_local(args: argparse.Namespace) -> NoReturn:
+    if not args.artifact:
+        raise ConfigurationError("--local needs --artifact, the folder of the compiled model.")
+    if find_spec("batch_embedding") is None or find_spec("onnxruntime") is None:
+        raise ConfigurationError("--local needs: pip install 'embedding-kit[batch]'.")
+    command = [sys.executable, "-m", "batch_embedding", args.source, args.destination]
+    command += ["--artifact", args.artifact, "--processes", str(args.local)]
+    for name in _SETTINGS:
+        value = getattr(args, name)
+        for each in value if isinstance(value, list) else [value]:
+            command += [] if each is None else [f"--{name.replace('_', '-')}", str(each)]
+    # In place of this process, so that Ctrl-C and the exit status are the job's own.
+    os.execv(sys.executable, command)  # noqa: S606 - this Python, our module
+
+
+def _status(jobs: "BatchJobs", args: argparse.Namespace) -> int:
+    status = jobs.status(args.job)
+    if args.follow:
+        status = _follow(jobs, status)
+    if args.json:
+        print(json.dumps(status._asdict(), default=datetime.isoformat))
+    else:
+        print(_described(status))
+    return _FAILED if status.state not in {"RUNNING", "SUCCEEDED"} else 0
+
+
+def _follow(jobs: "BatchJobs", status: "JobStatus") -> "JobStatus":
+    with tqdm(total=status.shards, unit=" shards", disable=None) as bar:
+        while True:
+            bar.total = status.shards
+            bar.n = status.done
+            bar.set_postfix(failed=status.failed, refresh=True)
+            if status.state != "RUNNING":
+                return status
+            time.sleep(_INTERVAL)
+            status = jobs.status(status.name)
+
+
+def _described(status: "JobStatus") -> str:
+    lines = [f"{status.name}  {status.state}"]
+    if status.shards is not None:
+        lines.append(f"  shards     {status.done} of {status.shards} done, {status.failed} failed")
+    ended = status.ended or datetime.now(status.started.tzinfo)
+    seconds = (ended - status.started).total_seconds()
+    lines.append(f"  started    {status.started:%Y-%m-%d %H:%M:%S %Z}")
+    lines.append(f"  duration   {tqdm.format_interval(seconds)}")
+    if status.state == "RUNNING" and status.done and status.shards:
+        left = seconds / status.done * (status.shards - status.done)
+        lines.append(f"  time left  about {tqdm.format_interval(left)}")
+    for name, value in (status.result or {}).items():
+        lines.append(f"  {name:<10} {value}")
+    if status.problem:
+        lines.append(f"  error      {status.problem}")
+    return "\n".join(lines)
+
+
+def _resume(jobs: "BatchJobs", args: argparse.Namespace) -> int:
+    print(jobs.resume(args.job))
+    return 0
+
+
+def _cancel(jobs: "BatchJobs", args: argparse.Namespace) -> int:
+    jobs.cancel(args.job)
+    print(f"{args.job} is canceled; 'embed batch resume {args.job}' continues it")
+    return 0
+
+
+def _list(jobs: "BatchJobs", args: argparse.Namespace) -> int:
+    for name, state, started in jobs.newest(args.number):
+        print(f"{started:%Y-%m-%d %H:%M}  {state:<9}  {name}")
+    return 0
+
+
+def _jobs(args: argparse.Namespace) -> "BatchJobs":
+    from embedding_client.batch_jobs import BatchJobs  # noqa: PLC0415  (slow)
+
+    if not args.state_machine:
+        raise ConfigurationError(
+            f"No state machine: give --state-machine, or set {BATCH_VARIABLE} to the ARN that "
+            "`scripts/deploy` prints as StateMachineArn. For this machine, use --local."
+        )
+    return BatchJobs(args.state_machine, profile=args.profile)

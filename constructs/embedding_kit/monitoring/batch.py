@@ -1,0 +1,155 @@
+"""The alarms of a batch, and its row of the dashboard."""
+
+from collections.abc import Iterator
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from embedding_kit.batch import EmbeddingBatch
+from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
+from embedding_kit.monitoring.alarms import make_alarm
+from embedding_kit.settings.observability import RUNBOOK
+
+__all__ = ["BatchAlarms", "batch_widgets"]
+
+#: Shards take half a minute, so shorter periods would have gaps.
+_PERIOD = Duration.minutes(5)
+_FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
+
+
+class BatchAlarms(Construct):
+    """Alarms on a batch. Each notifies the topic itself; none pages.
+
+    Attributes:
+        alarms: Each alarm by its name.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        batch: EmbeddingBatch,
+        topic: sns.ITopic | None = None,
+        runbook_url: str = RUNBOOK,
+    ) -> None:
+        """Create the alarms.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            batch: The batch.
+            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
+            runbook_url: The runbook's address, as in `AlarmSettings`.
+        """
+        super().__init__(scope, id)
+        self.alarms: dict[str, cloudwatch.Alarm] = {}
+        for definition in _definitions(batch):
+            alarm = make_alarm(self, definition, runbook_url)
+            self.alarms[definition.name] = alarm
+            if topic:
+                alarm.add_alarm_action(actions.SnsAction(topic))
+
+
+def batch_widgets(batch: EmbeddingBatch, alarms: BatchAlarms) -> list[cloudwatch.IWidget]:
+    """Return the row of the dashboard: jobs, rows, and the function's load."""
+    machine, function = batch.state_machine, batch.function
+    return [
+        cloudwatch.AlarmStatusWidget(
+            title="Batch: alarms", alarms=list(alarms.alarms.values()), width=24, height=2
+        ),
+        _graph(
+            "Batch: jobs",
+            machine.metric_started(statistic="Sum", period=_PERIOD, label="Started"),
+            machine.metric_succeeded(statistic="Sum", period=_PERIOD, label="Succeeded"),
+            machine.metric_failed(statistic="Sum", period=_PERIOD, label="Failed"),
+        ),
+        _graph(
+            "Batch: rows",
+            _metric(batch, "Rows", "Embedded"),
+            _metric(batch, "RejectedRows", "Rejected"),
+            right=_metric(batch, "Tokens", "Tokens"),
+        ),
+        _graph(
+            "Batch: shards at a time",
+            function.metric(
+                "ConcurrentExecutions", statistic="Maximum", period=_PERIOD, label="Running"
+            ),
+            function.metric_throttles(statistic="Sum", period=_PERIOD, label="Throttled"),
+            right=function.metric_duration(statistic="p99", period=_PERIOD, label="Duration, p99"),
+        ),
+    ]
+
+
+def _definitions(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
+    minutes = int(_PERIOD.to_minutes())
+    yield AlarmDefinition(
+        name="BatchFailed",
+        metric=batch.state_machine.metric_failed(statistic="Sum", period=_PERIOD),
+        threshold=0,
+        datapoints=1,
+        periods=1,
+        period_minutes=minutes,
+        condition="Failed jobs above {:,g}",
+        advice="The execution's error names the reason. Started again, the job continues",
+    )
+    yield AlarmDefinition(
+        name="BatchThrottled",
+        metric=batch.function.metric_throttles(statistic="Sum", period=_PERIOD),
+        threshold=0,
+        datapoints=3,
+        periods=3,
+        period_minutes=minutes,
+        condition="Throttled shards above {:,g}",
+        advice="They are tried again, but the job takes longer: other functions use the "
+        "concurrency, or max_concurrency is too high",
+    )
+    most = batch.settings.max_rejected_percent
+    if most == 100:  # No job fails for its rejected rows.
+        return
+    yield AlarmDefinition(
+        name="BatchRejected",
+        metric=cloudwatch.MathExpression(
+            expression="IF(rows + rejected > 0, 100 * rejected / (rows + rejected), 0)",
+            using_metrics={
+                "rows": _metric(batch, "Rows"),
+                "rejected": _metric(batch, "RejectedRows"),
+            },
+            period=_PERIOD,
+            label="Rejected rows, percent",
+        ),
+        threshold=most,
+        datapoints=1,
+        periods=1,
+        period_minutes=minutes,
+        condition="Rejected rows above {:,g}%",
+        advice="Likely another field than the one with the text, or texts over the model's limit",
+    )
+
+
+def _metric(batch: EmbeddingBatch, name: str, label: str | None = None) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace=batch.namespace,
+        metric_name=name,
+        dimensions_map={"FunctionName": batch.function.function_name},
+        statistic="Sum",
+        period=_PERIOD,
+        label=label,
+    )
+
+
+def _graph(
+    title: str, *left: cloudwatch.IMetric, right: cloudwatch.IMetric | None = None
+) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(
+        title=title,
+        left=list(left),
+        right=[right] if right else [],
+        left_y_axis=_FROM_ZERO,
+        right_y_axis=_FROM_ZERO,
+        width=8,
+        height=6,
+    )

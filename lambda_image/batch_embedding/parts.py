@@ -1,0 +1,88 @@
+"""The output file of a shard: Parquet with ids, embeddings and metadata."""
+
+import io
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as arrow
+import pyarrow.parquet
+
+from batch_embedding.errors import BatchError
+from batch_embedding.records import Record
+from batch_embedding.storage import Folder
+
+__all__ = ["Counts", "part_bytes", "read_counts"]
+
+#: The keys of the footer. The first is what `embed` writes too.
+VECTOR_SPACE_KEY = "vector_space"
+COUNTS_KEY = "embedding_batch"
+
+
+class Counts(NamedTuple):
+    """What a shard did; it is in the footer of the part, so that a second run need not count."""
+
+    rows: int
+    rejected: int
+    tokens: int
+    vector_space: str
+
+
+def part_bytes(
+    records: Sequence[Record],
+    vectors: npt.NDArray[Any],
+    *,
+    metadata: Sequence[str],
+    types: "arrow.Schema | None",
+    counts: Counts,
+) -> bytes:
+    """Return the bytes of a part; equal arguments give equal bytes.
+
+    Args:
+        records: One for each vector.
+        vectors: [records, numbers of a vector], of any of the embedder's dtypes.
+        metadata: The names of the metadata columns.
+        types: Their types in Parquet; None for text.
+        counts: For the footer.
+    """
+    numbers = np.ascontiguousarray(vectors)
+    width = numbers.shape[1]
+    values = arrow.array(numbers.reshape(-1))
+    columns = {
+        "id": arrow.array([record.id for record in records], arrow.string()),
+        "embedding": arrow.FixedSizeListArray.from_arrays(values, width),
+    }
+    for index, name in enumerate(metadata):
+        kind = types.field(name).type if types is not None else arrow.string()
+        columns[name] = arrow.array([record.metadata[index] for record in records], kind)
+    footer = {
+        VECTOR_SPACE_KEY: counts.vector_space,
+        COUNTS_KEY: orjson.dumps(counts._asdict()).decode(),
+    }
+    table = arrow.table(columns).replace_schema_metadata(footer)
+    buffer = io.BytesIO()
+    # Vectors do not compress: without a codec and a dictionary they are read fastest.
+    pyarrow.parquet.write_table(
+        table, buffer, compression="none", use_dictionary=False, write_statistics=["id"]
+    )
+    return buffer.getvalue()
+
+
+def read_counts(folder: Folder, key: str) -> Counts:
+    """Read the counts of a part.
+
+    Raises:
+        BatchError: If the file does not exist, or is not a part of a job.
+    """
+    file = folder.find(key)
+    if file is None:
+        raise BatchError(f"{folder.name}/{key} does not exist.")
+    try:
+        schema = pyarrow.parquet.read_schema(io.BufferedReader(folder.open(file)))
+        return Counts(**orjson.loads((schema.metadata or {})[COUNTS_KEY.encode()]))
+    except (arrow.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise BatchError(
+            f"{folder.name}/{key} was not written by a batch job. Move it elsewhere."
+        ) from error

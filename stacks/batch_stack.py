@@ -1,0 +1,43 @@
+"""The stack of batch jobs. Its image is published into the environment's own repository."""
+
+from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from aws_cdk import Environment as Where
+from constructs import Construct
+
+from embedding_kit.batch import EmbeddingBatch
+from embedding_kit.environment import Environment
+from embedding_kit.settings import BatchSettings
+
+__all__ = ["BatchStack"]
+
+
+class BatchStack(Stack):
+    """The batch jobs of one environment.
+
+    Attributes:
+        batch: The batch, for the stack that monitors it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        environment: Environment,
+        settings: BatchSettings,
+        repository_name: str,
+        env: Where,
+    ) -> None:
+        """Create the stack."""
+        super().__init__(
+            scope,
+            id,
+            env=env,
+            description=f"Embedding Kit, {environment.name}: batch",
+            termination_protection=environment.protect,
+            synthesizer=DefaultStackSynthesizer(image_assets_repository_name=repository_name),
+        )
+        self.batch = EmbeddingBatch(
+            self, "Batch", model=environment.model, settings=settings, name=environment.name
+        )
+        CfnOutput(self, "StateMachineArn", value=self.batch.state_machine.state_machine_arn)

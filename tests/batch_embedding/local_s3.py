@@ -1,0 +1,129 @@
+"""A stand-in for S3 on this machine, with the conditional requests that batches rely on."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+DATE = "Sun, 22 Nov 2026 10:00:00 GMT"
+
+
+@dataclass
+class LocalS3:
+    """The objects of all buckets, by `bucket/key`, and the requests so far."""
+
+    url: str = ""
+    objects: dict[str, bytes] = field(default_factory=dict)
+    #: How many of the next writes are answered with 409, as during another write of the object.
+    conflicts: int = 0
+    #: The status for an object that does not exist. S3 sends 403 to a role that may not list it.
+    missing: int = 404
+    #: Method, path and headers in lower case.
+    requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+
+
+@contextmanager
+def local_s3() -> Iterator[LocalS3]:
+    """Serve an empty S3."""
+    s3 = LocalS3()
+
+    class Handler(_Handler):
+        store = s3
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    s3.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield s3
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _etag(data: bytes) -> str:
+    return f'"{hashlib.md5(data).hexdigest()}"'
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    store: LocalS3
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Print nothing."""
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["content-length"]))
+        path = self._path()
+        if self.store.conflicts:
+            self.store.conflicts -= 1
+            self._answer(409)
+            return
+        if self.headers["if-none-match"] == "*" and path in self.store.objects:
+            self._answer(412)
+            return
+        self.store.objects[path] = data
+        self._answer(200, etag=_etag(data))
+
+    def do_HEAD(self) -> None:
+        self._read()
+
+    def do_GET(self) -> None:
+        query = parse_qs(urlsplit(self.path).query)
+        if "list-type" in query:
+            self._list(query.get("prefix", [""])[0])
+        else:
+            self._read()
+
+    def _read(self) -> None:
+        data = self.store.objects.get(self._path())
+        if data is None:
+            self._answer(self.store.missing)
+            return
+        etag = _etag(data)
+        if self.headers["if-match"] not in (None, etag):
+            self._answer(412)
+            return
+        if (ranged := self.headers["range"]) is None:
+            self._answer(200, data, etag=etag)
+            return
+        start, _, last = ranged.removeprefix("bytes=").partition("-")
+        stop = min(int(last) + 1, len(data)) if last else len(data)
+        part = data[int(start) : stop]
+        self._answer(206, part, etag=etag, range_=f"bytes {start}-{stop - 1}/{len(data)}")
+
+    def _list(self, prefix: str) -> None:
+        bucket = self._path().strip("/")
+        items = "".join(
+            f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
+            f"<ETag>{escape(_etag(data))}</ETag>"
+            "<LastModified>2026-11-22T10:00:00.000Z</LastModified></Contents>"
+            for path, data in sorted(self.store.objects.items())
+            if (key := path.removeprefix(f"{bucket}/")) != path and key.startswith(prefix)
+        )
+        body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{items}</ListBucketResult>"
+        self._answer(200, body.encode())
+
+    def _path(self) -> str:
+        path = unquote(urlsplit(self.path).path).removeprefix("/")
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.store.requests.append((self.command, path, headers))
+        return path
+
+    def _answer(self, status: int, body: bytes = b"", *, etag: str = "", range_: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Last-Modified", DATE)
+        if etag:
+            self.send_header("ETag", etag)
+        if range_:
+            self.send_header("Content-Range", range_)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
