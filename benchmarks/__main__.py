@@ -1,10 +1,8 @@
 """The command `scripts/bench`: measure this project and its peers in one run on one machine."""
 
 import argparse
-import compileall
 import json
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,7 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import measure
-from benchmarks.contenders import KIT, ROOT, Contender, contenders
+from benchmarks.contenders import KIT, ROOT, Contender, compile_modules, contenders
+from benchmarks.families import report as family_report
+from benchmarks.families.run import measure_family
+from benchmarks.families.shapes import FAMILIES
+from benchmarks.machine import cpu_name
 from benchmarks.measure import Requests
 from benchmarks.models import Models, prepare
 from benchmarks.peak import int8_peak
@@ -26,15 +28,16 @@ QUICK_LENGTHS = (8, 32, 128, 512)
 def main() -> int:
     """Measure, print the table, and save table, JSON and picture."""
     options = _options()
+    compile_modules()
+    options.output.mkdir(parents=True, exist_ok=True)
+    if options.family:
+        return _family(options)
     models = prepare(
         options.cache, model=options.model, quick=options.quick, peers_python=options.peers
     )
-    # Compiled as in the image, and as installers do for the peers: no start compiles a module.
-    compileall.compile_dir(ROOT / "lambda_image" / "embedder", quiet=1)
     everyone = contenders(models, options.peers)
     present = [contender for contender in everyone if not contender.absent]
     results = _measure(options, models, everyone, present)
-    options.output.mkdir(parents=True, exist_ok=True)
     table = as_table(results)
     for name, text in (
         ("bench.md", table),
@@ -63,6 +66,11 @@ def _options() -> argparse.Namespace:
         help="real weights: EmbeddingGemma or a fine-tune of it, as sentence-transformers has it",
     )
     parser.add_argument(
+        "--family",
+        choices=sorted(FAMILIES),
+        help="a replica of this model, beside its usual deployment; needs --peers",
+    )
+    parser.add_argument(
         "--peers",
         metavar="PYTHON",
         help="an interpreter with torch, sentence-transformers, fastembed",
@@ -84,10 +92,29 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "bench")
     parser.add_argument("--output", type=Path, default=ROOT / ".cache" / "bench" / "results")
     options = parser.parse_args()
+    if options.family and not options.peers:
+        parser.error("--family needs --peers: the interpreter that makes the replica with torch")
     options.no_cold |= options.quick
     options.rounds = options.rounds or (1 if options.quick else 3)
     options.seconds = options.seconds or (1 if options.quick else 12)
     return options
+
+
+def _family(options: argparse.Namespace) -> int:
+    """Measure one family, print the table, and save it with its JSON."""
+    results = measure_family(
+        options.family,
+        cache=options.cache / "families",
+        peers_python=options.peers,
+        count=3 * options.rounds,
+        runs=3 if options.quick else 15,
+    )
+    table = family_report.as_table(results)
+    path = options.output / f"{options.family}.json"
+    path.write_text(family_report.as_json(results), encoding="utf-8")
+    path.with_suffix(".md").write_text(table, encoding="utf-8")
+    sys.stdout.write(f"{table}\nsaved: {path}, {path.stem}.md\n")
+    return 0
 
 
 def _gemma(argument: str) -> Path:
@@ -116,7 +143,8 @@ def _measure(
     peak = int8_peak()
     requests = Requests(models.source / "tokenizer.json")
     notes: list[str] = []
-    warm = measure.starts(present, requests, rounds=options.rounds, cold=False)
+    memory = requests.batch([measure.MEMORY_TOKENS])
+    warm = measure.starts(present, memory, rounds=options.rounds, cold=False)
     rows = [
         Row("init", "ms of processor time", _column(warm, "cpu", 1000)),
         Row("init by the clock", "ms", _column(warm, "wall", 1000)),
@@ -127,7 +155,7 @@ def _measure(
         why = "not asked for" if options.no_cold else "dropping the page cache needs root"
         notes.append(f"init with the page cache dropped: not measured ({why})")
     else:
-        cold = measure.starts(present, requests, rounds=max(1, options.rounds // 2), cold=True)
+        cold = measure.starts(present, memory, rounds=max(1, options.rounds // 2), cold=True)
         rows.insert(2, Row("init, page cache dropped", "ms", _column(cold, "wall", 1000)))
     lengths = QUICK_LENGTHS if options.quick else LENGTHS
     times = measure.latency(present, requests, lengths, seconds=options.seconds)
@@ -145,7 +173,7 @@ def _measure(
     return Results(
         model=_name(options, models),
         exported_by=models.exported_by,
-        machine=Machine(_cpu(), os.cpu_count() or 1, load, version("onnxruntime"), peak),
+        machine=Machine(cpu_name(), os.cpu_count() or 1, load, version("onnxruntime"), peak),
         labels={contender.kind: contender.label for contender in everyone},
         absent={contender.label: contender.absent for contender in everyone if contender.absent},
         rows=rows,
@@ -203,15 +231,6 @@ def _http_notes() -> list[str]:
         command, capture_output=True, text=True, check=True, cwd=ROOT
     )
     return [f"HTTP layer: {' '.join(line.split())}" for line in answer.stdout.splitlines()]
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 if __name__ == "__main__":

@@ -143,11 +143,16 @@ def ready_service() -> Service:
         precision="fp32",
         dimensions=(DIMENSIONS, 512, 256, 128),
         max_tokens=2048,
+        max_characters=None,
         prompts={},
         default_prompt=None,
         tokenizer=TokenizerEntry(kind="bpe", file="tokenizer.bin", reason=None),
         graph=GraphEntry(
-            file="model.onnx", inputs=(), output="sentence_embedding", optimization="none"
+            runtime="onnxruntime",
+            file="model.onnx",
+            inputs=(),
+            output="sentence_embedding",
+            optimization="none",
         ),
         fidelity={},
         golden=(),

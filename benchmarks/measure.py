@@ -13,7 +13,16 @@ from tokenizers import Tokenizer
 
 from benchmarks.contenders import BASE, Contender, Worker
 
-__all__ = ["MEMORY_TOKENS", "Batches", "Requests", "Start", "batches", "latency", "starts"]
+__all__ = [
+    "MEMORY_TOKENS",
+    "Batches",
+    "Request",
+    "Requests",
+    "Start",
+    "batches",
+    "latency",
+    "starts",
+]
 
 #: The length in tokens of the request after which memory is read.
 MEMORY_TOKENS = 512
@@ -23,7 +32,8 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 Start = dict[str, float]
 Batches = dict[str, dict[str, float]]
-_Request = tuple[list[str], list[list[int]]]
+#: Texts and their token ids; without ids, a contender tokenizes the texts.
+Request = tuple[list[str], list[list[int]]]
 
 
 class Requests:
@@ -54,14 +64,14 @@ class Requests:
         # Extra tokens are removed from the middle, so that the last token stays the same.
         return " ".join(words), [*ids[: tokens - 1], ids[-1]]
 
-    def batch(self, lengths: Sequence[int]) -> _Request:
+    def batch(self, lengths: Sequence[int]) -> Request:
         """Return one request with a text of each length."""
         pairs = [self.text(length, seed) for seed, length in enumerate(lengths)]
         return [text for text, _ in pairs], [ids for _, ids in pairs]
 
 
 def starts(
-    present: Sequence[Contender], requests: Requests, *, rounds: int, cold: bool
+    present: Sequence[Contender], request: Request, *, rounds: int, cold: bool
 ) -> dict[str, Start]:
     """Start each contender several times in a row, in turns with the others, round after round.
 
@@ -71,9 +81,8 @@ def starts(
 
     Returns:
         For each contender: median seconds `cpu` and `wall` until it is ready; the peak memory in MB
-        after the start, `start_peak`, and after one request of 512 tokens, `peak`.
+        after the start, `start_peak`, and after the request, `peak`.
     """
-    request = requests.batch([MEMORY_TOKENS])
     seen: dict[str, list[Start]] = {contender.kind: [] for contender in present}
     for _ in range(rounds):
         for contender in present:
@@ -85,7 +94,7 @@ def starts(
     }
 
 
-def _start(contender: Contender, request: _Request, *, cold: bool) -> Start:
+def _start(contender: Contender, request: Request, *, cold: bool) -> Start:
     if cold:
         drop_page_cache()
     with Worker(contender) as worker:

@@ -119,8 +119,8 @@ def report(
     tenth = len(memory) // 10
     tenths = [sum(memory[part * tenth : (part + 1) * tenth]) / tenth / 1024 for part in range(10)]
     growth = tenths[9] / tenths[1] - 1
-    told = ", ".join(f"{number} x {status}" for status, number in sorted(statuses.items()))
-    print(f"{count} requests in {seconds:.0f} s ({seconds / count * 1000:.2f} ms each): {told}")
+    summary = ", ".join(f"{number} x {status}" for status, number in sorted(statuses.items()))
+    print(f"{count} requests in {seconds:.0f} s ({seconds / count * 1000:.2f} ms each): {summary}")
     print("resident memory by tenths, MB:", " ".join(f"{megabytes:.1f}" for megabytes in tenths))
     print(f"last tenth over second: {growth:+.2%} (bound {ALLOWED_GROWTH:.0%})")
     for line in wrong[:10]:

@@ -1,8 +1,9 @@
 """The fast tokenizers against `tokenizers`: loading, first texts, warm texts, hard texts.
 
-`python -m benchmarks.tokenizer_speed` measures MiniLM's WordPiece and a full-size replica of
-Gemma's BPE. Times are CPU times, the minimum of several rounds in which both take turns. Loading is
-measured in fresh processes that have already imported numpy and ONNX Runtime.
+`python -m benchmarks.tokenizer_speed` measures MiniLM's WordPiece and full-size replicas of Gemma's
+BPE, of ModernBERT's and Qwen's byte-level BPE and of XLM-RoBERTa's Unigram, or the `tokenizer.json`
+files that it gets. Times are CPU times, the minimum of several rounds in which both take turns.
+Loading is measured in fresh processes that have already imported numpy and ONNX Runtime.
 """
 
 import argparse
@@ -25,7 +26,9 @@ from embedder.fast_tokenizers import Tokenizer, load
 from embedder.fast_tokenizers.memo import WordMemo
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer.tables import build
+from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
+from tests.fixtures.unigram_tokenizer import unigram_tokenizer
 
 __all__ = ["main"]
 
@@ -71,10 +74,11 @@ class Speed(NamedTuple):
 def main() -> None:
     """Measure, print the result, and write JSON on request."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tokenizer", nargs="*", type=Path, help="tokenizer.json files")
     parser.add_argument("--json", type=Path, help="a file to write the numbers to")
     arguments = parser.parse_args()
     results = {}
-    for name, data in _tokenizers():
+    for name, data in _tokenizers(arguments.tokenizer):
         with tempfile.TemporaryDirectory() as folder:
             tables = build(data)
             path = Path(folder) / tables.file
@@ -103,10 +107,17 @@ def main() -> None:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def _tokenizers() -> Iterator[tuple[str, bytes]]:
+def _tokenizers(files: list[Path]) -> Iterator[tuple[str, bytes]]:
+    for path in files:
+        yield path.stem, path.read_bytes()
+    if files:
+        return
     folder = find_source("all-MiniLM-L6-v2").folder
     yield "all-MiniLM-L6-v2", (folder / "tokenizer.json").read_bytes()
     yield "Gemma's kind, 262,144 tokens", gemma_tokenizer()
+    for name in ("ModernBERT", "Qwen"):
+        yield f"{name}'s kind", byte_level_tokenizer(name, tokens=FULL_SIZES[name])
+    yield "XLM-RoBERTa's kind, 250,002 tokens", unigram_tokenizer()
 
 
 def _load(kind: str, folder: str) -> list[float]:

@@ -47,7 +47,9 @@ def _kit(folder: str) -> Embed:
     engine = _service.model.engine
     before, after = len(engine.tokenizer.prefix), len(engine.tokenizer.suffix)
 
-    def embed(_: Texts, ids: Ids) -> Any:
+    def embed(texts: Texts, ids: Ids) -> Any:
+        if not ids:
+            return engine.embed_request(EmbedRequest(Inputs(texts=texts)))
         bodies = [sequence[before : len(sequence) - after] for sequence in ids]
         return engine.embed_request(EmbedRequest(Inputs(token_ids=bodies)))
 
@@ -132,12 +134,25 @@ def _fastembed(folder: str) -> Embed:
     return embed
 
 
+def _model2vec(folder: str) -> Embed:
+    """Start model2vec, the library of static models."""
+    from model2vec import StaticModel  # noqa: PLC0415
+
+    model = StaticModel.from_pretrained(folder)
+
+    def embed(texts: Texts, _: Ids) -> Any:
+        return model.encode(texts)
+
+    return embed
+
+
 KINDS: dict[str, Callable[[str], Embed]] = {
     "kit": _kit,
     "baseline": _baseline,
     "export": _export,
     "sentence-transformers": _sentence_transformers,
     "fastembed": _fastembed,
+    "model2vec": _model2vec,
 }
 
 

@@ -16,6 +16,7 @@ from embedding_kit.settings.descriptions import export_schema, kinds
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
+from models_tables import models_tables, prompts_table
 from pictures import dashboard, flow
 from settings_page import settings_page
 
@@ -84,11 +85,18 @@ def _block(path: str, name: str, content: Callable[[], str]) -> Callable[[], str
     return whole
 
 
+def models_page() -> str:
+    """Return the page of the models with its two generated blocks."""
+    text = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+    return with_block(with_block(text, "models", models_tables()), "prompts", prompts_table())
+
+
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
     "README.md": _block("README.md", "settings", settings_table),
     "docs/api.md": _block("docs/api.md", "paths", paths_table),
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
+    "docs/models.md": models_page,
     "docs/pictures/dashboard.svg": dashboard.draw_dev,
     "docs/pictures/flow.svg": flow.draw,
     "docs/settings.md": lambda: settings_page(export_schema(Environment)),

@@ -3,8 +3,10 @@
 import aws_cdk as cdk
 
 from embedding_kit.environment import COST_TAG, Environment
+from stacks.batch_stack import BatchStack
 from stacks.endpoint_stack import EndpointStack
 from stacks.names import (
+    batch_stack_name,
     endpoint_stack_name,
     observability_stack_name,
     repository_stack_name,
@@ -21,6 +23,7 @@ class EnvironmentStacks:
     Attributes:
         repository: The stack of the image repository.
         endpoint: The stack of the endpoint.
+        batch: The stack of the batch jobs; None without them.
         observability: The stack of alarms, dashboard and budget.
     """
 
@@ -45,11 +48,25 @@ class EnvironmentStacks:
         self.endpoint.add_stack_dependency(
             self.repository, "the image is published into the repository"
         )
+        self.batch: BatchStack | None = None
+        if environment.batch:
+            self.batch = BatchStack(
+                app,
+                batch_stack_name(environment.name),
+                environment=environment,
+                settings=environment.batch,
+                repository_name=self.repository.repository_name,
+                env=where,
+            )
+            self.batch.add_stack_dependency(
+                self.repository, "the image is published into the repository"
+            )
         self.observability = ObservabilityStack(
             app,
             observability_stack_name(environment.name),
             environment=environment,
             endpoint=self.endpoint.endpoint,
+            batch=self.batch.batch if self.batch else None,
             cost_tag=(COST_TAG, environment.name),
             env=where,
         )
@@ -57,6 +74,7 @@ class EnvironmentStacks:
         if "project" not in map(str.lower, tags):
             tags["Project"] = "embedding-kit"
         # Not on the app, because another environment in the same app has other tags.
-        for stack in (self.repository, self.endpoint, self.observability):
+        stacks = [self.repository, self.endpoint, self.batch, self.observability]
+        for stack in filter(None, stacks):
             for key, value in tags.items():
                 cdk.Tags.of(stack).add(key, value)

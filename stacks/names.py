@@ -1,6 +1,7 @@
 """The names of an environment's stacks and repository, for commands and for other stacks."""
 
 __all__ = [
+    "batch_stack_name",
     "endpoint_stack_name",
     "observability_stack_name",
     "repository_name",
@@ -16,6 +17,11 @@ def repository_stack_name(environment: str) -> str:
 def endpoint_stack_name(environment: str) -> str:
     """Return the name of the stack that holds the endpoint."""
     return f"EmbeddingKit-{environment}-Endpoint"
+
+
+def batch_stack_name(environment: str) -> str:
+    """Return the name of the stack that holds the batch jobs."""
+    return f"EmbeddingKit-{environment}-Batch"
 
 
 def observability_stack_name(environment: str) -> str:

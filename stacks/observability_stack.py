@@ -4,9 +4,11 @@ from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as Where
 from constructs import Construct
 
+from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import Environment
 from embedding_kit.monitoring.alarms import EndpointAlarms
+from embedding_kit.monitoring.batch import BatchAlarms, batch_widgets
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
 from embedding_kit.monitoring.topic import AlarmTopic
@@ -25,6 +27,7 @@ class ObservabilityStack(Stack):
         *,
         environment: Environment,
         endpoint: EmbeddingEndpoint,
+        batch: EmbeddingBatch | None,
         cost_tag: tuple[str, str],
         env: Where,
     ) -> None:
@@ -46,7 +49,16 @@ class ObservabilityStack(Stack):
                 topic=notices.topic,
                 runbook_url=environment.alarms.runbook_url,
             )
-        EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
+        dashboard = EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
+        if batch:
+            of_batch = BatchAlarms(
+                self,
+                "BatchAlarms",
+                batch=batch,
+                topic=notices.topic,
+                runbook_url=environment.alarms.runbook_url,
+            )
+            dashboard.dashboard.add_widgets(*batch_widgets(batch, of_batch))
         if environment.budget:
             CostBudget(
                 self,

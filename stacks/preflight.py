@@ -78,7 +78,7 @@ def _quotas(session: Session, environment: Environment) -> Iterator[Finding]:
     function = environment.function
     client = session.create_client("lambda", region_name=environment.region)
     granted = client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
-    needed = needed_concurrency(function, environment.cold_start)
+    needed = needed_concurrency(function, environment.cold_start, environment.batch)
     if needed > granted:
         yield Finding(
             f"{environment.name} needs a quota of {needed} concurrent executions, of which Lambda "

@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".cache" / "test-artifacts"
 AN_HOUR = 3600.0
 
-# A shell starts what is in the background with SIGINT ignored, and children inherit that: the
-# programs that tests interrupt would never end.
+# A shell starts background jobs with SIGINT ignored, and children inherit that: the programs
+# that tests interrupt would never end.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -15,6 +15,7 @@ PACKAGES = {
     "embedder": ROOT / "lambda_image" / "embedder",
     "release_check": ROOT / "lambda_image" / "release_check",
     "model_compiler": ROOT / "lambda_image" / "model_compiler",
+    "batch_embedding": ROOT / "lambda_image" / "batch_embedding",
     "embedding_client": ROOT / "client" / "embedding_client",
 }
 

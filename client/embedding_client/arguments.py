@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from embedding_client.batch_arguments import add_batch
 from embedding_client.formats import FORMATS
 
 __all__ = ["URL_VARIABLE", "parse_arguments"]
@@ -21,10 +22,12 @@ examples:
   zcat big.jsonl.gz | embed --file - --format jsonl --output big.npy
   embed similar "parse a date"           search the endpoint's index
   embed info https://...                 print the endpoint's description
+  embed batch --help                     embed whole folders, on AWS or on this machine
 
 The endpoint is --url, or the environment variable {URL_VARIABLE}. Credentials come from the same
 sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info" or "similar", put -- before it.
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "similar" or "batch", put --
+before it.
 
 exit status:
   0  every row has a vector
@@ -41,8 +44,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line.
 
     Returns:
-        The arguments. `command` is `embed`, `info` or `similar`; for `embed`, `usage_error` is the
-        function that exits with a message.
+        The arguments. `command` is `embed`, `info`, `similar` or `batch`; for `embed`,
+        `usage_error` is the function that exits with a message.
 
     Raises:
         SystemExit: After --help and --version, and with status 2 for invalid arguments.
@@ -52,7 +55,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     _add_embed(commands)
     _add_info(commands)
     _add_similar(commands)
-    named = arguments[:1] and arguments[0] in {"info", "similar"}
+    add_batch(commands)
+    named = arguments[:1] and arguments[0] in {"info", "similar", "batch"}
     return parser.parse_args(arguments if named else [_DEFAULT, *arguments])
 
 

@@ -55,7 +55,8 @@ def run(arguments: Sequence[str]) -> int:
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         args = _parse(arguments)
-        code = {"embed": _embed, "info": _info, "similar": _similar}[args.command](args)
+        commands = {"embed": _embed, "info": _info, "similar": _similar, "batch": _batch}
+        code = commands[args.command](args)
         sys.stdout.flush()
     except EmbeddingClientError as error:
         _print_error(f"error: {error}")
@@ -215,6 +216,12 @@ def _similar(args: argparse.Namespace) -> int:
             else:
                 print(f"{match.score:.4f}  {' '.join(match.text.split())}")
     return 0
+
+
+def _batch(args: argparse.Namespace) -> int:
+    from embedding_client.batch_command import run_batch  # noqa: PLC0415  (slow)
+
+    return run_batch(args)
 
 
 def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":

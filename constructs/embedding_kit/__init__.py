@@ -10,9 +10,11 @@ app.synth()
 ```
 """
 
+from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.monitoring.alarms import EndpointAlarms
+from embedding_kit.monitoring.batch import BatchAlarms
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
 from embedding_kit.monitoring.topic import AlarmTopic
@@ -22,6 +24,7 @@ from embedding_kit.settings import (
     AlarmSettings,
     AliasExperiment,
     AllAtOnce,
+    BatchSettings,
     Budget,
     Callers,
     Canary,
@@ -42,11 +45,14 @@ __all__ = [
     "AlarmTopic",
     "AliasExperiment",
     "AllAtOnce",
+    "BatchAlarms",
+    "BatchSettings",
     "Budget",
     "Callers",
     "Canary",
     "Cors",
     "CostBudget",
+    "EmbeddingBatch",
     "EmbeddingEndpoint",
     "EmbeddingRepository",
     "EndpointAlarms",

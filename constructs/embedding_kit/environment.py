@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings import (
     AlarmSettings,
+    BatchSettings,
     Budget,
     Callers,
     ColdStart,
@@ -18,6 +19,7 @@ from embedding_kit.settings import (
     Release,
     RepositorySettings,
     check_alarms,
+    check_batch,
     check_compatible,
     check_memory,
 )
@@ -90,6 +92,9 @@ class Environment(Settings):
     repository: RepositorySettings = Field(
         default=RepositorySettings(), description="The images' repository."
     )
+    batch: BatchSettings | None = Field(
+        default=None, description="Batch jobs over files in S3; none by default."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -159,4 +164,7 @@ class Environment(Settings):
         )
         check_alarms(self.alarms, self.function)
         check_memory(self.model, self.function)
+        if self.batch is not None:
+            check_batch(self.batch, self.function, self.cold_start)
+            check_memory(self.model, self.batch, table="batch")
         return self

@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Literal
 
 from aws_cdk import aws_ecr_assets as assets
 from aws_cdk import aws_lambda as lambda_
@@ -9,6 +10,10 @@ from aws_cdk import aws_lambda as lambda_
 from embedding_kit.settings import Model
 
 __all__ = ["image_code", "image_folder"]
+
+#: Files of the target `batch` only. Without them in its context, the endpoint's image does not
+#: change with them.
+_BATCH_FILES = ["batch_embedding", "batch-requirements.txt"]
 
 
 def image_folder() -> Path:
@@ -26,18 +31,23 @@ def image_folder() -> Path:
     raise FileNotFoundError(f"the image's Dockerfile is missing; looked in {looked}")
 
 
-def image_code(model: Model, *, command: list[str] | None = None) -> lambda_.DockerImageCode:
+def image_code(
+    model: Model, *, command: list[str] | None = None, target: Literal["batch"] | None = None
+) -> lambda_.DockerImageCode:
     """Return the image that serves a model; every use of the same model gives the same image.
 
     Args:
         model: The model that is compiled into the image.
         command: Another handler of the same image; the embedder's own if None.
+        target: The Dockerfile's stage; the last one, which is the endpoint's, if None.
 
     Raises:
         FileNotFoundError: The model's folder or the file of texts does not exist.
     """
     token = model.hub_token_variable
     arguments = {"MODEL": model.name}
+    if model.revision:
+        arguments["REVISION"] = model.revision
     if model.precision:
         arguments["PRECISION"] = model.precision
     if model.accept_license:
@@ -51,6 +61,8 @@ def image_code(model: Model, *, command: list[str] | None = None) -> lambda_.Doc
     return lambda_.DockerImageCode.from_image_asset(
         str(image_folder()),
         cmd=command,
+        target=target,
+        exclude=None if target else _BATCH_FILES,
         platform=assets.Platform.LINUX_ARM64,
         build_args=arguments,
         # The variable is read when the image is built; synth knows only its name.

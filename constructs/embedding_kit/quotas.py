@@ -2,21 +2,25 @@
 
 from collections.abc import Iterator
 
-from embedding_kit.settings import ColdStart, FunctionSettings, Provisioned
+from embedding_kit.settings import BatchSettings, ColdStart, FunctionSettings, Provisioned
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB, UNRESERVED_MINIMUM
 
 __all__ = ["needed_concurrency", "quota_notes"]
 
 
-def needed_concurrency(function: FunctionSettings, cold_start: ColdStart) -> int:
+def needed_concurrency(
+    function: FunctionSettings, cold_start: ColdStart, batch: BatchSettings | None = None
+) -> int:
     """Return the quota of concurrent executions that the account needs for a deploy.
 
-    A reservation, or provisioned concurrency without one, is added to the concurrency that Lambda
-    keeps unreserved. Return 0 if neither is set.
+    A reservation, or provisioned concurrency without one, and the batch's reservation are added to
+    the concurrency that Lambda keeps unreserved. Return 0 if none is set.
     """
-    taken = function.reserved_concurrency
-    if taken is None and isinstance(cold_start, Provisioned):
+    taken = function.reserved_concurrency or 0
+    if not taken and isinstance(cold_start, Provisioned):
         taken = cold_start.ceiling
+    if batch is not None:
+        taken += batch.reserved_concurrency or 0
     return taken + UNRESERVED_MINIMUM if taken else 0
 
 

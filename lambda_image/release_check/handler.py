@@ -118,7 +118,7 @@ def check_spaces(*, new: str, serving: str | None, other: str | None) -> None:
     if other is not None and other != new:
         raise ReleaseRefusedError(
             f'experiment.kind = "weights" would answer with vectors of {new} and of {other} at one '
-            "URL, and a caller cannot tell them apart; allowed: two versions of one vector space, "
+            "URL, and a caller cannot distinguish them; allowed: two versions of one vector space, "
             'or experiment.kind = "alias"'
         )
     if serving is not None and serving != new:

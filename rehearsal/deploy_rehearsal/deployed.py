@@ -84,8 +84,8 @@ def read_deployed(assembly: Path, aws: Emulator) -> DeployedStacks:
 def check_deployed(report: Report, aws: Emulator, deployed: DeployedStacks) -> None:
     """Check that every resource of the templates exists, and that the image is in the repository.
 
-    Their properties are not read back: the emulator would return what it was given. Tests of the
-    constructs and snapshots of the templates check them.
+    Their properties are not read back: the emulator returns the values it was given. Tests of
+    the constructs and snapshots of the templates check them.
     """
     for stack in dict.fromkeys(resource.stack for resource in deployed.resources):
         ours = [resource for resource in deployed.resources if resource.stack == stack]

@@ -72,10 +72,13 @@ class FunctionServer:
 
 def _error(text: str) -> bytes:
     """Write a function's error as Lambda returns it to the caller."""
-    # Only the message is needed: the runtime's text has a long stack trace.
+    # Only message and class are needed: the runtime's text has a long stack trace.
     found = re.search(r'"errorMessage": ?("(?:[^"\\]|\\.)*")', text)
     message = json.loads(found[1]) if found else text
-    return json.dumps({"errorMessage": message, "errorType": "FunctionError"}).encode()
+    kind = re.search(r'"errorType": ?"(\w+)"', text)
+    return json.dumps(
+        {"errorMessage": message, "errorType": kind[1] if kind else "FunctionError"}
+    ).encode()
 
 
 @contextmanager

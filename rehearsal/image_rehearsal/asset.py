@@ -31,6 +31,7 @@ class ImageAsset:
         arguments: The build arguments.
         platform: The platform, such as `linux/arm64`; None if the manifest has none.
         secrets: The build secrets by id, as the assembly writes them.
+        target: The Dockerfile's stage; None for the last one.
         contexts: Further folders by name: the index's texts, a local model's folder.
     """
 
@@ -40,6 +41,7 @@ class ImageAsset:
     arguments: dict[str, str]
     platform: str | None
     secrets: dict[str, str]
+    target: str | None = None
     contexts: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -58,6 +60,7 @@ class ImageAsset:
         for name, value in self.secrets.items():
             words += ["--secret", f"id={name},{value}"]
         words += ["--tag", self.tag]
+        words += ["--target", self.target] if self.target else []
         words += ["--file", self.file] if self.file != "Dockerfile" else []
         words += ["--platform", self.platform] if self.platform else []
         return [*words, "."]
@@ -95,6 +98,7 @@ def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
         "dockerBuildArgs",
         "dockerBuildContexts",
         "dockerBuildSecrets",
+        "dockerBuildTarget",
         "dockerFile",
         "platform",
     }
@@ -107,6 +111,7 @@ def _asset(name: str, source: dict[str, Any], assembly: Path) -> ImageAsset:
         arguments=source.get("dockerBuildArgs", {}),
         platform=source.get("platform"),
         secrets=source.get("dockerBuildSecrets", {}),
+        target=source.get("dockerBuildTarget"),
         contexts=source.get("dockerBuildContexts", {}),
     )
 

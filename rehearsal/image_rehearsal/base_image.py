@@ -52,7 +52,7 @@ class Base:
 
 
 def named_bases(asset: ImageAsset) -> list[Base]:
-    """List the base images of the last stage and of the stages it needs; its own comes last."""
+    """List the base images of the built stage and of the stages it needs; its own comes last."""
     building = _MACHINES[platform.machine().lower()]
     wanted = (asset.platform or f"linux/{building}").rpartition("/")[2]
     values = {"TARGETARCH": wanted, "BUILDPLATFORM": f"linux/{building}", **asset.arguments}
@@ -70,7 +70,7 @@ def named_bases(asset: ImageAsset) -> list[Base]:
             base = Base(name=stage.image, architecture=architecture)
             found[:] = [known for known in found if known != base] + [base]
 
-    visit(list(stages.values())[-1])
+    visit(stages[asset.target] if asset.target else list(stages.values())[-1])
     return found
 
 

@@ -42,8 +42,9 @@ def pages_with(language):
 
 
 @pytest.fixture
-def run(url, tmp_path):
-    """Run a program in an empty folder, with the programs of the environment."""
+def run(url, tmp_path, minilm_artifact):
+    """Run a program in a folder with a compiled model, with the programs of the environment."""
+    (tmp_path / "artifact").symlink_to(minilm_artifact.folder)
     (tmp_path / ".curlrc").write_text("fail\nsilent\nshow-error\n")
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),

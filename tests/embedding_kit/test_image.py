@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
@@ -17,12 +18,13 @@ def docker_image(tmp_path):
     """Synthesize a function with a model's image; return its hash and its source for the CLI."""
     count = 0
 
-    def build(model: Model) -> tuple[str, dict]:
+    def build(model: Model, **options: Any) -> tuple[str, dict]:
         nonlocal count
         count += 1
         out = tmp_path / f"out{count}"
         app = App(outdir=str(out))
-        lambda_.DockerImageFunction(Stack(app, "Stack"), "Function", code=image_code(model))
+        code = image_code(model, **options)
+        lambda_.DockerImageFunction(Stack(app, "Stack"), "Function", code=code)
         app.synth()
         images = json.loads((out / "Stack.assets.json").read_text())["dockerImages"]
         ((name, found),) = images.items()
@@ -57,6 +59,14 @@ def test_a_precision_that_is_not_set_is_the_compilers_to_choose(docker_image):
     """Without the setting the build argument is absent, and the compiler chooses the precision."""
     _, source = docker_image(Model(name="mine/model"))
     assert source["dockerBuildArgs"] == {"MODEL": "mine/model"}
+
+
+def test_a_commit_of_the_hub_reaches_the_compiler(docker_image):
+    """A model without a verified commit is the same in every build."""
+    _, source = docker_image(Model(name="mine/model", revision="a" * 40))
+    assert source["dockerBuildArgs"] == {"MODEL": "mine/model", "REVISION": "a" * 40}
+    recipe = (image_folder() / "Dockerfile").read_text()
+    assert 'if [ -n "$REVISION" ]; then set -- "$@" --revision "$REVISION"; fi' in recipe
 
 
 def test_the_hubs_token_is_a_secret_by_its_variables_name(docker_image, monkeypatch):
@@ -159,6 +169,20 @@ def test_what_is_copied_makes_another_image(docker_image, copied_folder, file):
     with (copied_folder / file).open("a") as changed:
         changed.write("# changed\n")
     assert docker_image(Model(name="any/model"))[0] != before
+
+
+@pytest.mark.parametrize("file", ["batch_embedding/worker.py", "batch-requirements.txt"])
+def test_what_only_batches_run_changes_only_their_image(docker_image, copied_folder, file):
+    """A change of the batch's code or pins does not release the endpoint."""
+    model = Model(name="any/model")
+    before, source = docker_image(model)
+    batch, of_batch = docker_image(model, target="batch")
+    assert "dockerBuildTarget" not in source
+    assert of_batch["dockerBuildTarget"] == "batch"
+    with (copied_folder / file).open("a") as changed:
+        changed.write("# changed\n")
+    assert docker_image(model)[0] == before
+    assert docker_image(model, target="batch")[0] != batch
 
 
 def test_a_missing_dockerfile_is_told_with_where_it_was_looked_for(tmp_path, monkeypatch):

@@ -4,7 +4,13 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk.assertions import Annotations, Match
 
-from embedding_kit import EmbeddingEndpoint, FunctionSettings, OnDemand, Provisioned
+from embedding_kit import (
+    BatchSettings,
+    EmbeddingEndpoint,
+    FunctionSettings,
+    OnDemand,
+    Provisioned,
+)
 from embedding_kit.quotas import needed_concurrency, quota_notes
 
 
@@ -19,7 +25,12 @@ from embedding_kit.quotas import needed_concurrency, quota_notes
 )
 def test_what_is_taken_comes_on_top_of_what_lambda_keeps(settings, cold_start, needed):
     """Lambda keeps 100 unreserved; provisioned concurrency is part of a reservation."""
-    assert needed_concurrency(FunctionSettings(**settings), cold_start) == needed
+    function = FunctionSettings(**settings)
+    assert needed_concurrency(function, cold_start) == needed
+    shared = BatchSettings(input="s3://documents", output="s3://vectors")
+    assert needed_concurrency(function, cold_start, shared) == needed
+    reserved = shared.model_copy(update={"reserved_concurrency": 30})
+    assert needed_concurrency(function, cold_start, reserved) == (needed or 100) + 30
 
 
 @pytest.mark.parametrize(

@@ -119,14 +119,14 @@ def test_what_does_not_go_together_is_refused(function, cold_start, release, exp
         (
             lambda: Provisioned(minimum=0),
             (
-                "a floor of 0 is refused by the next deploy, for it removes what the floor stands on; "
+                "AWS refuses the next deploy if the minimum is 0, because scaling then removes the provisioned concurrency; "
                 "found: 0; allowed: 1 or more"
             ),
         ),
         (
             lambda: ScheduledCapacity(**WORKDAY, minimum=0),
             (
-                "a floor of 0 is refused by the next deploy, for it removes what the floor stands on; "
+                "AWS refuses the next deploy if the minimum is 0, because scaling then removes the provisioned concurrency; "
                 "found: 0; allowed: 1 or more"
             ),
         ),
@@ -289,6 +289,15 @@ def test_synth_and_compiler_know_the_same_terms():
             Model(name=name)
     free = [entry.name for entry in CATALOGUE if entry.name not in asked]
     assert [Model(name=name).license_to_accept for name in free] == [None] * len(free)
+
+
+def test_a_revision_is_a_commit_of_a_hubs_repository(tmp_path):
+    """A branch or a tag could move, and a folder has no commits."""
+    assert Model(name="acme/model", revision="0123456789" * 4).revision == "0123456789" * 4
+    with pytest.raises(ValidationError, match="revision"):
+        Model(name="acme/model", revision="main")
+    with pytest.raises(ValidationError, match="allowed: folder or revision"):
+        Model(name="acme/model", folder=tmp_path, revision="a" * 40)
 
 
 @pytest.mark.parametrize("kind", [Canary, Linear])

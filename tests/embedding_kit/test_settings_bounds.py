@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.settings import (
     AlarmSettings,
+    BatchSettings,
     Budget,
     Callers,
     FunctionSettings,
@@ -27,6 +28,9 @@ ROLE = "arn:aws:iam::111122223333:role/search"
 MEMORY = "a whole number from 128 to 10240"
 PERCENT = "a number above 0 and below 100"
 UP = "a whole number from 1 up"
+MAP = "a whole number from 1 to 10000"
+SHARE = "a number from 0 to 100"
+FOLDERS = 'input = "s3://documents"\noutput = "s3://vectors"'
 NAME = "a catalogue name such as google/embeddinggemma-300m"
 TIMEOUT = "Lambda takes a timeout in whole seconds, up to 15 minutes"
 SECONDS = "whole seconds, 1s to 15m"
@@ -67,6 +71,19 @@ BOUNDS = [
             (f"alarms.{kind}_percent", "99.999", "100.0", "", PERCENT),
         )
     ),
+    ("batch.memory_mb", f"128\n{FOLDERS}", f"127\n{FOLDERS}", "", MEMORY),
+    ("batch.memory_mb", f"10240\n{FOLDERS}", f"10241\n{FOLDERS}", "", MEMORY),
+    ("batch.max_concurrency", f"1\n{FOLDERS}", f"0\n{FOLDERS}", "", MAP),
+    ("batch.max_concurrency", f"500\n{FOLDERS}", f"10001\n{FOLDERS}", "", MAP),
+    (
+        "batch.reserved_concurrency",
+        f"1\nmax_concurrency = 1\n{FOLDERS}",
+        f"0\n{FOLDERS}",
+        "",
+        UP,
+    ),
+    ("batch.max_rejected_percent", f"0.0\n{FOLDERS}", f"-0.1\n{FOLDERS}", "", SHARE),
+    ("batch.max_rejected_percent", f"100.0\n{FOLDERS}", f"100.1\n{FOLDERS}", "", SHARE),
     ("alarms.init_p99", '"9999ms"\ninit_max = "9999ms"', '"10s"', INIT, "less than 10s"),
     ("alarms.init_max", '"9999ms"', '"10s"', INIT, "less than 10s"),
     ("alarms.traffic_every", '"5m"', '"299999ms"', SILENCE, STEPS),
@@ -85,6 +102,7 @@ GROUPS: dict[str, Any] = {
     "model": Model,
     "function": FunctionSettings,
     "alarms": AlarmSettings,
+    "batch": BatchSettings,
     "budget": Budget,
     "callers": Callers,
     "repository": RepositorySettings,

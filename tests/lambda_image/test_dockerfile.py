@@ -39,10 +39,30 @@ def test_hadolint_finds_nothing():
     assert (done.stdout, done.returncode) == ("", 0)
 
 
-def test_the_last_stage_only_copies(stages):
+@pytest.fixture(scope="module")
+def batch(stages) -> list[str]:
+    """Return the stage of the batch's image."""
+    (found,) = (stage for stage in stages if stage[0] == "FROM base-$TARGETARCH AS batch")
+    return found
+
+
+def test_the_images_stages_only_copy(stages, batch):
     """A RUN there would be emulated when an x86 machine builds for ARM64."""
-    kinds = [instruction.split()[0] for instruction in stages[-1]]
-    assert set(kinds) == {"FROM", "COPY", "CMD"}
+    for stage in (stages[-1], batch):
+        assert {instruction.split()[0] for instruction in stage} == {"FROM", "COPY", "CMD"}
+
+
+def test_the_batchs_image_has_the_endpoints_layers(stages, batch):
+    """Lambda stores and loads the model's layer once for both; the endpoint's has no other."""
+    assert stages[-1][0] == "FROM base-$TARGETARCH"
+    shared = [line for line in stages[-1] if line.startswith("COPY")]
+    added = [line for line in batch if line.startswith("COPY") and line not in shared]
+    assert [line for line in batch if line in shared] == shared
+    assert added == [
+        "COPY --from=batch-dependencies /build/layer/ /",
+        "COPY --from=batch-code /build/layer/ /",
+    ]
+    assert batch[-1] == 'CMD ["batch_embedding.handler.handler"]'
 
 
 def test_the_base_of_arm64_is_an_argument():
@@ -82,6 +102,13 @@ def test_the_image_installs_what_the_local_runtime_runs(stages):
     dependencies = next(stage for stage in stages if stage[0].endswith(" dependencies"))
     assert "COPY requirements.txt" in " ".join(dependencies)
     assert "--requirement requirements.txt" in " ".join(dependencies)
+
+
+def test_the_batchs_image_installs_what_uv_lock_pins(stages):
+    """The second layer of packages has a file of its own."""
+    (dependencies,) = (stage for stage in stages if stage[0].endswith(" batch-dependencies"))
+    assert "COPY batch-requirements.txt" in " ".join(dependencies)
+    assert "--requirement batch-requirements.txt" in " ".join(dependencies)
 
 
 def test_the_artifact_lies_where_the_embedder_looks_for_it():

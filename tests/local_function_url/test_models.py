@@ -33,8 +33,8 @@ def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(models, "_SOURCES", ())  # the sources may change during the test
     folder = write_model(tmp_path / "mine")
     first = artifact_of(str(folder), cache=tmp_path)
-    told = capfd.readouterr().err
-    assert re.fullmatch(rf"compiling {folder} \.\.\. \d+ s\n", told)
+    printed = capfd.readouterr().err
+    assert re.fullmatch(rf"compiling {folder} \.\.\. \d+ s\n", printed)
     assert "documents" in first.with_name(f"{first.name}.log").read_text()
     assert json.loads((first / "manifest.json").read_text())["model"]["architecture"] == "bert"
     assert artifact_of(str(folder), cache=tmp_path) == first

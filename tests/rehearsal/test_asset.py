@@ -65,6 +65,13 @@ def test_the_asset_is_read_from_the_manifest(tmp_path):
     assert found.arguments == {"MODEL": "minilm"}
 
 
+def test_the_target_is_the_stage_that_is_built(tmp_path):
+    """The image of batches is another stage of the same Dockerfile."""
+    source = {"directory": "asset.abc", "dockerBuildTarget": "batch"}
+    (found,) = image_assets(assembly(tmp_path, source))
+    assert found.command == ["build", "--tag", "cdkasset-abc", "--target", "batch", "."]
+
+
 def test_an_unsupported_option_is_an_error(tmp_path):
     """Without it, the rehearsal would build another image than the deploy."""
     source = {"directory": "asset.abc", "networkMode": "host"}

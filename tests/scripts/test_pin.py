@@ -15,6 +15,7 @@ LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
 EXPORTS = (
     "scripts/uv-requirements.txt",
     "lambda_image/requirements.txt",
+    "lambda_image/batch-requirements.txt",
     "lambda_image/compiler-requirements.txt",
 )
 
@@ -54,11 +55,18 @@ def test_an_exported_file_has_the_versions_and_hashes_of_the_lock_file(path):
         assert {file["hash"] for file in files} <= hashes, name
 
 
-def test_the_image_installs_the_packages_of_its_group():
+@pytest.mark.parametrize("group", ["image", "batch-image"])
+def test_an_image_installs_the_packages_of_its_group(group):
     """They are installed without dependencies, so the file has nothing else."""
-    assert set(exported("lambda_image/requirements.txt")) == names(
-        PROJECT["dependency-groups"]["image"]
-    )
+    path = f"lambda_image/{group.removesuffix('image')}requirements.txt"
+    assert set(exported(path)) == names(PROJECT["dependency-groups"][group])
+
+
+def test_the_batchs_image_has_what_a_job_on_this_machine_has():
+    """Both groups together are the package's extra `batch`; only the progress bar is left out."""
+    groups = PROJECT["dependency-groups"]
+    extra = names(PROJECT["project"]["optional-dependencies"]["batch"])
+    assert extra - names([*groups["image"], *groups["batch-image"]]) == {"tqdm"}
 
 
 def test_the_image_compiles_with_all_that_the_compiler_needs():

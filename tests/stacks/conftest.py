@@ -23,6 +23,7 @@ from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import (
     AlarmSettings,
     AliasExperiment,
+    BatchSettings,
     Budget,
     Callers,
     Canary,
@@ -66,6 +67,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
             roles=("arn:aws:iam::111122223333:role/search",),
             accounts=("444455556666",),
             organization="o-a1b2c3d4e5",
+        )
+    },
+    "batch": {
+        "batch": BatchSettings(
+            input="s3://example-documents/texts/",
+            output="s3://example-vectors/",
+            reserved_concurrency=20,
+            input_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
+            output_key="arn:aws:kms:us-east-1:123456789012:key/3333cccc-44dd",
         )
     },
     "told": {

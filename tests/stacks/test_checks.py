@@ -1,7 +1,9 @@
 """Check the synthesized stacks with cfn-lint, cdk-nag and the CDK's own validation."""
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from stacks.environment_stacks import EnvironmentStacks
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Together they have every resource that any switch adds.
-CHECKED = ("production", "snapstart", "all-together")
+CHECKED = ("production", "snapstart", "all-together", "batch")
 #: The CDK adds a DependsOn that a Ref already implies, in every stack of every app.
 IGNORED_BY_CFN_LINT = ["W3005"]
 
@@ -132,6 +134,53 @@ def test_the_image_goes_to_the_environments_own_repository(synthesized):
     }
 
 
+def test_the_batchs_image_goes_there_too(synthesized):
+    """It is another target of the same Dockerfile, with the same model."""
+    folder = synthesized("batch").folder
+    (image,) = json.loads((folder / "EmbeddingKit-dev-Batch.assets.json").read_text())[
+        "dockerImages"
+    ].values()
+    (destination,) = image["destinations"].values()
+    assert destination["repositoryName"] == "embedding-kit-dev"
+    assert image["source"]["dockerBuildTarget"] == "batch"
+    assert image["source"]["dockerBuildArgs"] == {
+        "MODEL": "sentence-transformers/all-MiniLM-L6-v2",
+    }
+    manifest = json.loads((folder / "manifest.json").read_text())["artifacts"]
+    assert "EmbeddingKit-dev-Repository" in manifest["EmbeddingKit-dev-Batch"]["dependencies"]
+
+
+def test_the_state_machine_is_valid(synthesized):
+    """A validator of Amazon States Language reads the definition as AWS gets it."""
+    (machine,) = (
+        resource["Properties"]
+        for resource in synthesized("batch").templates["batch"]["Resources"].values()
+        if resource["Type"] == "AWS::StepFunctions::StateMachine"
+    )
+    separator, parts = machine["DefinitionString"]["Fn::Join"]
+    # References within the definition are ARNs and their parts.
+    text = separator.join(part if isinstance(part, str) else "aws" for part in parts)
+    code = (
+        "import validator from 'asl-validator'\nconst chunks = []\n"
+        "for await (const chunk of process.stdin) chunks.push(chunk)\n"
+        "console.log(JSON.stringify(validator(JSON.parse(Buffer.concat(chunks).toString()))))"
+    )
+    done = subprocess.run(
+        [os.environ["JSII_NODE"], "--input-type=module", "--eval", code],
+        cwd=ROOT,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"isValid": True, "errors": []}
+
+
+def test_an_environment_without_batches_has_no_stack_for_them(synthesized):
+    """They are off until the environment's file has the table `[batch]`."""
+    assert set(synthesized("dev").templates) == {"repository", "endpoint", "observability"}
+
+
 @pytest.mark.parametrize(("name", "protected"), [("dev", False), ("production", True)])
 def test_production_has_termination_protection(synthesized, name, protected):
     """The CLI sets termination protection on each stack that it deploys."""
@@ -192,8 +241,8 @@ def test_the_standing_cost_is_that_of_what_is_deployed(synthesized, name):
         if resource["Type"] == "AWS::CloudWatch::Alarm"
     )
     page = (ROOT / "docs" / "operations.md").read_text()
-    (told,) = re.findall(r"^\| alarms, .* \| about (\d+) \|", page, flags=re.MULTILINE)
-    assert read == pytest.approx(int(told), rel=0.25)
+    (stated,) = re.findall(r"^\| alarms, .* \| about (\d+) \|", page, flags=re.MULTILINE)
+    assert read == pytest.approx(int(stated), rel=0.25)
     assert kinds.count("AWS::CloudWatch::CompositeAlarm") == 1
     assert kinds.count("AWS::CloudWatch::Dashboard") == 1
     assert kinds.count("AWS::KMS::Key") == 1

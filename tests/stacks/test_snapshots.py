@@ -18,6 +18,7 @@ STACKS = ("repository", "endpoint", "observability")
 ENVIRONMENTS = ("staging", "production")
 SWITCHES = (
     "alias",
+    "batch",
     "callers",
     "canary",
     "linear",
@@ -130,9 +131,9 @@ def test_this_differs_from_dev(synthesized, snapshot, name):
     environment = name if name in ENVIRONMENTS else "dev"
     lines = [
         line
-        for stack in STACKS
+        for stack in (*STACKS, *(after.keys() - before.keys()))
         for line in difflib.unified_diff(
-            _readable(before[stack], "dev"),
+            _readable(before[stack], "dev") if stack in before else [],
             _readable(after[stack], environment),
             fromfile=f"dev {stack}",
             tofile=f"{name} {stack}",

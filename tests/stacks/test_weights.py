@@ -62,7 +62,7 @@ def _deployments(session, *running: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "kept", "told"),
+    ("before", "kept", "weights"),
     [
         (("4", {"3": 1.0}), "3", "version 4: 0%, version 3: 100%"),
         (("3", {"4": 0.1}), "3", "version 3: 90%, version 4: 10%"),
@@ -70,7 +70,7 @@ def _deployments(session, *running: str) -> None:
         (("3", {"4": 0.5}), "3", "version 3: 50%, version 4: 50%"),
     ],
 )
-def test_all_requests_go_where_most_go(session, environments, before, kept, told):
+def test_all_requests_go_where_most_go(session, environments, before, kept, weights):
     """The new version may be unable to start, so all requests go to the one that gets most."""
     session.deployed()
     _alias(session, *before)
@@ -78,7 +78,7 @@ def test_all_requests_go_where_most_go(session, environments, before, kept, told
     _deployments(session)
     session.stubs["lambda"].add_response("update_alias", {}, CLEARED | {"FunctionVersion": kept})
     assert clear_weights(session, environments["dev"], version=None) == (
-        f"the alias live divides its traffic ({told}); now version {kept} gets all of it"
+        f"the alias live divides its traffic ({weights}); now version {kept} gets all of it"
     )
 
 

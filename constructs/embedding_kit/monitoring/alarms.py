@@ -10,7 +10,7 @@ from constructs import Construct
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition, alarm_definitions
 
-__all__ = ["EndpointAlarms"]
+__all__ = ["EndpointAlarms", "make_alarm"]
 
 _ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 _BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
@@ -62,7 +62,7 @@ class EndpointAlarms(Construct):
         self.alarms: dict[str, cloudwatch.Alarm] = {}
         paging = []
         for definition in definitions:
-            alarm = self._alarm(definition, runbook)
+            alarm = make_alarm(self, definition, runbook)
             self.alarms[definition.name] = alarm
             if definition.page:
                 paging.append(alarm)
@@ -78,19 +78,20 @@ class EndpointAlarms(Construct):
         self.page.add_alarm_action(*notify, *page_actions)
         self.page.add_ok_action(*notify, *page_actions)
 
-    def _alarm(self, definition: AlarmDefinition, runbook: str) -> cloudwatch.Alarm:
-        return cloudwatch.Alarm(
-            self,
-            definition.name,
-            metric=definition.metric,
-            threshold=definition.threshold,
-            comparison_operator=_BELOW if definition.below else _ABOVE,
-            evaluation_periods=definition.periods,
-            datapoints_to_alarm=definition.datapoints,
-            treat_missing_data=definition.missing,
-            alarm_description=f"{definition.description}. "
-            f"Runbook: {runbook}#{definition.name.lower()}",
-        )
+
+def make_alarm(scope: Construct, definition: AlarmDefinition, runbook: str) -> cloudwatch.Alarm:
+    """Create an alarm without actions, with a description that ends with the runbook's section."""
+    return cloudwatch.Alarm(
+        scope,
+        definition.name,
+        metric=definition.metric,
+        threshold=definition.threshold,
+        comparison_operator=_BELOW if definition.below else _ABOVE,
+        evaluation_periods=definition.periods,
+        datapoints_to_alarm=definition.datapoints,
+        treat_missing_data=definition.missing,
+        alarm_description=f"{definition.description}. Runbook: {runbook}#{definition.name.lower()}",
+    )
 
 
 def _enabled(definitions: list[AlarmDefinition], disabled: Sequence[str]) -> list[AlarmDefinition]:

@@ -5,6 +5,7 @@ frozen, and reject unknown keys and values that AWS would reject later or bill w
 """
 
 from embedding_kit.settings.base import Duration, Settings
+from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.callers import Callers
 from embedding_kit.settings.cold_start import (
     ColdStart,
@@ -13,7 +14,12 @@ from embedding_kit.settings.cold_start import (
     ScheduledCapacity,
     SnapStart,
 )
-from embedding_kit.settings.compatibility import check_alarms, check_compatible, check_memory
+from embedding_kit.settings.compatibility import (
+    check_alarms,
+    check_batch,
+    check_compatible,
+    check_memory,
+)
 from embedding_kit.settings.cors import Cors
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.model import Model
@@ -33,6 +39,7 @@ __all__ = [
     "AlarmSettings",
     "AliasExperiment",
     "AllAtOnce",
+    "BatchSettings",
     "Budget",
     "Callers",
     "Canary",
@@ -52,6 +59,7 @@ __all__ = [
     "SnapStart",
     "WeightedExperiment",
     "check_alarms",
+    "check_batch",
     "check_compatible",
     "check_memory",
 ]

@@ -21,7 +21,10 @@ __all__ = ["ColdStart", "OnDemand", "Provisioned", "ScheduledCapacity", "SnapSta
 _REQUESTS_PER_SECOND = 10
 _LEAST_TARGET = 0.1
 _ZONE_ALLOWED = "an IANA time zone such as Europe/Berlin"
-_FLOOR = "a floor of 0 is refused by the next deploy, for it removes what the floor stands on"
+_FLOOR = (
+    "AWS refuses the next deploy if the minimum is 0, because scaling then removes the "
+    "provisioned concurrency"
+)
 
 
 class OnDemand(Settings):

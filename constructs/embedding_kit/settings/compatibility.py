@@ -9,13 +9,20 @@ https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html
 """
 
 from embedding_kit.settings.base import format_duration, rule_error
+from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.cold_start import ColdStart, Provisioned, SnapStart
 from embedding_kit.settings.function import UNRESERVED_MINIMUM, FunctionSettings
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings
 from embedding_kit.settings.release import AllAtOnce, Experiment, Release, WeightedExperiment
 
-__all__ = ["SNAPSTART_STORAGE_MB", "check_alarms", "check_compatible", "check_memory"]
+__all__ = [
+    "SNAPSTART_STORAGE_MB",
+    "check_alarms",
+    "check_batch",
+    "check_compatible",
+    "check_memory",
+]
 
 #: SnapStart copies /tmp into the snapshot and supports only the smallest size.
 SNAPSTART_STORAGE_MB = 512
@@ -62,8 +69,15 @@ def check_alarms(alarms: AlarmSettings, function: FunctionSettings) -> None:
             )
 
 
-def check_memory(model: Model, function: FunctionSettings) -> None:
+def check_memory(
+    model: Model, function: FunctionSettings | BatchSettings, *, table: str = "function"
+) -> None:
     """Refuse less memory than the model needs to load, if the need is known.
+
+    Args:
+        model: The model.
+        function: The settings of a function that runs it.
+        table: Their name in the environment's file.
 
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
@@ -72,8 +86,39 @@ def check_memory(model: Model, function: FunctionSettings) -> None:
     if needed is not None and function.memory_mb < needed:
         raise rule_error(
             f"{model.name} as {model.precision or 'int8'} does not fit into the function's memory",
-            found=f"function.memory_mb = {function.memory_mb}",
+            found=f"{table}.memory_mb = {function.memory_mb}",
             allowed=f"{needed} or more",
+        )
+
+
+def check_batch(batch: BatchSettings, function: FunctionSettings, cold_start: ColdStart) -> None:
+    """Refuse a batch that could take the concurrency that callers need, or more than there is.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    quota, reserved = function.account_concurrency, function.reserved_concurrency
+    provisioned = cold_start.ceiling if isinstance(cold_start, Provisioned) else 0
+    taken = reserved or provisioned
+    if batch.reserved_concurrency is not None:
+        most = quota - UNRESERVED_MINIMUM - taken
+        if batch.reserved_concurrency > most:
+            raise rule_error(
+                f"Lambda keeps {UNRESERVED_MINIMUM} of the account's concurrency unreserved",
+                found=f"batch.reserved_concurrency = {batch.reserved_concurrency} beside "
+                f"{taken} of the endpoint, of account_concurrency = {quota}",
+                allowed=f"1 to {most}" if most >= 1 else "none; ask AWS for a higher quota first",
+            )
+        return
+    # Without a reservation, callers share what is left with the batch: they keep half of it.
+    most = quota - reserved if reserved else quota // 2
+    if batch.max_concurrency > most:
+        raise rule_error(
+            "a batch must leave concurrency to callers: half of the account's, or the function's "
+            "reserved concurrency",
+            found=f"batch.max_concurrency = {batch.max_concurrency} "
+            f"of account_concurrency = {quota}",
+            allowed=f"1 to {most}, or batch.reserved_concurrency",
         )
 
 

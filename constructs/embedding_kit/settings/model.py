@@ -30,6 +30,16 @@ class Model(Settings):
         ),
         allowed("a catalogue name such as google/embeddinggemma-300m"),
     ] = Field(description="The model, by its name in the catalogue.")
+    revision: (
+        Annotated[
+            str, Field(pattern=r"^[0-9a-f]{40}$"), allowed("a commit of 40 hexadecimal digits")
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The commit of the hub's repository. If unset, the catalogue's; for a model "
+        "without one there, the newest when the image is built.",
+    )
     precision: Literal["int8", "fp32"] | None = Field(
         default=None,
         description="Precision of the weights: `int8` is smaller and faster, `fp32` is exact. If "
@@ -99,6 +109,16 @@ class Model(Settings):
             if part in name and precision == (self.precision or "int8")
         )
         return next(found, None)
+
+    @model_validator(mode="after")
+    def _revision_of_a_repository(self) -> Self:
+        if self.revision and self.folder:
+            raise rule_error(
+                "a folder has no commits of a hub's repository",
+                found=f"folder and revision = {self.revision}",
+                allowed="folder or revision",
+            )
+        return self
 
     @model_validator(mode="after")
     def _license_accepted(self) -> Self:

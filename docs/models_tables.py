@@ -1,0 +1,83 @@
+"""Render the tables of the known models from the catalogue and its measurements."""
+
+from collections.abc import Iterator
+
+from model_compiler.listing import measured_cells, prompt_names
+from model_compiler.source.catalogue import CATALOGUE, GROUPS, CatalogueEntry
+from model_compiler.source.catalogue.measurements import measurements
+
+__all__ = ["models_tables", "prompts_table"]
+
+_COLUMNS = (
+    "model",
+    "languages",
+    "dimensions",
+    "tokens",
+    "MB",
+    "start",
+    "32 tokens",
+    "256 tokens",
+    "license",
+    "prompts",
+    "choose it for",
+)
+
+
+def models_tables() -> str:
+    """Return a table for each group of models, and the absolute times behind the ratios."""
+    return "\n".join([*_reference(), *_groups()])
+
+
+def prompts_table() -> str:
+    """Return a table of the different sets of prompts, with the models that have them."""
+    sets: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for entry in CATALOGUE:
+        prompts = {**entry.own_prompts, **entry.prompts}
+        if prompts:
+            sets.setdefault(tuple(prompts.items()), []).append(entry.short_name)
+    rows = ["| models | prompts |", "|---|---|"]
+    for found, names in sets.items():
+        texts = "<br>".join(f"{name}: {_code(text)}" for name, text in found)
+        rows.append(f"| {', '.join(names)} | {texts} |")
+    return "\n".join(rows)
+
+
+def _reference() -> Iterator[str]:
+    measured = measurements()
+    times = measured.milliseconds
+    if times:
+        yield (
+            f"all-MiniLM-L6-v2 took {times['start']:.0f} ms to start, {times['tokens_32']:.1f} ms "
+            f"for 32 tokens and {times['tokens_256']:.1f} ms for 256: {measured.machine}."
+        )
+        yield ""
+
+
+def _groups() -> Iterator[str]:
+    for title, entries in GROUPS.items():
+        yield f"## {title}\n"
+        yield f"| {' | '.join(_COLUMNS)} |"
+        yield "|---" * len(_COLUMNS) + "|"
+        for entry in entries:
+            yield f"| {' | '.join(_cells(entry))} |"
+        yield ""
+
+
+def _cells(entry: CatalogueEntry) -> Iterator[str]:
+    star = "*" if entry.pin == "unverified" else ""
+    yield f"[{entry.short_name}](https://huggingface.co/{entry.name}){star}"
+    yield entry.languages
+    yield ", ".join(map(str, entry.dimensions))
+    yield f"{entry.max_tokens:,}" if entry.max_tokens else "–"
+    yield from measured_cells(entry)
+    yield entry.license.name
+    names = prompt_names(entry)
+    yield f"{len(names)} prompts" if len(names) > 4 else ", ".join(names) or "–"
+    yield entry.choose
+
+
+def _code(text: str) -> str:
+    """Return a text as code in a table's cell."""
+    if not text:
+        return "no prompt"
+    return f"`{text}`".replace("\n", "\\n").replace("|", "\\|")
