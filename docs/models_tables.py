@@ -1,10 +1,10 @@
-"""Render the tables of the known models from the catalogue and its measurements."""
+"""Render the tables of the known models from the catalog and its measurements."""
 
 from collections.abc import Iterator
 
 from model_compiler.listing import measured_cells, prompt_names
-from model_compiler.source.catalogue import CATALOGUE, GROUPS, CatalogueEntry
-from model_compiler.source.catalogue.measurements import measurements
+from model_compiler.source.catalog import CATALOG, GROUPS, CatalogEntry
+from model_compiler.source.catalog.measurements import measurements
 
 __all__ = ["models_tables", "prompts_table"]
 
@@ -31,7 +31,7 @@ def models_tables() -> str:
 def prompts_table() -> str:
     """Return a table of the different sets of prompts, with the models that have them."""
     sets: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for entry in CATALOGUE:
+    for entry in CATALOG:
         prompts = {**entry.own_prompts, **entry.prompts}
         if prompts:
             sets.setdefault(tuple(prompts.items()), []).append(entry.short_name)
@@ -63,7 +63,7 @@ def _groups() -> Iterator[str]:
         yield ""
 
 
-def _cells(entry: CatalogueEntry) -> Iterator[str]:
+def _cells(entry: CatalogEntry) -> Iterator[str]:
     star = "*" if entry.pin == "unverified" else ""
     yield f"[{entry.short_name}](https://huggingface.co/{entry.name}){star}"
     yield entry.languages

@@ -1,4 +1,4 @@
-"""Measure the shapes of the catalogue, and write `measured.json` of the compiler.
+"""Measure the shapes of the catalog, and write `measured.json` of the compiler.
 
     python -m benchmarks.families --peers PYTHON [SHAPE ...]
 
@@ -22,7 +22,7 @@ from benchmarks.families.shapes import SHAPES
 from benchmarks.families.texts import Texts
 from benchmarks.machine import cpu_name
 from benchmarks.measure import Request
-from model_compiler.source.catalogue.measurements import FILE, Measurement, measurements
+from model_compiler.source.catalog.measurements import FILE, Measurement, measurements
 
 #: The shape of all-MiniLM-L6-v2.
 REFERENCE = "bert-6x384"

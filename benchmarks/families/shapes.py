@@ -1,4 +1,4 @@
-"""The measured shapes: configurations of published models, by the catalogue's name of the shape.
+"""The measured shapes: configurations of published models, by the catalog's name of the shape.
 
 Speed and memory depend on a model's sizes, its tokenizer and its vocabulary, and not on the values
 of its weights. Sources: `config.json` of the published models.

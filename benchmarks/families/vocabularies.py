@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.families.shapes import Shape
-from model_compiler.source.catalogue import find
+from model_compiler.source.catalog import find
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.unigram_tokenizer import FULL_SIZE as UNIGRAM
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer

@@ -1,12 +1,12 @@
-"""The command `--list`: the catalogue as a table or as JSON."""
+"""The command `--list`: the catalog as a table or as JSON."""
 
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from model_compiler.source.catalogue import CATALOGUE, CatalogueEntry
-from model_compiler.source.catalogue.measurements import measurements
+from model_compiler.source.catalog import CATALOG, CatalogEntry
+from model_compiler.source.catalog.measurements import measurements
 
 __all__ = ["as_json", "as_table", "described", "measured_cells", "prompt_names"]
 
@@ -31,12 +31,12 @@ _COLUMNS = (
 
 def as_json() -> str:
     """Return a JSON array with an object for each model; a missing value is null."""
-    values = [described(entry) for entry in CATALOGUE]
+    values = [described(entry) for entry in CATALOG]
     return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
 
-def described(entry: CatalogueEntry) -> dict[str, Any]:
-    """Return what the catalogue knows about a model, as JSON values."""
+def described(entry: CatalogEntry) -> dict[str, Any]:
+    """Return what the catalog knows about a model, as JSON values."""
     measured = measurements().shapes.get(entry.shape)
     return {
         "name": entry.name,
@@ -56,18 +56,18 @@ def described(entry: CatalogueEntry) -> dict[str, Any]:
 
 def as_table() -> str:
     """Return the table with a line for each model, and an explanation of its columns."""
-    rows = [_COLUMNS, *(tuple(_cells(entry)) for entry in CATALOGUE)]
+    rows = [_COLUMNS, *(tuple(_cells(entry)) for entry in CATALOG)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [_aligned(row, widths) for row in rows]
     return "\n".join([*lines, "", *_notes()]) + "\n"
 
 
-def prompt_names(entry: CatalogueEntry) -> list[str]:
+def prompt_names(entry: CatalogEntry) -> list[str]:
     """Return the names of a model's prompts, from its files and its card."""
     return list({**entry.own_prompts, **entry.prompts})
 
 
-def measured_cells(entry: CatalogueEntry) -> list[str]:
+def measured_cells(entry: CatalogEntry) -> list[str]:
     """Return the megabytes and the three ratios of a model's shape, or dashes."""
     measured = measurements().shapes.get(entry.shape)
     if measured is None:
@@ -85,7 +85,7 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(cells).rstrip()
 
 
-def _cells(entry: CatalogueEntry) -> Iterator[str]:
+def _cells(entry: CatalogEntry) -> Iterator[str]:
     yield entry.short_name
     yield entry.languages
     yield ", ".join(map(str, entry.dimensions))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from model_compiler import listing
-from model_compiler.source.catalogue import CATALOGUE
-from model_compiler.source.catalogue.measurements import Measurement, Measurements
+from model_compiler.source.catalog import CATALOG
+from model_compiler.source.catalog.measurements import Measurement, Measurements
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 
@@ -29,7 +29,7 @@ def test_every_model_has_a_row_with_its_facts(monkeypatch: pytest.MonkeyPatch) -
     for module in (listing, models_tables):
         monkeypatch.setattr(module, "measurements", lambda: measured)
     found = rows()
-    assert list(found) == [entry.short_name for entry in CATALOGUE]
+    assert list(found) == [entry.short_name for entry in CATALOG]
     assert found["all-MiniLM-L6-v2"][1:9] == [
         *("English", "384", "256", "25", "1.0", "1.0", "2.0", "apache-2.0"),
     ]
@@ -42,7 +42,7 @@ def test_every_model_has_a_row_with_its_facts(monkeypatch: pytest.MonkeyPatch) -
 def test_an_unverified_model_has_a_star() -> None:
     """Its commit is decided by the first download."""
     stars = {name for name, row in rows().items() if row[0].endswith(")*")}
-    assert stars == {entry.short_name for entry in CATALOGUE if entry.pin == "unverified"}
+    assert stars == {entry.short_name for entry in CATALOG if entry.pin == "unverified"}
 
 
 def test_prompts_are_written_as_they_are() -> None:

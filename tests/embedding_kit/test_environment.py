@@ -381,7 +381,7 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             "[model]",
             (
                 "environments/test.toml: model.name: missing; found: nothing; "
-                "allowed: a catalogue name such as google/embeddinggemma-300m"
+                "allowed: a catalog name such as google/embeddinggemma-300m"
             ),
         ),
         (

@@ -25,7 +25,7 @@ from embedding_kit.settings import (
 )
 from embedding_kit.settings.base import format_duration
 from embedding_kit.settings.model import TERMS
-from model_compiler.source.catalogue import CATALOGUE
+from model_compiler.source.catalog import CATALOG
 
 WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
 
@@ -280,14 +280,14 @@ def test_durations_are_written_in_the_largest_exact_unit(span, text):
 
 def test_synth_and_compiler_know_the_same_terms():
     """Synth refuses the same models without accepted terms as the compiler, by the same names."""
-    asked = {entry.name: entry.license for entry in CATALOGUE if entry.license.must_be_accepted}
+    asked = {entry.name: entry.license for entry in CATALOG if entry.license.must_be_accepted}
     assert asked
     for name, terms in asked.items():
         accepted = Model(name=name, accept_license=terms.name)
         assert (accepted.license_to_accept, TERMS[terms.name]) == (terms.name, terms.url)
         with pytest.raises(ValidationError, match=terms.name):
             Model(name=name)
-    free = [entry.name for entry in CATALOGUE if entry.name not in asked]
+    free = [entry.name for entry in CATALOG if entry.name not in asked]
     assert [Model(name=name).license_to_accept for name in free] == [None] * len(free)
 
 

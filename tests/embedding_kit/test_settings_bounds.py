@@ -31,7 +31,7 @@ UP = "a whole number from 1 up"
 MAP = "a whole number from 1 to 10000"
 SHARE = "a number from 0 to 100"
 FOLDERS = 'input = "s3://documents"\noutput = "s3://vectors"'
-NAME = "a catalogue name such as google/embeddinggemma-300m"
+NAME = "a catalog name such as google/embeddinggemma-300m"
 TIMEOUT = "Lambda takes a timeout in whole seconds, up to 15 minutes"
 SECONDS = "whole seconds, 1s to 15m"
 INIT = "Lambda ends an on-demand start after 10s, so the alarm could never fire"

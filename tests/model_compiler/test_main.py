@@ -106,7 +106,7 @@ def test_dimensions_are_taken(tiny_folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("no-such-model", "'no-such-model' is not a folder, a model of the catalogue or a reposit"),
+        ("no-such-model", "'no-such-model' is not a folder, a model of the catalog or a reposit"),
         ("google/embeddinggemma-300m", "--accept-license gemma"),
         (".", "is not a sentence-transformers folder: it has no modules.json. Found"),
     ],
@@ -123,7 +123,7 @@ def test_an_error_is_one_line_and_status_2(
 
 @pytest.mark.parametrize("command", ["--list", "list"])
 def test_list(capsys: Capture, command: str) -> None:
-    """Both spellings list the catalogue, as a table or as JSON."""
+    """Both spellings list the catalog, as a table or as JSON."""
     assert main([command]) == 0
     assert "all-MiniLM-L6-v2  " in capsys.readouterr().out
     assert main([command, "--json"]) == 0

@@ -28,8 +28,8 @@ class Model(Settings):
         Field(
             pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=128
         ),
-        allowed("a catalogue name such as google/embeddinggemma-300m"),
-    ] = Field(description="The model, by its name in the catalogue.")
+        allowed("a catalog name such as google/embeddinggemma-300m"),
+    ] = Field(description="The model, by its name in the catalog.")
     revision: (
         Annotated[
             str, Field(pattern=r"^[0-9a-f]{40}$"), allowed("a commit of 40 hexadecimal digits")
@@ -37,7 +37,7 @@ class Model(Settings):
         | None
     ) = Field(
         default=None,
-        description="The commit of the hub's repository. If unset, the catalogue's; for a model "
+        description="The commit of the hub's repository. If unset, the catalog's; for a model "
         "without one there, the newest when the image is built.",
     )
     precision: Literal["int8", "fp32"] | None = Field(
@@ -53,7 +53,7 @@ class Model(Settings):
         default=(),
         strict=False,
         description="Dimensions that callers may request from a model trained for truncation. If "
-        "unset, the catalogue's; for your own model, the full dimension only.",
+        "unset, the catalog's; for your own model, the full dimension only.",
     )
     hub_token_variable: (
         Annotated[

@@ -12,7 +12,7 @@ from model_compiler.artifact import identity
 from model_compiler.errors import SourceError
 from model_compiler.files.hashes import file_sha256
 from model_compiler.model.base import Graph, Model
-from model_compiler.source.catalogue import CatalogueEntry, recognize
+from model_compiler.source.catalog import CatalogEntry, recognize
 from model_compiler.source.find import Source
 from model_compiler.tokenizer.tables import TokenizerTables
 
@@ -23,7 +23,7 @@ __all__ = ["Choices", "describe_files", "manifest_bytes", "manifest_content", "m
 class Choices:
     """Settings that the user may choose."""
 
-    #: The dimensions that callers may request; empty for the catalogue's, or the full one alone.
+    #: The dimensions that callers may request; empty for the catalog's, or the full one alone.
     dimensions: tuple[int, ...] = ()
     #: The prompt of texts that name none; None for the default of the model or its card.
     default_prompt: str | None = None
@@ -104,7 +104,7 @@ def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> st
     )
 
 
-def model_settings(model: Model, entry: CatalogueEntry | None, choices: Choices) -> dict[str, Any]:
+def model_settings(model: Model, entry: CatalogEntry | None, choices: Choices) -> dict[str, Any]:
     """Return the manifest's dimensions, limit and prompts.
 
     Raises:

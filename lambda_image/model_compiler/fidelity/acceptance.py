@@ -30,7 +30,7 @@ from model_compiler.fidelity.measure import (
     problems,
 )
 from model_compiler.model.base import Graph, Model
-from model_compiler.source.catalogue import Golden
+from model_compiler.source.catalog import Golden
 
 __all__ = ["Acceptance", "accept"]
 
@@ -73,7 +73,7 @@ def accept(
         graph: The artifact's graph.
         folder: The artifact's folder.
         content: The content of its future manifest.
-        golden: Reference values of the catalogue.
+        golden: Reference values of the catalog.
         thresholds: The required values; None to accept any vectors.
         documents: Maximum number of documents for the comparison of nearest neighbors.
         progress: Whether to draw progress bars.

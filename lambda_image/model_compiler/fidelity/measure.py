@@ -3,7 +3,7 @@
 The embedder runs the artifact on a fixed set of texts of many lengths and scripts (`texts.json`),
 alone and in batches, and on short documents for the comparison of nearest neighbors
 (`documents.txt`). The vectors are compared with those of the same model in full precision, which is
-itself compared with the catalogue's golden values. Both files are part of the package, so that the
+itself compared with the catalog's golden values. Both files are part of the package, so that the
 report depends on the model alone.
 """
 
@@ -18,7 +18,7 @@ import orjson
 from tqdm import tqdm
 
 from embedder.engine import Engine
-from model_compiler.source.catalogue import Golden
+from model_compiler.source.catalog import Golden
 
 __all__ = [
     "DIGITS",
@@ -109,7 +109,7 @@ def measure(
     Args:
         artifact: The artifact's engine; it must truncate long texts and have no cache.
         reference: The model in full precision; the same engine if the artifact is.
-        golden: The catalogue's values, which the reference must match.
+        golden: The catalog's values, which the reference must match.
         multiply_adds: Multiply-adds per token.
         documents: Maximum number of documents for the comparison of nearest neighbors.
         progress: Whether to draw a progress bar.

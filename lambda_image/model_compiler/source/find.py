@@ -11,8 +11,8 @@ from pathlib import Path
 from model_compiler.errors import LicenseError, SourceError
 from model_compiler.files.hashes import file_sha256, verify_files
 from model_compiler.graph.quantization import Precision
-from model_compiler.source import catalogue, hub
-from model_compiler.source.catalogue import CatalogueEntry, Wheel
+from model_compiler.source import catalog, hub
+from model_compiler.source.catalog import CatalogEntry, Wheel
 from model_compiler.source.hub import Download
 
 __all__ = ["Source", "find_descriptions", "find_source"]
@@ -28,7 +28,7 @@ class Source:
     revision: str | None
     #: The short name of its license, if known.
     license: str | None
-    entry: CatalogueEntry | None
+    entry: CatalogEntry | None
     #: Whether the hub's newest commit was downloaded, because nothing names another.
     newest: bool = False
     #: The paths of all files in the hub's repository; None if all files are in the folder.
@@ -45,8 +45,8 @@ def find_source(
     """Download a model if necessary and check its files.
 
     Args:
-        model: A folder, a name of the catalogue, or `owner/name` of a hub repository.
-        revision: A commit, branch or tag of the hub repository; by default the catalogue's
+        model: A folder, a name of the catalog, or `owner/name` of a hub repository.
+        revision: A commit, branch or tag of the hub repository; by default the catalog's
             commit, or the newest.
         accepted_licenses: Names of the terms that the user accepts.
         precision: The precision, to select one of several ready exports.
@@ -58,7 +58,7 @@ def find_source(
     folder = Path(model)
     if folder.is_dir():
         return _folder(folder, revision=revision)
-    entry = catalogue.find(model)
+    entry = catalog.find(model)
     if entry:
         _check_license(entry, accepted_licenses)
         return _known(entry, revision=revision, precision=precision)
@@ -78,7 +78,7 @@ def find_descriptions(model: str, *, revision: str | None = None) -> Source:
     folder = Path(model)
     if folder.is_dir():
         return _folder(folder, revision=revision)
-    entry = catalogue.find(model)
+    entry = catalog.find(model)
     if entry:
         wheel = None if revision else _wheel_folder(entry.wheel)
         if wheel:
@@ -92,12 +92,12 @@ def find_descriptions(model: str, *, revision: str | None = None) -> Source:
 def _check_name(model: str) -> None:
     if not hub.is_repository_name(model):
         raise SourceError(
-            f"{model!r} is not a folder, a model of the catalogue or a repository of a hub "
-            "(owner/name). `python -m model_compiler --list` lists the catalogue."
+            f"{model!r} is not a folder, a model of the catalog or a repository of a hub "
+            "(owner/name). `python -m model_compiler --list` lists the catalog."
         )
 
 
-def _downloaded(name: str, entry: CatalogueEntry | None, found: Download) -> Source:
+def _downloaded(name: str, entry: CatalogEntry | None, found: Download) -> Source:
     return Source(
         folder=found.folder,
         name=name,
@@ -127,8 +127,8 @@ def _unicode(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def _recognized(folder: Path) -> CatalogueEntry | None:
-    """Return the catalogue's model whose hashes match the files of a folder; or None."""
+def _recognized(folder: Path) -> CatalogEntry | None:
+    """Return the catalog's model whose hashes match the files of a folder; or None."""
 
     @functools.cache
     def found(name: str) -> str | None:
@@ -139,7 +139,7 @@ def _recognized(folder: Path) -> CatalogueEntry | None:
     def size(name: str) -> int:
         return (folder / name).stat().st_size if (folder / name).is_file() else 0
 
-    for entry in catalogue.CATALOGUE:
+    for entry in catalog.CATALOG:
         # The smallest file first: most folders differ in it, and then no large one is hashed.
         names = sorted(entry.sha256, key=size)
         if names and all(found(name) == entry.sha256[name] for name in names):
@@ -147,7 +147,7 @@ def _recognized(folder: Path) -> CatalogueEntry | None:
     return None
 
 
-def _check_license(entry: CatalogueEntry, accepted: Collection[str]) -> None:
+def _check_license(entry: CatalogEntry, accepted: Collection[str]) -> None:
     terms = entry.license
     if terms.must_be_accepted and terms.name not in accepted:
         raise LicenseError(
@@ -157,7 +157,7 @@ def _check_license(entry: CatalogueEntry, accepted: Collection[str]) -> None:
         )
 
 
-def _known(entry: CatalogueEntry, *, revision: str | None, precision: Precision | None) -> Source:
+def _known(entry: CatalogEntry, *, revision: str | None, precision: Precision | None) -> Source:
     wheel = None if revision else _wheel_folder(entry.wheel)
     if wheel:
         source = Source(wheel, entry.name, None, entry.license.name, entry)
@@ -168,7 +168,7 @@ def _known(entry: CatalogueEntry, *, revision: str | None, precision: Precision 
     wrong = verify_files(source.folder, {} if revision else entry.sha256)
     if wrong:
         raise SourceError(
-            f"{source.folder} is not {entry.name} as the catalogue knows it: {'; '.join(wrong)}."
+            f"{source.folder} is not {entry.name} as the catalog knows it: {'; '.join(wrong)}."
         )
     return source
 

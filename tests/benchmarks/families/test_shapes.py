@@ -1,13 +1,13 @@
-"""The measured shapes belong to models of the catalogue."""
+"""The measured shapes belong to models of the catalog."""
 
 from benchmarks.families.__main__ import REFERENCE
 from benchmarks.families.shapes import FAMILIES, SHAPES
-from model_compiler.source.catalogue import CATALOGUE, find
+from model_compiler.source.catalog import CATALOG, find
 
 
 def test_each_shape_has_the_width_of_its_models() -> None:
     """And a model's limit is not above that of its shape."""
-    entries = [entry for entry in CATALOGUE if entry.shape]
+    entries = [entry for entry in CATALOG if entry.shape]
     assert {entry.shape for entry in entries} == set(SHAPES)
     for entry in entries:
         shape = SHAPES[entry.shape]
@@ -16,7 +16,7 @@ def test_each_shape_has_the_width_of_its_models() -> None:
         assert entry.family == shape.config.get("model_type", "static")
 
 
-def test_the_families_are_models_of_the_catalogue() -> None:
+def test_the_families_are_models_of_the_catalog() -> None:
     """Each has the shape that is measured for it."""
     for name, shape in FAMILIES.items():
         entry = find(name)

@@ -20,7 +20,7 @@ from model_compiler.compile import Options, compile_model
 from model_compiler.graph import builder as graph_module
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Precision
-from model_compiler.source import catalogue
+from model_compiler.source import catalog
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile, Edit, merged
 from tests.model_compiler.goldens.gemma3_model import write_gemma3
@@ -141,7 +141,7 @@ def test_precision_and_default_prompt_matter(tmp_path: Path, compile_tiny: Compi
 def test_a_known_model_is_known_in_any_folder(
     minilm_folder: Path, minilm_artifact: Artifact, tmp_path: Path
 ) -> None:
-    """MiniLM stored otherwise and elsewhere is compiled to the space of the catalogue's MiniLM."""
+    """MiniLM stored otherwise and elsewhere is compiled to the space of the catalog's MiniLM."""
     folder = tmp_path / "mine"
     shutil.copytree(minilm_folder, folder)
     change_weights(folder, lambda tensors: dict(reversed(tensors.items())))
@@ -155,7 +155,7 @@ def test_a_known_model_is_known_in_any_folder(
 
 def test_embedding_gemma_is_known_by_its_prompts(tmp_path: Path, edit_json: Edit) -> None:
     """A model by name and the same model from a folder share a space, identified by the weights."""
-    entry = catalogue.find("embeddinggemma-300m")
+    entry = catalog.find("embeddinggemma-300m")
     assert entry
     folder = write_gemma3(tmp_path / "mine")
     options = Options(thresholds=None, progress=False)

@@ -17,7 +17,7 @@ from model_compiler.fidelity.measure import Thresholds, golden_problems, measure
 from model_compiler.graph.architectures import post_norm
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Precision, embedding, linear_with_outliers
-from model_compiler.source.catalogue import Golden
+from model_compiler.source.catalog import Golden
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Compile
 
@@ -100,7 +100,7 @@ def test_angles_are_found(engine: Engine) -> None:
 
 
 def test_golden_values_are_held(engine: Engine) -> None:
-    """A golden value of the catalogue passes within its tolerance, and is named beyond it."""
+    """A golden value of the catalog passes within its tolerance, and is named beyond it."""
     head = tuple(map(float, engine.embed(["hello world"], prompt=None).vectors[0, :5]))
     near = Golden("hello world", None, (head[0] + 5e-4, *head[1:]), tolerance=1e-3)
     far = Golden("hello world", None, (head[0] + 2e-3, *head[1:]), tolerance=1e-3)

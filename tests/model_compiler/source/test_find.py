@@ -7,14 +7,14 @@ import pytest
 
 from model_compiler.files.hashes import file_sha256
 from model_compiler.source import find
-from model_compiler.source.catalogue import CATALOGUE
+from model_compiler.source.catalog import CATALOG
 from model_compiler.source.find import find_source
 
 
 def test_a_folders_files_are_hashed_once(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file is hashed once, however many models of the catalogue the folder is compared with."""
+    """A file is hashed once, however many models of the catalog the folder is compared with."""
     hashed: Counter[str] = Counter()
 
     def counted(path: Path) -> str:
@@ -22,7 +22,7 @@ def test_a_folders_files_are_hashed_once(
         return file_sha256(path)
 
     monkeypatch.setattr(find, "file_sha256", counted)
-    assert sum("model.safetensors" in entry.sha256 for entry in CATALOGUE) > 1
+    assert sum("model.safetensors" in entry.sha256 for entry in CATALOG) > 1
     assert find_source(str(tiny_folder)).entry is None
     assert max(hashed.values()) == 1
 

@@ -7,8 +7,8 @@ import pytest
 
 from model_compiler.errors import LicenseError, SourceError, UnsupportedModelError
 from model_compiler.graph.quantization import Precision
-from model_compiler.source import catalogue, hub
-from model_compiler.source.catalogue import CatalogueEntry, License, Repository
+from model_compiler.source import catalog, hub
+from model_compiler.source.catalog import CatalogEntry, License, Repository
 from model_compiler.source.find import find_source
 from tests.model_compiler.conftest import Edit
 from tests.model_compiler.goldens.static_models import write_sentence_transformers
@@ -136,25 +136,25 @@ def test_a_hub_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., CatalogueEntry]:
-    """Put a model into the catalogue."""
+def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., CatalogEntry]:
+    """Put a model into the catalog."""
 
-    def add(**options: object) -> CatalogueEntry:
+    def add(**options: object) -> CatalogEntry:
         values: dict[str, object] = {
             "name": "acme/tiny",
             "license": License("mit", "https://example.com/mit"),
             "repositories": (Repository("acme/tiny", revision=COMMIT),),
             **options,
         }
-        entry = CatalogueEntry(**values)  # type: ignore[arg-type]
-        monkeypatch.setattr(catalogue, "CATALOGUE", (entry,))
+        entry = CatalogEntry(**values)  # type: ignore[arg-type]
+        monkeypatch.setattr(catalog, "CATALOG", (entry,))
         return entry
 
     return add
 
 
-def test_the_catalogues_hashes_are_checked(
-    served: Hub, tiny: Path, listed: Callable[..., CatalogueEntry]
+def test_the_catalogs_hashes_are_checked(
+    served: Hub, tiny: Path, listed: Callable[..., CatalogEntry]
 ) -> None:
     """The error for a file with another hash has both hashes."""
     right = sha256_of((tiny / "config.json").read_bytes())
@@ -169,7 +169,7 @@ def test_the_catalogues_hashes_are_checked(
 
 
 def test_mirrors_are_tried_in_turn(
-    served: Hub, tiny: Path, listed: Callable[..., CatalogueEntry]
+    served: Hub, tiny: Path, listed: Callable[..., CatalogEntry]
 ) -> None:
     """If the original is gated, a mirror is used; if none works, the error has each reason."""
     served.repositories["acme/original"] = tiny
@@ -183,7 +183,7 @@ def test_mirrors_are_tried_in_turn(
 
 
 def test_terms_have_to_be_accepted(
-    served: Hub, tiny: Path, listed: Callable[..., CatalogueEntry]
+    served: Hub, tiny: Path, listed: Callable[..., CatalogEntry]
 ) -> None:
     """Nothing is downloaded before that, and the error explains how to accept them."""
     listed(license=License("gemma", "https://ai.google.dev/gemma/terms", must_be_accepted=True))

@@ -1,11 +1,11 @@
 """EmbeddingGemma and its ready export."""
 
-from model_compiler.source.catalogue.entry import GEMMA, CatalogueEntry, Golden, Repository
+from model_compiler.source.catalog.entry import GEMMA, CatalogEntry, Golden, Repository
 
 __all__ = ["GEMMA_MODELS"]
 
-GEMMA_MODELS: tuple[CatalogueEntry, ...] = (
-    CatalogueEntry(
+GEMMA_MODELS: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
         name="google/embeddinggemma-300m",
         license=GEMMA,
         repositories=(
@@ -48,7 +48,7 @@ GEMMA_MODELS: tuple[CatalogueEntry, ...] = (
             "document": "title: none | text: ",
         },
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="onnx-community/embeddinggemma-300m-ONNX",
         license=GEMMA,
         repositories=(

@@ -1,4 +1,4 @@
-"""The catalogue: names that are found, and pins that can be pins."""
+"""The catalog: names that are found, and pins that can be pins."""
 
 import json
 import re
@@ -10,12 +10,12 @@ from model_compiler.errors import CompilerError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.source import hub
-from model_compiler.source.catalogue import CATALOGUE, CatalogueEntry, find, recognize
-from model_compiler.source.catalogue.measurements import measurements
+from model_compiler.source.catalog import CATALOG, CatalogEntry, find, recognize
+from model_compiler.source.catalog.measurements import measurements
 
 
-@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
-def test_an_entry_is_whole(entry: CatalogueEntry) -> None:
+@pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.name)
+def test_an_entry_is_whole(entry: CatalogEntry) -> None:
     """Commits are commits, hashes hashes, dimensions in order, and facts for a choice exist."""
     assert hub.is_repository_name(entry.name)
     assert entry.repositories
@@ -38,14 +38,14 @@ def test_an_entry_is_whole(entry: CatalogueEntry) -> None:
 
 def test_names_are_found_in_full_in_short_and_in_any_case() -> None:
     """The organization may be omitted; two models never share a name."""
-    for entry in CATALOGUE:
+    for entry in CATALOG:
         for name in (entry.name, entry.short_name, entry.name.upper()):
             assert find(name) is entry
-    assert len(CATALOGUE) >= 25
+    assert len(CATALOG) >= 25
     assert find("MiniLM") is None
 
 
-@pytest.mark.parametrize("family", sorted({entry.family for entry in CATALOGUE} - {"static"}))
+@pytest.mark.parametrize("family", sorted({entry.family for entry in CATALOG} - {"static"}))
 def test_a_family_is_one_that_the_compiler_knows(tmp_path: Path, family: str) -> None:
     """A configuration of this family fails for the keys that are missing, not for the family."""
     path = tmp_path / "config.json"
@@ -64,9 +64,9 @@ def test_models_without_prompts_of_their_own_are_not_recognized_by_their_family(
 
 
 def test_measurements_are_of_shapes_that_a_model_has() -> None:
-    """Each measured shape is one of the catalogue's, and the reference has the ratios 1."""
+    """Each measured shape is one of the catalog's, and the reference has the ratios 1."""
     found = measurements()
-    assert found.shapes.keys() <= {entry.shape for entry in CATALOGUE}
+    assert found.shapes.keys() <= {entry.shape for entry in CATALOG}
     reference = found.shapes[found.reference]
     assert (reference.start, reference.tokens_32, reference.tokens_256) == (1, 1, 1)
     assert found.milliseconds.keys() == {"start", "tokens_32", "tokens_256"}
@@ -75,5 +75,5 @@ def test_measurements_are_of_shapes_that_a_model_has() -> None:
 
 def test_only_gemma_has_terms_to_accept() -> None:
     """No other model has terms that must be accepted first."""
-    asking = {entry.name for entry in CATALOGUE if entry.license.must_be_accepted}
+    asking = {entry.name for entry in CATALOG if entry.license.must_be_accepted}
     assert asking == {"google/embeddinggemma-300m", "onnx-community/embeddinggemma-300m-ONNX"}

@@ -1,11 +1,11 @@
 """English models of the families of RoBERTa, MPNet and DistilBERT."""
 
-from model_compiler.source.catalogue.entry import APACHE, ENGLISH, CatalogueEntry, Repository
+from model_compiler.source.catalog.entry import APACHE, ENGLISH, CatalogEntry, Repository
 
 __all__ = ["ROBERTA"]
 
-ROBERTA: tuple[CatalogueEntry, ...] = (
-    CatalogueEntry(
+ROBERTA: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
         name="sentence-transformers/all-mpnet-base-v2",
         license=APACHE,
         repositories=(
@@ -21,7 +21,7 @@ ROBERTA: tuple[CatalogueEntry, ...] = (
         max_tokens=384,
         choose="Similarity of English sentences and paragraphs, without prompts.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="sentence-transformers/multi-qa-mpnet-base-cos-v1",
         license=APACHE,
         repositories=(Repository("sentence-transformers/multi-qa-mpnet-base-cos-v1"),),
@@ -32,7 +32,7 @@ ROBERTA: tuple[CatalogueEntry, ...] = (
         max_tokens=512,
         choose="Search with questions in English, without prompts.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="sentence-transformers/all-distilroberta-v1",
         license=APACHE,
         repositories=(Repository("sentence-transformers/all-distilroberta-v1"),),
@@ -43,7 +43,7 @@ ROBERTA: tuple[CatalogueEntry, ...] = (
         max_tokens=512,
         choose="Similarity in upper and lower case: half the layers of all-mpnet-base-v2.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="sentence-transformers/multi-qa-distilbert-cos-v1",
         license=APACHE,
         repositories=(Repository("sentence-transformers/multi-qa-distilbert-cos-v1"),),

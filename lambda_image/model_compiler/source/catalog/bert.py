@@ -1,18 +1,18 @@
 """English models of BERT's family, without prompts."""
 
-from model_compiler.source.catalogue.entry import (
+from model_compiler.source.catalog.entry import (
     APACHE,
     ENGLISH,
     MIT,
-    CatalogueEntry,
+    CatalogEntry,
     Repository,
     Wheel,
 )
 
 __all__ = ["BERT"]
 
-BERT: tuple[CatalogueEntry, ...] = (
-    CatalogueEntry(
+BERT: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
         name="sentence-transformers/all-MiniLM-L6-v2",
         license=APACHE,
         wheel=Wheel(
@@ -40,7 +40,7 @@ BERT: tuple[CatalogueEntry, ...] = (
         max_tokens=256,
         choose="The default: similarity and search of short English texts at a small cost.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="sentence-transformers/all-MiniLM-L12-v2",
         license=APACHE,
         repositories=(
@@ -56,7 +56,7 @@ BERT: tuple[CatalogueEntry, ...] = (
         max_tokens=128,
         choose="Sentences: twice the layers of all-MiniLM-L6-v2, with a limit of 128 tokens.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="sentence-transformers/multi-qa-MiniLM-L6-cos-v1",
         license=APACHE,
         repositories=(
@@ -72,7 +72,7 @@ BERT: tuple[CatalogueEntry, ...] = (
         max_tokens=512,
         choose="Search with questions, at the cost of all-MiniLM-L6-v2.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="thenlper/gte-small",
         license=MIT,
         repositories=(
@@ -88,7 +88,7 @@ BERT: tuple[CatalogueEntry, ...] = (
         max_tokens=512,
         choose="Search and similarity in English at a small size, without prompts.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="thenlper/gte-base",
         license=MIT,
         repositories=(
@@ -101,7 +101,7 @@ BERT: tuple[CatalogueEntry, ...] = (
         max_tokens=512,
         choose="Search and similarity in English without prompts.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="thenlper/gte-large",
         license=MIT,
         repositories=(

@@ -1,11 +1,11 @@
 """Static embeddings: one vector per token, and their mean."""
 
-from model_compiler.source.catalogue.entry import APACHE, ENGLISH, MIT, CatalogueEntry, Repository
+from model_compiler.source.catalog.entry import APACHE, ENGLISH, MIT, CatalogEntry, Repository
 
 __all__ = ["STATIC"]
 
-STATIC: tuple[CatalogueEntry, ...] = (
-    CatalogueEntry(
+STATIC: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
         name="minishlab/potion-base-2M",
         license=MIT,
         repositories=(
@@ -19,7 +19,7 @@ STATIC: tuple[CatalogueEntry, ...] = (
         dimensions=(64,),
         choose="The least memory; a rough similarity of English texts.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="minishlab/potion-base-8M",
         license=MIT,
         repositories=(
@@ -33,7 +33,7 @@ STATIC: tuple[CatalogueEntry, ...] = (
         dimensions=(256,),
         choose="English texts at almost no cost: classification, duplicates, a first selection.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="minishlab/potion-base-32M",
         license=MIT,
         repositories=(
@@ -47,7 +47,7 @@ STATIC: tuple[CatalogueEntry, ...] = (
         dimensions=(512,),
         choose="As potion-base-8M, with a larger vocabulary and vectors.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="minishlab/potion-retrieval-32M",
         license=MIT,
         repositories=(
@@ -62,7 +62,7 @@ STATIC: tuple[CatalogueEntry, ...] = (
         dimensions=(512,),
         choose="Search in English at almost no cost.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="sentence-transformers/static-retrieval-mrl-en-v1",
         license=APACHE,
         repositories=(
@@ -78,7 +78,7 @@ STATIC: tuple[CatalogueEntry, ...] = (
         choose="Search in English at almost no cost, with vectors that can be shortened.",
         # https://huggingface.co/sentence-transformers/static-retrieval-mrl-en-v1
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="sentence-transformers/static-similarity-mrl-multilingual-v1",
         license=APACHE,
         repositories=(

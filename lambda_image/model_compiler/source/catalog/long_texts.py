@@ -1,6 +1,6 @@
 """English models with rotary positions, for texts of up to 8,192 tokens."""
 
-from model_compiler.source.catalogue.entry import APACHE, ENGLISH, CatalogueEntry, Repository
+from model_compiler.source.catalog.entry import APACHE, ENGLISH, CatalogEntry, Repository
 
 __all__ = ["LONG_TEXTS"]
 
@@ -11,8 +11,8 @@ NOMIC_PROMPTS = {
     "classification": "classification: ",
 }
 
-LONG_TEXTS: tuple[CatalogueEntry, ...] = (
-    CatalogueEntry(
+LONG_TEXTS: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
         name="Alibaba-NLP/gte-modernbert-base",
         license=APACHE,
         repositories=(
@@ -28,7 +28,7 @@ LONG_TEXTS: tuple[CatalogueEntry, ...] = (
         max_tokens=8192,
         choose="Long texts and code in English, without prompts.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="nomic-ai/modernbert-embed-base",
         license=APACHE,
         repositories=(
@@ -47,7 +47,7 @@ LONG_TEXTS: tuple[CatalogueEntry, ...] = (
         prompts=NOMIC_PROMPTS,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="nomic-ai/nomic-embed-text-v1.5",
         license=APACHE,
         repositories=(

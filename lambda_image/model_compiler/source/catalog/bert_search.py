@@ -1,19 +1,19 @@
 """English models of BERT's family for search, with a prompt for queries."""
 
-from model_compiler.source.catalogue.entry import (
+from model_compiler.source.catalog.entry import (
     APACHE,
     E5_PROMPTS,
     ENGLISH,
     MIT,
     SEARCH_QUERY_PROMPT,
-    CatalogueEntry,
+    CatalogEntry,
     Repository,
 )
 
 __all__ = ["BERT_SEARCH"]
 
-BERT_SEARCH: tuple[CatalogueEntry, ...] = (
-    CatalogueEntry(
+BERT_SEARCH: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
         name="BAAI/bge-small-en-v1.5",
         license=MIT,
         repositories=(
@@ -35,7 +35,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=SEARCH_QUERY_PROMPT,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="BAAI/bge-base-en-v1.5",
         license=MIT,
         repositories=(
@@ -56,7 +56,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=SEARCH_QUERY_PROMPT,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="BAAI/bge-large-en-v1.5",
         license=MIT,
         repositories=(
@@ -73,7 +73,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=SEARCH_QUERY_PROMPT,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="intfloat/e5-small-v2",
         license=MIT,
         repositories=(
@@ -93,7 +93,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=E5_PROMPTS,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="intfloat/e5-base-v2",
         license=MIT,
         repositories=(
@@ -108,7 +108,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=E5_PROMPTS,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="intfloat/e5-large-v2",
         license=MIT,
         repositories=(
@@ -123,7 +123,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=E5_PROMPTS,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="Snowflake/snowflake-arctic-embed-xs",
         license=APACHE,
         repositories=(
@@ -142,7 +142,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=SEARCH_QUERY_PROMPT,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="Snowflake/snowflake-arctic-embed-s",
         license=APACHE,
         repositories=(
@@ -160,7 +160,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=SEARCH_QUERY_PROMPT,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="Snowflake/snowflake-arctic-embed-m",
         license=APACHE,
         repositories=(
@@ -178,7 +178,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=SEARCH_QUERY_PROMPT,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="Snowflake/snowflake-arctic-embed-m-v1.5",
         license=APACHE,
         repositories=(
@@ -197,7 +197,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=SEARCH_QUERY_PROMPT,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="Snowflake/snowflake-arctic-embed-l",
         license=APACHE,
         repositories=(
@@ -215,7 +215,7 @@ BERT_SEARCH: tuple[CatalogueEntry, ...] = (
         prompts=SEARCH_QUERY_PROMPT,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="mixedbread-ai/mxbai-embed-large-v1",
         license=APACHE,
         repositories=(

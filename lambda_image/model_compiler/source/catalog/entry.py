@@ -1,4 +1,4 @@
-"""What the catalogue knows about a model: where it is, its terms, and facts for choosing it."""
+"""What the catalog knows about a model: where it is, its terms, and facts for choosing it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ __all__ = [
     "GEMMA",
     "MIT",
     "SEARCH_QUERY_PROMPT",
-    "CatalogueEntry",
+    "CatalogEntry",
     "Golden",
     "License",
     "Repository",
@@ -61,7 +61,7 @@ class Golden:
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogueEntry:
+class CatalogEntry:
     """One model."""
 
     name: str

@@ -1,10 +1,10 @@
 """Multilingual models of several families."""
 
-from model_compiler.source.catalogue.entry import (
+from model_compiler.source.catalog.entry import (
     APACHE,
     E5_PROMPTS,
     MIT,
-    CatalogueEntry,
+    CatalogEntry,
     Repository,
 )
 
@@ -12,8 +12,8 @@ __all__ = ["MULTILINGUAL"]
 
 ABOUT_100 = "about 100"
 
-MULTILINGUAL: tuple[CatalogueEntry, ...] = (
-    CatalogueEntry(
+MULTILINGUAL: tuple[CatalogEntry, ...] = (
+    CatalogEntry(
         name="sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
         license=APACHE,
         repositories=(
@@ -29,7 +29,7 @@ MULTILINGUAL: tuple[CatalogueEntry, ...] = (
         max_tokens=128,
         choose="Similarity of sentences across languages, without prompts.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="sentence-transformers/paraphrase-multilingual-mpnet-base-v2",
         license=APACHE,
         repositories=(
@@ -45,7 +45,7 @@ MULTILINGUAL: tuple[CatalogueEntry, ...] = (
         max_tokens=128,
         choose="As paraphrase-multilingual-MiniLM-L12-v2, with twice the width.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="intfloat/multilingual-e5-small",
         license=MIT,
         repositories=(
@@ -64,7 +64,7 @@ MULTILINGUAL: tuple[CatalogueEntry, ...] = (
         prompts=E5_PROMPTS,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="intfloat/multilingual-e5-base",
         license=MIT,
         repositories=(
@@ -81,7 +81,7 @@ MULTILINGUAL: tuple[CatalogueEntry, ...] = (
         prompts=E5_PROMPTS,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="intfloat/multilingual-e5-large",
         license=MIT,
         repositories=(
@@ -99,7 +99,7 @@ MULTILINGUAL: tuple[CatalogueEntry, ...] = (
         prompts=E5_PROMPTS,
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="BAAI/bge-m3",
         license=MIT,
         repositories=(
@@ -112,7 +112,7 @@ MULTILINGUAL: tuple[CatalogueEntry, ...] = (
         max_tokens=8192,
         choose="Long texts in many languages, without prompts. Its dense vectors alone are served.",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="Snowflake/snowflake-arctic-embed-l-v2.0",
         license=APACHE,
         repositories=(
@@ -131,7 +131,7 @@ MULTILINGUAL: tuple[CatalogueEntry, ...] = (
         prompts={"query": "query: ", "document": ""},
         default_prompt="document",
     ),
-    CatalogueEntry(
+    CatalogEntry(
         name="Qwen/Qwen3-Embedding-0.6B",
         license=APACHE,
         repositories=(

@@ -11,25 +11,25 @@ the commit that pins it.
 
 from collections.abc import Mapping
 
-from model_compiler.source.catalogue.bert import BERT
-from model_compiler.source.catalogue.bert_search import BERT_SEARCH
-from model_compiler.source.catalogue.entry import (
-    CatalogueEntry,
+from model_compiler.source.catalog.bert import BERT
+from model_compiler.source.catalog.bert_search import BERT_SEARCH
+from model_compiler.source.catalog.entry import (
+    CatalogEntry,
     Golden,
     License,
     Repository,
     Wheel,
 )
-from model_compiler.source.catalogue.gemma import GEMMA_MODELS
-from model_compiler.source.catalogue.long_texts import LONG_TEXTS
-from model_compiler.source.catalogue.multilingual import MULTILINGUAL
-from model_compiler.source.catalogue.roberta import ROBERTA
-from model_compiler.source.catalogue.static import STATIC
+from model_compiler.source.catalog.gemma import GEMMA_MODELS
+from model_compiler.source.catalog.long_texts import LONG_TEXTS
+from model_compiler.source.catalog.multilingual import MULTILINGUAL
+from model_compiler.source.catalog.roberta import ROBERTA
+from model_compiler.source.catalog.static import STATIC
 
 __all__ = [
-    "CATALOGUE",
+    "CATALOG",
     "GROUPS",
-    "CatalogueEntry",
+    "CatalogEntry",
     "Golden",
     "License",
     "Repository",
@@ -39,26 +39,26 @@ __all__ = [
 ]
 
 #: The models by their main use, in the order of the list.
-GROUPS: dict[str, tuple[CatalogueEntry, ...]] = {
+GROUPS: dict[str, tuple[CatalogEntry, ...]] = {
     "English": (*BERT, *ROBERTA),
     "English, for search": BERT_SEARCH,
     "English, for long texts": LONG_TEXTS,
     "Many languages": (*MULTILINGUAL, *GEMMA_MODELS),
     "Static embeddings": STATIC,
 }
-CATALOGUE = tuple(entry for group in GROUPS.values() for entry in group)
+CATALOG = tuple(entry for group in GROUPS.values() for entry in group)
 
 
-def find(name: str) -> CatalogueEntry | None:
+def find(name: str) -> CatalogEntry | None:
     """Return the entry with that name, with or without its organization, in any case; or None."""
     wanted = name.lower()
-    for entry in CATALOGUE:
+    for entry in CATALOG:
         if wanted in {entry.name.lower(), entry.short_name.lower()}:
             return entry
     return None
 
 
-def recognize(*, family: str, source: str, prompts: Mapping[str, str]) -> CatalogueEntry | None:
+def recognize(*, family: str, source: str, prompts: Mapping[str, str]) -> CatalogEntry | None:
     """Return the entry of a model that is recognized by its content alone; or None.
 
     Args:
@@ -66,7 +66,7 @@ def recognize(*, family: str, source: str, prompts: Mapping[str, str]) -> Catalo
         source: The digest of its weights in the name of its vector space.
         prompts: The prompts of its own files.
     """
-    for entry in CATALOGUE:
+    for entry in CATALOG:
         if source == entry.source:
             return entry
         own = entry.own_prompts.items()
