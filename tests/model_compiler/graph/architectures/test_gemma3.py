@@ -13,11 +13,11 @@ from safetensors.numpy import load_file, save_file
 from embedder.artifact import Artifact
 from embedder.session import Session
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
-from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures import gemma3
 from model_compiler.graph.quantization import Precision
 from tests.model_compiler.conftest import Compile, Edit, padded
 from tests.model_compiler.goldens.gemma3_model import LENGTHS, SHAPE, sequences, write_gemma3
+from tests.model_compiler.graph.architectures.conftest import Reason, opened
 
 GOLDENS = Path(__file__).resolve().parents[2] / "goldens"
 IDS = sequences()
@@ -134,13 +134,13 @@ def test_layers_follow_the_pattern_where_none_are_listed(folder: Path, edit_json
     """Every n-th layer attends fully, and the others slide."""
     path = folder / "config.json"
     edit_json(path, lambda config: {**config, "layer_types": None, "_sliding_window_pattern": 3})
-    sliding = gemma3.parse(_config(path)).sliding
+    sliding = gemma3.parse(opened(path)).sliding
     assert sliding == (True, True, False, True, True, False)
 
 
 def test_the_window_is_read_as_transformers_reads_it(kept_folder: Path) -> None:
     """The stored width covers both sides: with 16, a token attends to 8 on each side."""
-    assert gemma3.parse(_config(kept_folder / "config.json")).reach == 8
+    assert gemma3.parse(opened(kept_folder / "config.json")).reach == 8
 
 
 @pytest.mark.parametrize(
@@ -162,14 +162,10 @@ def test_the_window_is_read_as_transformers_reads_it(kept_folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_expressed_is_refused_by_name(
-    folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
+    reason: Reason, changes: dict[str, Any], message: str
 ) -> None:
     """A setting that the graph cannot express is an error that names it."""
-    path = folder / "config.json"
-    edit_json(path, **changes)
-    with pytest.raises(UnsupportedModelError) as refused:
-        gemma3.parse(_config(path))
-    assert message in str(refused.value)
+    assert message in reason(gemma3.parse, UnsupportedModelError, changes)
 
 
 @pytest.mark.parametrize(
@@ -192,15 +188,9 @@ def test_what_cannot_be_expressed_is_refused_by_name(
         ({"head_dim": 10**12}, "head_dim must be an integer of at least 1 and at most 1048576"),
     ],
 )
-def test_wrong_values_are_named(
-    folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
-) -> None:
+def test_wrong_values_are_named(reason: Reason, changes: dict[str, Any], message: str) -> None:
     """The error names the key, the allowed values and the value found."""
-    path = folder / "config.json"
-    edit_json(path, **changes)
-    with pytest.raises(SourceError) as refused:
-        gemma3.parse(_config(path))
-    assert message in str(refused.value)
+    assert message in reason(gemma3.parse, SourceError, changes)
 
 
 def test_weights_of_another_shape_are_refused(
@@ -210,9 +200,3 @@ def test_weights_of_another_shape_are_refused(
     edit_json(folder / "config.json", lambda config: {**config, "intermediate_size": 65})
     with pytest.raises(CompilerError, match=r"gate_proj.weight has shape \[64, 48\].*\[65, 48\]"):
         compile_tiny(folder)
-
-
-def _config(path: Path) -> ConfigFile:
-    config = ConfigFile(path)
-    config.string("model_type")
-    return config

@@ -8,10 +8,8 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.artifact import Artifact
 from embedder.engine import Engine
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
-from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures import modernbert
 from model_compiler.graph.quantization import Precision
 from tests.model_compiler.conftest import Compile, Edit
@@ -24,6 +22,7 @@ from tests.model_compiler.goldens.modernbert_model import (
     VARIANTS,
     write_modernbert,
 )
+from tests.model_compiler.graph.architectures.conftest import Reason, embed_alone, opened
 
 GOLDEN = np.load(Path(__file__).parents[2] / "goldens" / "modernbert.npz")
 
@@ -36,19 +35,13 @@ def folder(tmp_path: Path) -> Path:
     return write_modernbert(tmp_path / "model")
 
 
-def embed(artifact: Artifact, texts: list[str]) -> Floats:
-    """Embed texts one by one."""
-    engine = Engine.load(artifact, truncate="right")
-    return np.concatenate([engine.embed([text]).vectors for text in texts])
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_vectors_are_those_of_sentence_transformers(
     tmp_path: Path, compile_tiny: Compile, variant: str
 ) -> None:
     """Each trait gives the reference's vectors on both sides of the window, blocks and limit."""
     artifact = compile_tiny(write_modernbert(tmp_path / "model", **VARIANTS[variant]))
-    vectors = embed(artifact, list(TEXTS.values()))
+    vectors = embed_alone(artifact, list(TEXTS.values()))
     np.testing.assert_allclose(vectors, GOLDEN[variant], atol=1e-6, rtol=0)
 
 
@@ -56,7 +49,7 @@ def test_vectors_are_those_of_sentence_transformers(
 def test_int8_is_close(tmp_path: Path, compile_tiny: Compile, variant: str) -> None:
     """Rows of 48 values average out fewer errors than the 768 of the published models."""
     folder = write_modernbert(tmp_path / "model", **VARIANTS[variant])
-    vectors = embed(compile_tiny(folder, Precision.INT8), list(TEXTS.values()))
+    vectors = embed_alone(compile_tiny(folder, Precision.INT8), list(TEXTS.values()))
     assert (vectors * GOLDEN[variant]).sum(axis=1).min() > 0.998
 
 
@@ -69,7 +62,7 @@ def test_a_text_is_the_same_in_any_company(
     artifact = compile_tiny(write_modernbert(tmp_path / "model", **VARIANTS[variant]), precision)
     texts = [text[start:] for text in TEXTS.values() for start in (0, 1, 2) if text[start:]]
     together = Engine.load(artifact, truncate="right").embed(texts).vectors
-    np.testing.assert_array_equal(together, embed(artifact, texts))
+    np.testing.assert_array_equal(together, embed_alone(artifact, texts))
 
 
 def test_texts_are_cut_at_the_limit(folder: Path, compile_tiny: Compile) -> None:
@@ -96,13 +89,13 @@ def test_a_checkpoint_of_the_language_model(folder: Path, compile_tiny: Compile)
     tensors["head.dense.weight"] = np.zeros((48, 48), np.float32)
     tensors["decoder.bias"] = np.zeros(261, np.float32)
     save_file(tensors, path)
-    vectors = embed(compile_tiny(folder), list(TEXTS.values()))
+    vectors = embed_alone(compile_tiny(folder), list(TEXTS.values()))
     np.testing.assert_allclose(vectors, GOLDEN["mean"], atol=1e-6, rtol=0)
 
 
 def test_the_window_is_read_as_transformers_reads_it(folder: Path) -> None:
     """The stored width covers both sides: with 16, a token attends to 8 on each side."""
-    parsed = modernbert.parse(_config(folder / "config.json"))
+    parsed = modernbert.parse(opened(folder / "config.json"))
     assert parsed.reach == 8
     assert parsed.sliding == (False, True, True, False, True, True, False)
 
@@ -111,10 +104,10 @@ def test_a_base_that_is_missing_is_taken_from_the_older_key(folder: Path, edit_j
     """As in transformers: `rope_parameters`, then the older key, then the family's default."""
     path = folder / "config.json"
     edit_json(path, rope_parameters={"full_attention": {"rope_theta": 5}}, local_rope_theta=7)
-    parsed = modernbert.parse(_config(path))
+    parsed = modernbert.parse(opened(path))
     assert (parsed.full_rope_base, parsed.sliding_rope_base) == (5, 7)
     edit_json(path, lambda config: {key: config[key] for key in config if "theta" not in key})
-    assert modernbert.parse(_config(path)).sliding_rope_base == 10_000
+    assert modernbert.parse(opened(path)).sliding_rope_base == 10_000
 
 
 @pytest.mark.parametrize(
@@ -133,14 +126,10 @@ def test_a_base_that_is_missing_is_taken_from_the_older_key(folder: Path, edit_j
     ],
 )
 def test_what_cannot_be_expressed_is_refused_by_name(
-    folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
+    reason: Reason, changes: dict[str, Any], message: str
 ) -> None:
     """A setting that the graph cannot express is an error that names it."""
-    path = folder / "config.json"
-    edit_json(path, **changes)
-    with pytest.raises(UnsupportedModelError) as refused:
-        modernbert.parse(_config(path))
-    assert message in str(refused.value)
+    assert message in reason(modernbert.parse, UnsupportedModelError, changes)
 
 
 @pytest.mark.parametrize(
@@ -156,15 +145,9 @@ def test_what_cannot_be_expressed_is_refused_by_name(
         ({"max_position_embeddings": 10**12}, "at least 1 and at most 1048576"),
     ],
 )
-def test_wrong_values_are_named(
-    folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
-) -> None:
+def test_wrong_values_are_named(reason: Reason, changes: dict[str, Any], message: str) -> None:
     """The error names the key, the allowed values and the value found."""
-    path = folder / "config.json"
-    edit_json(path, **changes)
-    with pytest.raises(SourceError) as refused:
-        modernbert.parse(_config(path))
-    assert message in str(refused.value)
+    assert message in reason(modernbert.parse, SourceError, changes)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +165,3 @@ def test_weights_that_do_not_fit_the_configuration(
     edit_json(folder / "config.json", **changes)
     with pytest.raises(CompilerError, match=message):
         compile_tiny(folder)
-
-
-def _config(path: Path) -> ConfigFile:
-    config = ConfigFile(path)
-    config.string("model_type")
-    return config

@@ -9,11 +9,9 @@ import onnx
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.artifact import Artifact
 from embedder.engine import Engine
 from model_compiler.artifact.manifest import Choices
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
-from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures import qwen3
 from model_compiler.graph.quantization import Precision
 from tests.model_compiler.conftest import Compile, Edit
@@ -24,6 +22,7 @@ from tests.model_compiler.goldens.qwen3_model import (
     VARIANTS,
     write_qwen3,
 )
+from tests.model_compiler.graph.architectures.conftest import Reason, embed_alone, opened
 
 GOLDEN = np.load(Path(__file__).parents[2] / "goldens" / "qwen3.npz")
 
@@ -36,26 +35,20 @@ def folder(tmp_path: Path) -> Path:
     return write_qwen3(tmp_path / "model")
 
 
-def embed(artifact: Artifact, texts: list[str], prompt: str | None = None) -> Floats:
-    """Embed texts one by one."""
-    engine = Engine.load(artifact, truncate="right")
-    return np.concatenate([engine.embed([text], prompt=prompt).vectors for text in texts])
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_vectors_are_those_of_sentence_transformers(
     tmp_path: Path, compile_tiny: Compile, variant: str
 ) -> None:
     """Each trait gives the reference's vectors, from two tokens to more than the limit."""
     artifact = compile_tiny(write_qwen3(tmp_path / "model", **VARIANTS[variant]))
-    vectors = embed(artifact, list(TEXTS.values()))
+    vectors = embed_alone(artifact, list(TEXTS.values()))
     np.testing.assert_allclose(vectors, GOLDEN[variant], atol=1e-6, rtol=0)
 
 
 def test_a_prompt_is_in_front_of_the_text(folder: Path, compile_tiny: Compile) -> None:
     """A query's instruction counts toward the limit, and the last token is still the appended."""
     artifact = compile_tiny(folder)
-    vectors = embed(artifact, list(TEXTS.values()), prompt="query")
+    vectors = embed_alone(artifact, list(TEXTS.values()), prompt="query")
     np.testing.assert_allclose(vectors, GOLDEN["query"], atol=1e-6, rtol=0)
     assert artifact.manifest.default_prompt == "document"
 
@@ -64,7 +57,7 @@ def test_a_prompt_is_in_front_of_the_text(folder: Path, compile_tiny: Compile) -
 def test_int8_is_close(tmp_path: Path, compile_tiny: Compile, variant: str) -> None:
     """Rows of 48 values average out fewer errors than the 1,024 of the published model."""
     folder = write_qwen3(tmp_path / "model", **VARIANTS[variant])
-    vectors = embed(compile_tiny(folder, Precision.INT8), list(TEXTS.values()))
+    vectors = embed_alone(compile_tiny(folder, Precision.INT8), list(TEXTS.values()))
     assert (vectors * GOLDEN[variant]).sum(axis=1).min() > 0.998
 
 
@@ -77,7 +70,7 @@ def test_a_text_is_the_same_in_any_company(
     artifact = compile_tiny(write_qwen3(tmp_path / "model", **VARIANTS[variant]), precision)
     texts = [text[start:] for text in TEXTS.values() for start in (0, 1, 2) if text[start:]]
     together = Engine.load(artifact, truncate="right").embed(texts).vectors
-    np.testing.assert_array_equal(together, embed(artifact, texts))
+    np.testing.assert_array_equal(together, embed_alone(artifact, texts))
 
 
 def test_a_long_text_keeps_its_last_token(folder: Path, compile_tiny: Compile) -> None:
@@ -91,7 +84,7 @@ def test_a_long_text_keeps_its_last_token(folder: Path, compile_tiny: Compile) -
 def test_a_pooling_without_the_prompt(folder: Path, compile_tiny: Compile, edit_json: Edit) -> None:
     """`include_prompt` may be false: the last token is never part of the prompt."""
     edit_json(folder / "1_Pooling" / "config.json", include_prompt=False)
-    vectors = embed(compile_tiny(folder), list(TEXTS.values()), prompt="query")
+    vectors = embed_alone(compile_tiny(folder), list(TEXTS.values()), prompt="query")
     np.testing.assert_allclose(vectors, GOLDEN["query"], atol=1e-6, rtol=0)
 
 
@@ -118,7 +111,7 @@ def test_a_checkpoint_of_the_language_model(folder: Path, compile_tiny: Compile)
     tensors = {f"model.{name}": tensor for name, tensor in load_file(path).items()}
     tensors["lm_head.weight"] = np.zeros((259, 48), np.float32)
     save_file(tensors, path)
-    vectors = embed(compile_tiny(folder), list(TEXTS.values()))
+    vectors = embed_alone(compile_tiny(folder), list(TEXTS.values()))
     np.testing.assert_allclose(vectors, GOLDEN["last token"], atol=1e-6, rtol=0)
 
 
@@ -135,7 +128,7 @@ def test_the_width_of_heads_has_transformers_default(folder: Path, edit_json: Ed
     """Without `head_dim` it is 128, whatever the hidden size and the number of heads are."""
     path = folder / "config.json"
     edit_json(path, head_dim=None)
-    assert qwen3.parse(_config(path)).head_size == 128
+    assert qwen3.parse(opened(path)).head_size == 128
 
 
 @pytest.mark.parametrize(
@@ -154,14 +147,10 @@ def test_the_width_of_heads_has_transformers_default(folder: Path, edit_json: Ed
     ],
 )
 def test_what_cannot_be_expressed_is_refused_by_name(
-    folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
+    reason: Reason, changes: dict[str, Any], message: str
 ) -> None:
     """A setting that the graph cannot express is an error that names it."""
-    path = folder / "config.json"
-    edit_json(path, **changes)
-    with pytest.raises(UnsupportedModelError) as refused:
-        qwen3.parse(_config(path))
-    assert message in str(refused.value)
+    assert message in reason(qwen3.parse, UnsupportedModelError, changes)
 
 
 @pytest.mark.parametrize(
@@ -176,15 +165,9 @@ def test_what_cannot_be_expressed_is_refused_by_name(
         ({"max_position_embeddings": 10**12}, "at least 1 and at most 1048576"),
     ],
 )
-def test_wrong_values_are_named(
-    folder: Path, edit_json: Edit, changes: dict[str, Any], message: str
-) -> None:
+def test_wrong_values_are_named(reason: Reason, changes: dict[str, Any], message: str) -> None:
     """The error names the key, the allowed values and the value found."""
-    path = folder / "config.json"
-    edit_json(path, **changes)
-    with pytest.raises(SourceError) as refused:
-        qwen3.parse(_config(path))
-    assert message in str(refused.value)
+    assert message in reason(qwen3.parse, SourceError, changes)
 
 
 @pytest.mark.parametrize(
@@ -202,9 +185,3 @@ def test_weights_that_do_not_fit_the_configuration(
     edit_json(folder / "config.json", **changes)
     with pytest.raises(CompilerError, match=message):
         compile_tiny(folder)
-
-
-def _config(path: Path) -> ConfigFile:
-    config = ConfigFile(path)
-    config.string("model_type")
-    return config
