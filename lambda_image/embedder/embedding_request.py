@@ -81,6 +81,8 @@ class Timings(NamedTuple):
 
     tokenization: float = 0.0
     inference: float = 0.0
+    #: Waiting for the model, while other requests use it; 0 where a request has it to itself.
+    queue: float = 0.0
 
 
 class Embeddings(NamedTuple):

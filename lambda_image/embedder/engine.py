@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +13,10 @@ from embedder.artifact import Artifact, Manifest
 from embedder.cache import VectorCache
 from embedder.embedding_request import Embeddings, EmbedRequest, Inputs, Limits, Timings
 from embedder.encoder import CHARACTERS_PER_TOKEN, Encoder
-from embedder.errors import (
-    InferenceError,
-    OutOfTimeError,
-)
+from embedder.errors import AnswerableError, InferenceError, OutOfTimeError
 from embedder.fast_tokenizers import Tokenizer, load
-from embedder.planning import Pace, plan
-from embedder.runtimes import Runs, load_session
+from embedder.planning import TOKEN_BUDGET, Pace, Run, plan
+from embedder.runtimes import Batch, RunAll, Runs, load_session
 
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
@@ -33,14 +30,18 @@ _ID_BYTES = array("i").itemsize
 class Engine:
     """The model: its tokenizer, its session, and a cache of vectors.
 
+    Threads may share it, if they may share the session: ONNX Runtime's may be shared.
+
     Args:
         manifest: the artifact's manifest.
         tokenizer: texts to token ids.
-        session: token ids to full-size vectors.
+        session: token ids to full-size vectors; one with `run_all` gets all runs of a request at
+            once.
         truncate: the default handling of an input over the limit.
         max_characters: the longest text; None takes the manifest's limit, or computes it from the
             limit of tokens.
         cache_entries: how many vectors to keep.
+        run_tokens: the most tokens of one run, padding included. It changes no vector.
     """
 
     def __init__(
@@ -52,10 +53,13 @@ class Engine:
         truncate: str = "refuse",
         max_characters: int | None = None,
         cache_entries: int = 0,
+        run_tokens: int = TOKEN_BUDGET,
     ) -> None:
         self.manifest = manifest
         self.tokenizer = tokenizer
         self._session = session
+        self._run_all: RunAll | None = getattr(session, "run_all", None)
+        self._run_tokens = run_tokens
         self.cache = VectorCache(cache_entries)
         self.limits = Limits(
             dimensions=manifest.dimensions,
@@ -145,7 +149,8 @@ class Engine:
         places: dict[bytes, int] = {}
         order = [places.setdefault(ids, len(places)) for ids in packed]
         whole, missing = self._recall(list(places))
-        runs, computed = self._run(whole, missing, deadline, allowed)
+        runs, queue_seconds = self._run(whole, missing, deadline, allowed)
+        computed = sum([len(run.positions) * run.tokens for run in runs])
         used = sum(map(len, missing.values())) // _ID_BYTES
         if len(places) < len(order):
             whole = whole[order]
@@ -154,11 +159,15 @@ class Engine:
             vectors=truncate_vectors(whole, dimensions, normalize=request.normalize),
             tokens=[len(ids) for ids in sequences],
             vector_space=self.vector_space(dimensions, normalize=request.normalize),
-            timings=Timings(tokenized - started, time.perf_counter() - tokenized),
+            timings=Timings(
+                tokenized - started,
+                time.perf_counter() - tokenized - queue_seconds,
+                queue_seconds,
+            ),
             characters=characters,
             cache_hits=len(places) - len(missing),
             repeats=len(order) - len(places),
-            runs=runs,
+            runs=[len(run.positions) for run in runs],
             padding_tokens=computed - used,
             computed_tokens=computed,
         )
@@ -184,10 +193,9 @@ class Engine:
         """
         whole = np.empty((len(distinct), self.limits.full_dimensions), dtype=np.float32)
         missing = {}
-        for place, ids in enumerate(distinct):
-            kept = self.cache.get(ids)
+        for place, kept in enumerate(self.cache.get(distinct)):
             if kept is None:
-                missing[place] = ids
+                missing[place] = distinct[place]
             else:
                 whole[place] = kept
         return whole, missing
@@ -198,33 +206,46 @@ class Engine:
         missing: dict[int, bytes],
         deadline: float | None,
         allowed: float,
-    ) -> tuple[list[int], int]:
-        """Embed the missing inputs into `whole`; return each run's size and all computed tokens.
+    ) -> tuple[list[Run], float]:
+        """Embed the missing inputs into `whole`; return the runs and the seconds in a queue.
 
         `allowed` is the time in seconds that the request had when it came.
         """
         places = np.array(list(missing), dtype=np.int64)
         inputs = list(missing.values())
         lengths = [len(ids) // _ID_BYTES for ids in inputs]
-        runs = plan(lengths, limit=self.limits.max_tokens)
-        computed = 0
-        for number, run in enumerate(runs):
-            size = len(run.positions) * run.tokens
+        runs = plan(lengths, limit=self.limits.max_tokens, budget=self._run_tokens)
+        batches = (_batch(run, inputs, lengths) for run in runs)
+        vectors: Iterable[npt.NDArray[np.float32]]
+        if self._run_all is not None and runs:
+            vectors, queue_seconds = _together(self._run_all, batches, deadline)
+        else:
+            vectors, queue_seconds = self._each(batches, deadline, allowed), 0.0
+        for run, rows in zip(runs, vectors, strict=True):
+            if not np.isfinite(rows).all():
+                raise InferenceError
+            whole[places[run.positions]] = rows
+            self.cache.put([inputs[position] for position in run.positions], rows)
+        return runs, queue_seconds
+
+    def _each(
+        self, batches: Iterable[Batch], deadline: float | None, allowed: float
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Run batches one after the other, while there is time."""
+        first = True
+        for batch in batches:
+            size = batch.input_ids.size
             if deadline is not None:
                 left = deadline - time.monotonic()
-                self._check_time(size, left, sure=number == 0 and left > allowed / 2)
-            computed += size
+                self._check_time(size, left, sure=first and left > allowed / 2)
+            first = False
             began = time.monotonic()
-            rows = self._infer(
-                b"".join([inputs[position] for position in run.positions]),
-                [lengths[position] for position in run.positions],
-                run.tokens,
-            )
+            try:
+                vectors = self._session.run(*batch)
+            except Exception as error:  # ONNX Runtime's classes have no common base.
+                raise InferenceError from error
             self._pace.measured(size, time.monotonic() - began)
-            whole[places[run.positions]] = rows
-            for position, row in zip(run.positions, rows, strict=True):
-                self.cache.put(inputs[position], row)
-        return [len(run.positions) for run in runs], computed
+            yield vectors
 
     def _check_time(self, tokens: int, left: float, *, sure: bool) -> None:
         """Refuse a run that would not be finished; `sure`: try it while any time is left."""
@@ -237,18 +258,25 @@ class Engine:
             "function's timeout; send fewer or shorter texts in one request."
         )
 
-    def _infer(self, ids: bytes, lengths: list[int], tokens: int) -> npt.NDArray[np.float32]:
-        """Run inputs whose ids are concatenated, each padded to `tokens`."""
-        filled = np.arange(tokens) < np.array(lengths)[:, None]
-        input_ids = np.zeros(filled.shape, dtype=np.int64)
-        input_ids[filled] = np.frombuffer(ids, dtype=np.int32)
-        try:
-            vectors = self._session.run(input_ids, filled.astype(np.int64))
-        except Exception as error:  # ONNX Runtime's classes have no common base.
-            raise InferenceError from error
-        if not np.isfinite(vectors).all():
-            raise InferenceError
-        return vectors
+
+def _batch(run: Run, inputs: Sequence[bytes], lengths: Sequence[int]) -> Batch:
+    """Make the batch of a run: each input's ids, padded to the run's length."""
+    ids = b"".join([inputs[position] for position in run.positions])
+    filled = np.arange(run.tokens) < np.array([lengths[p] for p in run.positions])[:, None]
+    input_ids = np.zeros(filled.shape, dtype=np.int64)
+    input_ids[filled] = np.frombuffer(ids, dtype=np.int32)
+    return Batch(input_ids, filled.astype(np.int64))
+
+
+def _together(
+    run_all: RunAll, batches: Iterable[Batch], deadline: float | None
+) -> tuple[Sequence[npt.NDArray[np.float32]], float]:
+    try:
+        return run_all(batches, deadline=deadline)
+    except AnswerableError:
+        raise
+    except Exception as error:  # See `Engine._each`.
+        raise InferenceError from error
 
 
 def truncate_vectors(

@@ -82,15 +82,18 @@ class _Measured(NamedTuple):
 
 
 class Pace:
-    """The last measured runs."""
+    """The last measured runs.
+
+    Threads may share it: the list is replaced and never changed, so that a reader always has a
+    whole one. Of two runs that end at the same moment, one may be lost.
+    """
 
     def __init__(self) -> None:
         self._runs: list[_Measured] = []
 
     def measured(self, tokens: int, seconds: float) -> None:
         """Add a run of `tokens` tokens, padding included."""
-        self._runs.append(_Measured(tokens, seconds))
-        del self._runs[:-_REMEMBERED]
+        self._runs = [*self._runs[1 - _REMEMBERED :], _Measured(tokens, seconds)]
 
     def seconds(self, tokens: int) -> float | None:
         """Predict the time of a run; None if there are too few comparable runs to say."""

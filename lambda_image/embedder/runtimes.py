@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from embedder.artifact import Artifact
 
@@ -10,7 +11,14 @@ if TYPE_CHECKING:  # see startup
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Runs", "load_session"]
+__all__ = ["Batch", "Ran", "RunAll", "Runs", "load_session"]
+
+
+class Batch(NamedTuple):
+    """The arguments of `Runs.run`."""
+
+    input_ids: npt.NDArray[np.int64]
+    attention_mask: npt.NDArray[np.int64]
 
 
 class Runs(Protocol):
@@ -28,6 +36,34 @@ class Runs(Protocol):
 
         Returns:
             float32 [batch, dimensions], rows of length 1.
+        """
+
+
+class Ran(NamedTuple):
+    """The result of `RunAll`."""
+
+    #: Of each batch, in their order; see `Runs.run`.
+    vectors: Sequence[npt.NDArray[np.float32]]
+    #: Seconds in which none of the batches ran.
+    queue_seconds: float
+
+
+class RunAll(Protocol):
+    """The method `run_all` of a session that many requests use at the same time.
+
+    It gets all batches of a request at once, decides their order among those of other requests, and
+    may run those of several requests together.
+    """
+
+    def __call__(self, batches: Iterable[Batch], *, deadline: float | None = None) -> Ran:
+        """Embed the batches of one request.
+
+        Args:
+            batches: see `Runs.run`.
+            deadline: the `time.monotonic()` after which a batch is not started.
+
+        Raises:
+            AnswerableError: if the batches were refused, dropped, or not started in time.
         """
 
 

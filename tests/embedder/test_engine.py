@@ -1,7 +1,9 @@
 """The engine computes vectors of texts, with a small model and with a real one."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,7 @@ from embedder.artifact import Artifact
 from embedder.embedding_request import Embeddings, EmbedRequest, Inputs
 from embedder.engine import Engine, truncate_vectors
 from embedder.errors import InferenceError, InvalidFieldError, OutOfTimeError
+from embedder.runtimes import Batch, Ran
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
 MakeEngine = Callable[..., Engine]
@@ -350,3 +353,75 @@ def test_real_vectors_mean_something(minilm: Engine) -> None:
     vectors = minilm.embed(SENTENCES).vectors
     assert int((vectors[1:] @ vectors[0]).argmax()) == 0
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+class Together(HashSession):
+    """A session that gets all batches of a request at once, as the server's queue does."""
+
+    error: Exception | None = None
+    deadlines: tuple[float | None, ...] = ()
+
+    def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> Ran:
+        """Run one batch after the other."""
+        self.deadlines += (deadline,)
+        if self.error is not None:
+            raise self.error
+        return Ran([self.run(*batch) for batch in batches], queue_seconds=0.0)
+
+
+def engine_of(session: HashSession, **options: Any) -> Engine:
+    return Engine(manifest_of(), WordTokenizer(), session, **options)
+
+
+def test_a_session_for_many_requests_gets_all_runs_at_once() -> None:
+    """It gets the deadline too, and the vectors are those of one run after the other."""
+    texts = ["a", "b c", "d e f g", "h", "i j k l m n o p q"]
+    session = Together()
+    request = EmbedRequest(Inputs(texts=texts), deadline=5.0)
+    together = engine_of(session, run_tokens=8).embed_request(request)
+    assert session.deadlines == (5.0,)
+    np.testing.assert_array_equal(together.vectors, engine_of(HashSession()).embed(texts).vectors)
+    assert together.runs == [1, 1, 1, 2]
+
+
+def test_time_in_the_queue_is_not_time_of_the_model() -> None:
+    """A request's time in the queue is reported beside the time of its runs."""
+
+    class Slow(Together):
+        def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> Ran:
+            return super().run_all(batches, deadline=deadline)._replace(queue_seconds=1000.0)
+
+    timings = engine_of(Slow()).embed(["a"]).timings
+    assert timings.queue == 1000
+    assert timings.inference < 0
+
+
+@pytest.mark.parametrize(
+    ("raised", "seen"),
+    [(OutOfTimeError("The queue is long."), OutOfTimeError), (RuntimeError(), InferenceError)],
+)
+def test_the_queues_own_errors_reach_the_caller(raised: Exception, seen: type[Exception]) -> None:
+    """An error for the caller stays as it is; one of the runtime becomes an inference error."""
+    session = Together()
+    session.error = raised
+    with pytest.raises(seen):
+        engine_of(session).embed(["a"])
+
+
+def test_a_request_that_the_cache_answers_does_not_queue() -> None:
+    """Only a request with something to compute reaches the session."""
+    session = Together()
+    engine = engine_of(session, cache_entries=4)
+    engine.embed(["a"])
+    engine.embed(["a"])
+    assert len(session.deadlines) == 1
+
+
+def test_threads_may_share_an_engine(make_engine: MakeEngine) -> None:
+    """Each thread gets the vectors that a thread alone gets, with a cache that all of them fill."""
+    texts = [f"text {number % 37} of {number % 11}" for number in range(120)]
+    alone = make_engine().embed(texts).vectors
+    shared = make_engine(cache_entries=8)
+    with ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(lambda text: shared.embed([text]).vectors[0], texts))
+    np.testing.assert_array_equal(np.stack(rows), alone)

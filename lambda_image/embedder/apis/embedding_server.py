@@ -42,7 +42,7 @@ class ServerEmbed(Embed):
                 "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
                 "timings": {
                     "tokenization": duration(embeddings.timings.tokenization),
-                    "queue": duration(0),
+                    "queue": duration(embeddings.timings.queue),
                     "inference": duration(embeddings.timings.inference),
                 },
                 "vector_space": embeddings.vector_space,

@@ -248,8 +248,8 @@ def timing_headers(embeddings: Embeddings, call: Call) -> dict[str, str]:
         "x-compute-tokens": str(sum(embeddings.tokens)),
         "x-total-time": total,
         "x-tokenization-time": f"{embeddings.timings.tokenization * 1000:.0f}",
-        # Nothing queues inside: Lambda starts another execution environment, or answers 429.
-        "x-queue-time": "0",
+        # On Lambda nothing queues inside: it starts another execution environment, or answers 429.
+        "x-queue-time": f"{embeddings.timings.queue * 1000:.0f}",
         "x-inference-time": f"{embeddings.timings.inference * 1000:.0f}",
         "x-vector-space": embeddings.vector_space,
     }
