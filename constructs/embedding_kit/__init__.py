@@ -8,37 +8,44 @@ app = App()
 EmbeddingEndpoint(Stack(app, "Search"), "Embeddings", model=Model(name="BAAI/bge-small-en-v1.5"))
 app.synth()
 ```
+
+Each name is imported from its module on first use: importing the CDK takes seconds, and the
+commands that read an environment's settings do not need it.
 """
 
-from embedding_kit.batch import EmbeddingBatch
-from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.endpoint_interface import IEmbeddingEndpoint
-from embedding_kit.monitoring.alarms import EndpointAlarms
-from embedding_kit.monitoring.batch import BatchAlarms
-from embedding_kit.monitoring.budget import CostBudget
-from embedding_kit.monitoring.dashboard import EndpointDashboard
-from embedding_kit.monitoring.topic import AlarmTopic
-from embedding_kit.release_notices import ReleaseNotices
-from embedding_kit.repository import EmbeddingRepository
-from embedding_kit.settings import (
-    AlarmSettings,
-    AliasExperiment,
-    AllAtOnce,
-    BatchSettings,
-    Budget,
-    Callers,
-    Canary,
-    Cors,
-    FunctionSettings,
-    Linear,
-    Model,
-    OnDemand,
-    Provisioned,
-    RepositorySettings,
-    ScheduledCapacity,
-    SnapStart,
-    WeightedExperiment,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from embedding_kit.batch import EmbeddingBatch
+    from embedding_kit.endpoint import EmbeddingEndpoint
+    from embedding_kit.endpoint_interface import IEmbeddingEndpoint
+    from embedding_kit.monitoring.alarms import EndpointAlarms
+    from embedding_kit.monitoring.batch import BatchAlarms
+    from embedding_kit.monitoring.budget import CostBudget
+    from embedding_kit.monitoring.dashboard import EndpointDashboard
+    from embedding_kit.monitoring.topic import AlarmTopic
+    from embedding_kit.release_notices import ReleaseNotices
+    from embedding_kit.repository import EmbeddingRepository
+    from embedding_kit.settings import (
+        AlarmSettings,
+        AliasExperiment,
+        AllAtOnce,
+        BatchSettings,
+        Budget,
+        Callers,
+        Canary,
+        Cors,
+        FunctionSettings,
+        Linear,
+        Model,
+        OnDemand,
+        Provisioned,
+        RepositorySettings,
+        ScheduledCapacity,
+        SnapStart,
+        WeightedExperiment,
+    )
 
 __all__ = [
     "AlarmSettings",
@@ -69,3 +76,25 @@ __all__ = [
     "SnapStart",
     "WeightedExperiment",
 ]
+
+# The module of each name that is not one of the settings.
+_MODULES = {
+    "AlarmTopic": "monitoring.topic",
+    "BatchAlarms": "monitoring.batch",
+    "CostBudget": "monitoring.budget",
+    "EmbeddingBatch": "batch",
+    "EmbeddingEndpoint": "endpoint",
+    "EmbeddingRepository": "repository",
+    "EndpointAlarms": "monitoring.alarms",
+    "EndpointDashboard": "monitoring.dashboard",
+    "IEmbeddingEndpoint": "endpoint_interface",
+    "ReleaseNotices": "release_notices",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'settings')}"), name)
+    globals()[name] = value
+    return value
