@@ -13,6 +13,7 @@ from embedder.service import ROUTES
 from embedding_client import errors
 from embedding_kit.environment import Environment
 from embedding_kit.settings.descriptions import export_schema, kinds
+from model_compiler.source.catalog import CATALOG
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
@@ -78,6 +79,12 @@ def environment_schema() -> str:
     return json.dumps(export_schema(Environment), indent=2, ensure_ascii=False) + "\n"
 
 
+def model_dimensions() -> str:
+    """Return the dimensions of the catalog's models, for the settings of an index."""
+    lines = [f'  "{entry.name}": {list(entry.dimensions)}' for entry in CATALOG if entry.dimensions]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def _block(path: str, name: str, content: Callable[[], str]) -> Callable[[], str]:
     def whole() -> str:
         return with_block((ROOT / path).read_text(encoding="utf-8"), name, content())
@@ -94,6 +101,7 @@ def models_page() -> str:
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
     "README.md": _block("README.md", "settings", settings_table),
+    "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
     "docs/api.md": _block("docs/api.md", "paths", paths_table),
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
     "docs/models.md": models_page,

@@ -6,6 +6,7 @@ from constructs import Construct
 
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import Environment
+from embedding_kit.vector_index import IVectorIndex
 
 __all__ = ["EndpointStack"]
 
@@ -24,6 +25,7 @@ class EndpointStack(Stack):
         *,
         environment: Environment,
         repository_name: str,
+        vector_index: IVectorIndex | None,
         env: Where,
     ) -> None:
         """Create the stack."""
@@ -47,6 +49,7 @@ class EndpointStack(Stack):
             cors=environment.cors,
             alarms=environment.alarms,
             name=environment.name,
+            vector_index=vector_index,
         )
         CfnOutput(self, "Url", value=self.endpoint.url)
         CfnOutput(self, "AliasArn", value=self.endpoint.alias_arn)

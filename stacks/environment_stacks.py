@@ -5,9 +5,11 @@ import aws_cdk as cdk
 from embedding_kit.environment import COST_TAG, Environment
 from stacks.batch_stack import BatchStack
 from stacks.endpoint_stack import EndpointStack
+from stacks.index_stack import IndexStack
 from stacks.names import (
     batch_stack_name,
     endpoint_stack_name,
+    index_stack_name,
     observability_stack_name,
     repository_stack_name,
 )
@@ -22,6 +24,7 @@ class EnvironmentStacks:
 
     Attributes:
         repository: The stack of the image repository.
+        index: The stack of the vector index; None without one.
         endpoint: The stack of the endpoint.
         batch: The stack of the batch jobs; None without them.
         observability: The stack of alarms, dashboard and budget.
@@ -38,11 +41,21 @@ class EnvironmentStacks:
         self.repository = RepositoryStack(
             app, repository_stack_name(environment.name), environment=environment, env=where
         )
+        self.index: IndexStack | None = None
+        if environment.index:
+            self.index = IndexStack(
+                app,
+                index_stack_name(environment.name),
+                environment=environment,
+                settings=environment.index,
+                env=where,
+            )
         self.endpoint = EndpointStack(
             app,
             endpoint_stack_name(environment.name),
             environment=environment,
             repository_name=self.repository.repository_name,
+            vector_index=self.index.index if self.index else None,
             env=where,
         )
         self.endpoint.add_stack_dependency(
@@ -74,7 +87,7 @@ class EnvironmentStacks:
         if "project" not in map(str.lower, tags):
             tags["Project"] = "embedding-kit"
         # Not on the app, because another environment in the same app has other tags.
-        stacks = [self.repository, self.endpoint, self.batch, self.observability]
+        stacks = [self.repository, self.index, self.endpoint, self.batch, self.observability]
         for stack in filter(None, stacks):
             for key, value in tags.items():
                 cdk.Tags.of(stack).add(key, value)

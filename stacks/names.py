@@ -3,6 +3,7 @@
 __all__ = [
     "batch_stack_name",
     "endpoint_stack_name",
+    "index_stack_name",
     "observability_stack_name",
     "repository_name",
     "repository_stack_name",
@@ -22,6 +23,11 @@ def endpoint_stack_name(environment: str) -> str:
 def batch_stack_name(environment: str) -> str:
     """Return the name of the stack that holds the batch jobs."""
     return f"EmbeddingKit-{environment}-Batch"
+
+
+def index_stack_name(environment: str) -> str:
+    """Return the name of the stack that holds the vector index."""
+    return f"EmbeddingKit-{environment}-Index"
 
 
 def observability_stack_name(environment: str) -> str:

@@ -44,8 +44,10 @@ if TYPE_CHECKING:
         RepositorySettings,
         ScheduledCapacity,
         SnapStart,
+        VectorIndexSettings,
         WeightedExperiment,
     )
+    from embedding_kit.vector_index import IVectorIndex, VectorIndex
 
 __all__ = [
     "AlarmSettings",
@@ -66,6 +68,7 @@ __all__ = [
     "EndpointDashboard",
     "FunctionSettings",
     "IEmbeddingEndpoint",
+    "IVectorIndex",
     "Linear",
     "Model",
     "OnDemand",
@@ -74,6 +77,8 @@ __all__ = [
     "RepositorySettings",
     "ScheduledCapacity",
     "SnapStart",
+    "VectorIndex",
+    "VectorIndexSettings",
     "WeightedExperiment",
 ]
 
@@ -88,7 +93,9 @@ _MODULES = {
     "EndpointAlarms": "monitoring.alarms",
     "EndpointDashboard": "monitoring.dashboard",
     "IEmbeddingEndpoint": "endpoint_interface",
+    "IVectorIndex": "vector_index",
     "ReleaseNotices": "release_notices",
+    "VectorIndex": "vector_index",
 }
 
 

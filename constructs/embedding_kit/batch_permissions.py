@@ -10,7 +10,7 @@ from constructs import Construct
 
 from embedding_kit.batch_definition import MAP_LABEL, RESULTS_FOLDER, SHARDS_FILE
 from embedding_kit.settings import BatchSettings
-from embedding_kit.settings.batch import Location
+from embedding_kit.settings.locations import Location
 
 __all__ = ["acknowledged", "grant_machine_files", "grant_map_runs", "grant_worker_files"]
 

@@ -42,6 +42,7 @@ from embedding_kit.settings import (
 )
 from embedding_kit.settings.cors import SIGNING_HEADERS
 from embedding_kit.synth_validation import AlarmEmails, AliasResources
+from embedding_kit.vector_index import IVectorIndex
 
 __all__ = ["LIVE", "EmbeddingEndpoint"]
 
@@ -97,6 +98,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         environment_encryption: kms.IKey | None = None,
         log_group: logs.ILogGroup | None = None,
         tracing: lambda_.Tracing = lambda_.Tracing.ACTIVE,
+        vector_index: IVectorIndex | None = None,
     ) -> None:
         """Create the endpoint.
 
@@ -114,8 +116,9 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
                 fails if no `AlarmTopic` of the app has the addresses in its `emails`.
             name: The name in logs and in the metrics' namespace, unique in account and region; by
                 default derived from the construct's path.
-            vpc: A VPC for the function; none by default. The function calls no other service, so
-                subnets without a route to the internet are enough.
+            vpc: A VPC for the function; none by default. The function calls no other service than
+                that of `vector_index`, so subnets without a route to the internet are enough; with
+                an index they need an endpoint for S3 Vectors.
             vpc_subnets: The subnets; the CDK's default for `vpc` if unset.
             security_groups: The security groups; a new one if unset.
             role: An execution role; by default a new one. It is granted the function's permissions,
@@ -125,6 +128,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             log_group: A log group that only this function writes to; by default a new one with the
                 retention in `function`.
             tracing: Whether X-Ray traces requests.
+            vector_index: An index in S3 Vectors for `POST /similar`, which the function may then
+                query; none by default.
 
         Raises:
             ValueError: The settings or these properties are incompatible, or another endpoint of
@@ -163,6 +168,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             environment_encryption=environment_encryption,
             log_group=log_group,
             tracing=tracing,
+            vector_index=vector_index,
         )
         self.function = made.function
         self.log_group = made.log_group

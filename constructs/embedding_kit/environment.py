@@ -18,10 +18,12 @@ from embedding_kit.settings import (
     OnDemand,
     Release,
     RepositorySettings,
+    VectorIndexSettings,
     check_alarms,
     check_batch,
     check_compatible,
     check_memory,
+    index_dimension,
 )
 from embedding_kit.settings.base import Settings, allowed, rule_error
 from embedding_kit.settings.release import AllAtOnce
@@ -96,6 +98,10 @@ class Environment(Settings):
         default=None, description="Batch jobs over files in S3; none by default."
     )
 
+    index: VectorIndexSettings | None = Field(
+        default=None, description="An index in S3 Vectors to search in; none by default."
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _default_kinds(cls, value: Any) -> Any:
@@ -167,4 +173,6 @@ class Environment(Settings):
         if self.batch is not None:
             check_batch(self.batch, self.function, self.cold_start)
             check_memory(self.model, self.batch, table="batch")
+        if self.index is not None:
+            index_dimension(self.index, self.model)
         return self

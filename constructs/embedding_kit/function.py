@@ -15,6 +15,7 @@ from embedding_kit.image import image_code
 from embedding_kit.settings import FunctionSettings, Model
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
+from embedding_kit.vector_index import IVectorIndex
 
 __all__ = ["EmbeddingFunction", "Network", "environment_variables", "function_role"]
 
@@ -78,6 +79,7 @@ class EmbeddingFunction(Construct):
         environment_encryption: kms.IKey | None,
         log_group: logs.ILogGroup | None,
         tracing: lambda_.Tracing,
+        vector_index: IVectorIndex | None = None,
     ) -> None:
         """Create the function.
 
@@ -94,6 +96,7 @@ class EmbeddingFunction(Construct):
             environment_encryption: A key for the environment variables.
             log_group: Another log group.
             tracing: Whether X-Ray traces requests.
+            vector_index: The index in S3 Vectors that the function searches.
 
         Raises:
             ValueError: The settings also configure the log group.
@@ -114,7 +117,8 @@ class EmbeddingFunction(Construct):
             reserved_concurrent_executions=settings.reserved_concurrency,
             environment=environment_variables(
                 settings, metrics_namespace=metrics_namespace, name=name
-            ),
+            )
+            | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {}),
             role=self._role(role, network),
             vpc=network.vpc,
             vpc_subnets=network.subnets,
@@ -139,6 +143,8 @@ class EmbeddingFunction(Construct):
                 else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             ),
         )
+        if vector_index:
+            vector_index.grant_query(self.function)
         Validations.of(self.function).acknowledge(
             Acknowledgment(
                 id="Serverless-LambdaDLQ",

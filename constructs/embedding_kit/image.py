@@ -9,7 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from embedding_kit.settings import Model
 
-__all__ = ["image_code", "image_folder"]
+__all__ = ["image_code", "image_folder", "model_identity"]
 
 #: Files of the target `batch` only. Without them in its context, the endpoint's image does not
 #: change with them.
@@ -74,6 +74,16 @@ def image_code(
         extra_hash=_digest([path for path in (model.folder, model.index) if path]),
         invalidation=assets.DockerImageAssetInvalidationOptions(build_contexts=False),
     )
+
+
+def model_identity(model: Model) -> list[str | None]:
+    """Return what changes if the settings select a model with other vectors.
+
+    Raises:
+        FileNotFoundError: The model's folder does not exist.
+    """
+    folder = _digest([model.folder]) if model.folder else None
+    return [model.name, model.revision, model.precision, folder]
 
 
 def _contexts(model: Model) -> dict[str, str] | None:

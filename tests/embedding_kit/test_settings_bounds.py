@@ -21,9 +21,11 @@ from embedding_kit.settings import (
     FunctionSettings,
     Model,
     RepositorySettings,
+    VectorIndexSettings,
 )
 
-MODEL = {"name": '"sentence-transformers/all-MiniLM-L6-v2"'}
+#: Not in the catalog, so that an index may have any dimension.
+MODEL = {"name": '"example/model"'}
 ROLE = "arn:aws:iam::111122223333:role/search"
 MEMORY = "a whole number from 128 to 10240"
 PERCENT = "a number above 0 and below 100"
@@ -84,6 +86,8 @@ BOUNDS = [
     ),
     ("batch.max_rejected_percent", f"0.0\n{FOLDERS}", f"-0.1\n{FOLDERS}", "", SHARE),
     ("batch.max_rejected_percent", f"100.0\n{FOLDERS}", f"100.1\n{FOLDERS}", "", SHARE),
+    ("index.dimension", "1", "0", "", "a whole number from 1 to 4096"),
+    ("index.dimension", "4096", "4097", "", "a whole number from 1 to 4096"),
     ("alarms.init_p99", '"9999ms"\ninit_max = "9999ms"', '"10s"', INIT, "less than 10s"),
     ("alarms.init_max", '"9999ms"', '"10s"', INIT, "less than 10s"),
     ("alarms.traffic_every", '"5m"', '"299999ms"', SILENCE, STEPS),
@@ -106,6 +110,7 @@ GROUPS: dict[str, Any] = {
     "budget": Budget,
     "callers": Callers,
     "repository": RepositorySettings,
+    "index": VectorIndexSettings,
 }
 
 

@@ -32,6 +32,7 @@ from embedding_kit.settings import (
     Provisioned,
     ScheduledCapacity,
     SnapStart,
+    VectorIndexSettings,
     WeightedExperiment,
 )
 from stacks.environment_stacks import EnvironmentStacks
@@ -76,6 +77,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
             reserved_concurrency=20,
             input_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
             output_key="arn:aws:kms:us-east-1:123456789012:key/3333cccc-44dd",
+        )
+    },
+    "index": {
+        "index": VectorIndexSettings(
+            non_filterable=("url",),
+            key="arn:aws:kms:us-east-1:123456789012:key/5555eeee-66ff",
         )
     },
     "told": {

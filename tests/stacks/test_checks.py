@@ -18,7 +18,7 @@ from stacks.environment_stacks import EnvironmentStacks
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Together they have every resource that any switch adds.
-CHECKED = ("production", "snapstart", "all-together", "batch")
+CHECKED = ("production", "snapstart", "all-together", "batch", "index")
 #: The CDK adds a DependsOn that a Ref already implies, in every stack of every app.
 IGNORED_BY_CFN_LINT = ["W3005"]
 
@@ -176,8 +176,14 @@ def test_the_state_machine_is_valid(synthesized):
     assert json.loads(done.stdout) == {"isValid": True, "errors": []}
 
 
-def test_an_environment_without_batches_has_no_stack_for_them(synthesized):
-    """They are off until the environment's file has the table `[batch]`."""
+def test_the_index_is_deployed_before_the_endpoint_that_searches_it(synthesized):
+    """The endpoint gets the index's ARN, and no other stack refers to the endpoint's."""
+    manifest = json.loads((synthesized("index").folder / "manifest.json").read_text())["artifacts"]
+    assert "EmbeddingKit-dev-Index" in manifest["EmbeddingKit-dev-Endpoint"]["dependencies"]
+
+
+def test_batches_and_the_index_have_no_stack_until_they_are_on(synthesized):
+    """They are off until the environment's file has the table `[batch]` or `[index]`."""
     assert set(synthesized("dev").templates) == {"repository", "endpoint", "observability"}
 
 

@@ -21,6 +21,7 @@ SWITCHES = (
     "batch",
     "callers",
     "canary",
+    "index",
     "linear",
     "placed",
     "provisioned",

@@ -22,6 +22,7 @@ from embedding_kit.settings.compatibility import (
 )
 from embedding_kit.settings.cors import Cors
 from embedding_kit.settings.function import FunctionSettings
+from embedding_kit.settings.index import VectorIndexSettings, index_dimension
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings, Budget
 from embedding_kit.settings.release import (
@@ -57,9 +58,11 @@ __all__ = [
     "ScheduledCapacity",
     "Settings",
     "SnapStart",
+    "VectorIndexSettings",
     "WeightedExperiment",
     "check_alarms",
     "check_batch",
     "check_compatible",
     "check_memory",
+    "index_dimension",
 ]

@@ -1,50 +1,25 @@
 """Batch jobs: where they read and write, and how much of the account they may use.
 
-Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html,
-https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html (safe characters),
-https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html
+Source: https://docs.aws.amazon.com/step-functions/latest/dg/state-map-distributed.html
 """
 
-import re
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from embedding_kit.settings.base import Settings, allowed, rule_error
+from embedding_kit.settings.base import Settings, rule_error
+from embedding_kit.settings.locations import FolderUrl, KeyArn, Location, location_of
 
-__all__ = ["BatchSettings", "Location"]
-
-_ALLOWED = (
-    "s3://BUCKET or s3://BUCKET/PREFIX; a bucket's name has 3 to 63 lower-case letters, digits, "
-    "hyphens and dots, and a prefix letters, digits and ! - _ . ' ( ) /"
-)
-_URL = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9!_.'()-]+)*)/?")
-#: Names that S3 refuses although they fit the pattern: IP addresses and reserved words.
-_REFUSED_NAME = re.compile(
-    r".*\.\..*|\d+\.\d+\.\d+\.\d+|(xn--|sthree-|amzn-s3-demo-).*|.*(-s3alias|--ol-s3|\.mrap|--x-s3)"
-)
-_Url = Annotated[str, allowed(_ALLOWED)]
-_Key = Annotated[
-    str,
-    Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$"),
-    allowed("a key's ARN such as arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab"),
-]
-
-
-class Location(NamedTuple):
-    """A folder in S3. The prefix is empty, or ends with a slash."""
-
-    bucket: str
-    prefix: str
+__all__ = ["BatchSettings"]
 
 
 class BatchSettings(Settings):
     """Batch jobs over files in S3, with a function of their own; off without this table."""
 
-    input: _Url = Field(
+    input: FolderUrl = Field(
         description="The folder that jobs may read, in an existing bucket of the same region."
     )
-    output: _Url = Field(
+    output: FolderUrl = Field(
         description="The folder that jobs may write, in an existing bucket of the same region. It "
         "must not contain `input` or be in it."
     )
@@ -63,30 +38,22 @@ class BatchSettings(Settings):
         default=1.0,
         description="A job fails if more of its rows are rejected, unless it says otherwise.",
     )
-    input_key: _Key | None = Field(
+    input_key: KeyArn | None = Field(
         default=None, description="The KMS key that encrypts the input, if one does."
     )
-    output_key: _Key | None = Field(
+    output_key: KeyArn | None = Field(
         default=None, description="The KMS key that encrypts the output's bucket, if one does."
     )
 
     @property
     def source(self) -> Location:
         """The folder that jobs may read."""
-        return _location(self.input)
+        return location_of(self.input)
 
     @property
     def destination(self) -> Location:
         """The folder that jobs may write."""
-        return _location(self.output)
-
-    @field_validator("input", "output")
-    @classmethod
-    def _location_acceptable(cls, value: str) -> str:
-        match = _URL.fullmatch(value)
-        if match is None or _REFUSED_NAME.fullmatch(match[1]):
-            raise rule_error("a folder in S3 is expected", found=value, allowed=_ALLOWED)
-        return value
+        return location_of(self.output)
 
     @model_validator(mode="after")
     def _folders_apart(self) -> Self:
@@ -112,9 +79,3 @@ class BatchSettings(Settings):
                 allowed=f"1 to {reserved}, or a higher reservation",
             )
         return self
-
-
-def _location(url: str) -> Location:
-    match = _URL.fullmatch(url)
-    assert match is not None  # noqa: S101 - the validator has checked it
-    return Location(match[1], f"{match[2][1:]}/" if match[2] else "")

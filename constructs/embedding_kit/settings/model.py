@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
+from embedding_kit.settings.model_dimensions import known_dimensions
 
 __all__ = ["TERMS", "Model"]
 
@@ -109,6 +110,14 @@ class Model(Settings):
             if part in name and precision == (self.precision or "int8")
         )
         return next(found, None)
+
+    @property
+    def known_dimensions(self) -> tuple[int, ...]:
+        """The dimensions in the catalog, the full one first; empty for a model that is not in it.
+
+        A folder is not the catalog's model, whatever its name.
+        """
+        return () if self.folder else known_dimensions(self.name)
 
     @model_validator(mode="after")
     def _revision_of_a_repository(self) -> Self:

@@ -1,0 +1,188 @@
+"""An index in S3 Vectors: the vectors of one vector space, to search in and to load into."""
+
+import hashlib
+import json
+import re
+
+from aws_cdk import RemovalPolicy, Token
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3vectors as s3vectors
+from constructs import Construct
+
+from embedding_kit.image import model_identity
+from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
+from embedding_kit.settings.base import rule_error
+from embedding_kit.settings.index import TEXT_KEY
+
+__all__ = ["SPACE_TAG", "IVectorIndex", "VectorIndex"]
+
+#: The tag of an index with the name of its vector space. The first load writes it, because the name
+#: is known only when the model is compiled.
+SPACE_TAG = "embedding-kit:vector-space"
+#: The actions on an index, by the operations that need them. A query that filters or returns
+#: metadata needs `GetVectors` too.
+#: https://docs.aws.amazon.com/AmazonS3/latest/API/API_S3VectorBuckets_QueryVectors.html
+_DESCRIBE = ("s3vectors:GetIndex", "s3vectors:ListTagsForResource")
+_QUERY = ("s3vectors:GetVectors", "s3vectors:QueryVectors")
+_LOAD = ("s3vectors:PutVectors",)
+_EDIT = (
+    "s3vectors:DeleteVectors",
+    "s3vectors:GetVectors",
+    "s3vectors:ListVectors",
+    "s3vectors:PutVectors",
+)
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-data-encryption.html
+_READ_KEY = ("kms:Decrypt",)
+_WRITE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
+_ARN = re.compile(
+    r"arn:aws[a-z-]*:s3vectors:[a-z0-9-]+:[0-9]{12}:bucket/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+    r"/index/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+)
+#: Hexadecimal digits that tell the indexes of one stack apart.
+_DIGITS = 8
+
+
+class IVectorIndex(Construct):
+    """An index that this app creates, or one that it imports.
+
+    Attributes:
+        index_arn: The index's ARN.
+        key_arn: The KMS key that encrypts the vectors; None for S3's own.
+    """
+
+    index_arn: str
+    key_arn: str | None = None
+
+    def grant_query(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant permission to search, with filters and metadata, and to see the vector space."""
+        return self._grant(grantee, (*_DESCRIBE, *_QUERY), _READ_KEY)
+
+    def grant_load(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant permission to write vectors, and to record their vector space once."""
+        tag = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["s3vectors:TagResource"],
+            resource_arns=[self.index_arn],
+            conditions={"ForAllValues:StringEquals": {"aws:TagKeys": [SPACE_TAG]}},
+        )
+        return self._grant(grantee, (*_DESCRIBE, *_LOAD), _WRITE_KEY).combine(tag)
+
+    def grant_edit(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant permission to list, read, replace and delete vectors, and to count them."""
+        return self._grant(grantee, (*_DESCRIBE, *_EDIT), _WRITE_KEY)
+
+    def _grant(
+        self, grantee: iam.IGrantable, actions: tuple[str, ...], key_actions: tuple[str, ...]
+    ) -> iam.Grant:
+        granted = iam.Grant.add_to_principal(
+            grantee=grantee, actions=list(actions), resource_arns=[self.index_arn]
+        )
+        if self.key_arn is None:
+            return granted
+        return granted.combine(
+            iam.Grant.add_to_principal(
+                grantee=grantee, actions=list(key_actions), resource_arns=[self.key_arn]
+            )
+        )
+
+
+class VectorIndex(IVectorIndex):
+    """A vector bucket with the index of one model's vectors: float32, cosine distance.
+
+    CloudFormation names both, so that an index that is replaced never meets its own name. A change
+    of the model, the dimension, the non-filterable keys or the KMS key makes another index, which
+    must be loaded; with `on_destroy = "retain"`, the earlier one stays beside it.
+
+    Attributes:
+        index_arn: The index's ARN.
+        key_arn: The KMS key that encrypts the vectors; None for S3's own.
+        bucket: The vector bucket.
+        index: The index.
+        dimension: The number of dimensions.
+        settings: The settings.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        model: Model,
+        settings: VectorIndexSettings | None = None,
+    ) -> None:
+        """Create the vector bucket and the index.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            model: The model whose vectors are loaded.
+            settings: Dimension, metadata keys and encryption.
+
+        Raises:
+            ValueError: The model has no vectors of that dimension, or its dimension is unknown.
+        """
+        super().__init__(scope, id)
+        self.settings = settings or VectorIndexSettings()
+        self.dimension = index_dimension(self.settings, model)
+        self.key_arn = self.settings.key
+        keys = [TEXT_KEY, *self.settings.non_filterable]
+        encryption = None
+        if self.key_arn:
+            encryption = s3vectors.CfnIndex.EncryptionConfigurationProperty(
+                sse_type="aws:kms", kms_key_arn=self.key_arn
+            )
+        self.bucket = s3vectors.CfnVectorBucket(self, "Bucket")
+        # AWS can change none of these properties, so each set of them is another resource. With one
+        # id for all, CloudFormation would replace the index without a change of what refers to it,
+        # and a function would keep the earlier one's ARN.
+        properties = [model_identity(model), self.dimension, keys, self.key_arn]
+        digest = hashlib.sha256(json.dumps(properties).encode()).hexdigest()[:_DIGITS]
+        self.index = s3vectors.CfnIndex(
+            self,
+            f"Index{digest}",
+            vector_bucket_arn=self.bucket.attr_vector_bucket_arn,
+            data_type="float32",
+            dimension=self.dimension,
+            distance_metric="cosine",
+            metadata_configuration=s3vectors.CfnIndex.MetadataConfigurationProperty(
+                non_filterable_metadata_keys=keys
+            ),
+            # Of the index alone: a bucket cannot change its key.
+            encryption_configuration=encryption,
+        )
+        policy = (
+            # Deleted if its creation is rolled back, because it has no vectors yet.
+            RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+            if self.settings.on_destroy == "retain"
+            else RemovalPolicy.DESTROY
+        )
+        for resource in (self.bucket, self.index):
+            resource.apply_removal_policy(policy)
+        self.index_arn = self.index.attr_index_arn
+
+    @staticmethod
+    def from_index_arn(
+        scope: Construct, id: str, index_arn: str, *, key_arn: str | None = None
+    ) -> IVectorIndex:
+        """Import an index of another stack or app, to search in it or to load it.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            index_arn: The index's ARN, such as the output `IndexArn` of its stack.
+            key_arn: The KMS key that encrypts its vectors, if one does.
+
+        Raises:
+            ValueError: `index_arn` is not the ARN of an index.
+        """
+        if not Token.is_unresolved(index_arn) and not _ARN.fullmatch(index_arn):
+            raise rule_error(
+                "a permission to search names the index",
+                found=f"index_arn = {index_arn}",
+                allowed="the ARN of the index, such as arn:aws:s3vectors:eu-central-1:"
+                "111122223333:bucket/my-vectors/index/my-index",
+            )
+        imported = IVectorIndex(scope, id)
+        imported.index_arn = index_arn
+        imported.key_arn = key_arn
+        return imported

@@ -1,0 +1,71 @@
+"""Test the settings of the vector index: dimensions of the model, and metadata keys."""
+
+from pathlib import Path
+
+import pytest
+
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
+from embedding_kit.settings.model_dimensions import known_dimensions
+from model_compiler.source.catalog import CATALOG
+
+GEMMA = Model(name="google/embeddinggemma-300m", accept_license="gemma")
+
+
+def test_the_dimension_is_the_models_full_one():
+    """The catalog's, with or without the organization in the name."""
+    assert index_dimension(VectorIndexSettings(), GEMMA) == 768
+    assert index_dimension(VectorIndexSettings(), Model(name="all-MiniLM-L6-v2")) == 384
+    for entry in CATALOG:
+        assert known_dimensions(entry.name) == entry.dimensions
+
+
+def test_a_smaller_dimension_is_one_of_the_models():
+    """Those of the catalog, and those that the settings of the model add."""
+    assert index_dimension(VectorIndexSettings(dimension=256), GEMMA) == 256
+    model = Model(name="all-MiniLM-L6-v2", dimensions=(192,))
+    assert index_dimension(VectorIndexSettings(dimension=192), model) == 192
+    with pytest.raises(ValueError, match=r"found: index\.dimension = 300 with google"):
+        index_dimension(VectorIndexSettings(dimension=300), GEMMA)
+    with pytest.raises(ValueError, match=r"allowed: 768, 512, 256, 128$"):
+        index_dimension(VectorIndexSettings(dimension=300), GEMMA)
+
+
+@pytest.mark.parametrize(
+    "model", [Model(name="my/model"), Model(name="all-MiniLM-L6-v2", folder=Path("fine-tuned"))]
+)
+def test_the_dimension_of_an_unknown_model_is_given(model):
+    """A folder is not the catalog's model, although it has its name."""
+    assert index_dimension(VectorIndexSettings(dimension=100), model) == 100
+    with pytest.raises(ValueError, match=r"found: no index\.dimension; allowed: index\.dimension"):
+        index_dimension(VectorIndexSettings(), model)
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        (tuple("abcdefghij"), "found: 10 keys; allowed: up to 9"),
+        (("text",), "found: text; allowed: other columns"),
+        (("id", "embedding"), "found: embedding, id; allowed: other columns"),
+        (("a", "a"), "a value is given twice"),
+        (("",), "1"),
+        (("x" * 64,), "63"),
+    ],
+)
+def test_metadata_keys_that_aws_would_refuse(keys, problem):
+    """AWS takes ten non-filterable keys of 1 to 63 characters, and the text is one."""
+    with pytest.raises(ValueError, match=problem):
+        VectorIndexSettings(non_filterable=keys)
+    assert VectorIndexSettings(non_filterable=("x" * 63, *"abcdefgh"))
+
+
+def test_an_environments_file_is_checked_against_its_model(tmp_path):
+    """The error names the setting, what was found and what is allowed."""
+    folder = tmp_path / "environments"
+    folder.mkdir()
+    text = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n[index]\n'
+    (folder / "test.toml").write_text(text)
+    assert load_environment("test", folder=folder).index == VectorIndexSettings()
+    (folder / "test.toml").write_text(text + "dimension = 100\n")
+    with pytest.raises(EnvironmentFileError, match=r"index\.dimension = 100 .* allowed: 384"):
+        load_environment("test", folder=folder)

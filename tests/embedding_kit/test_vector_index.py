@@ -1,0 +1,258 @@
+"""Test the vector index: its resources, its replacement, and what each grant allows."""
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import CfnParameter, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Match, Template
+from constructs import Construct
+
+from embedder.settings import Settings
+from embedding_kit import EmbeddingEndpoint, Model, VectorIndex, VectorIndexSettings
+
+HOME = "123456789012"
+INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/vectors/index/docs"
+KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa"
+#: What KMS gives to a new key: the policies of the account decide.
+KEY_POLICY = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"AWS": f"arn:aws:iam::{HOME}:root"},
+            "Action": "kms:*",
+            "Resource": "*",
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def index(synthesize, model):
+    """Return the template of an index with some settings."""
+
+    def make(settings: VectorIndexSettings | None = None, of: Model = model) -> Template:
+        made: Template = synthesize(
+            lambda stack: VectorIndex(stack, "Vectors", model=of, settings=settings)
+        )
+        return made
+
+    return make
+
+
+def test_the_index_has_the_models_vectors(index):
+    """Cosine distance of float32; the text is not filterable; AWS names the index."""
+    template = index(VectorIndexSettings(non_filterable=("url",)))
+    template.has_resource_properties(
+        "AWS::S3Vectors::Index",
+        {
+            "DataType": "float32",
+            "Dimension": 384,
+            "DistanceMetric": "cosine",
+            "MetadataConfiguration": {"NonFilterableMetadataKeys": ["text", "url"]},
+            "IndexName": Match.absent(),
+            "EncryptionConfiguration": Match.absent(),
+        },
+    )
+    template.has_resource_properties(
+        "AWS::S3Vectors::VectorBucket", {"VectorBucketName": Match.absent()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("on_destroy", "deletion", "replacement"),
+    [("retain", "RetainExceptOnCreate", "Retain"), ("delete", "Delete", "Delete")],
+)
+def test_vectors_are_lost_only_if_the_settings_say_so(index, on_destroy, deletion, replacement):
+    """By default, the vectors survive their stack and their index's replacement."""
+    template = index(VectorIndexSettings(on_destroy=on_destroy))
+    for kind in ("AWS::S3Vectors::Index", "AWS::S3Vectors::VectorBucket"):
+        template.has_resource(
+            kind, {"DeletionPolicy": deletion, "UpdateReplacePolicy": replacement}
+        )
+
+
+def test_what_aws_cannot_change_makes_another_index(model, tmp_path):
+    """With another id, what refers to the index changes too, such as a function's version."""
+    weights = tmp_path / "weights"
+    weights.write_bytes(b"one")
+    folder = Model(name="my/model", folder=tmp_path)
+    stack = Stack()
+
+    def id_of(of: Model = model, **settings: Any) -> str:
+        scope = Construct(stack, f"Scope{len(stack.node.children)}")
+        made = VectorIndex(scope, "Vectors", model=of, settings=VectorIndexSettings(**settings))
+        name: str = made.index.node.id
+        return name
+
+    ids = [
+        id_of(),
+        id_of(non_filterable=("url",)),
+        id_of(key=KEY),
+        id_of(Model(name="BAAI/bge-small-en-v1.5")),
+        id_of(Model(name="all-MiniLM-L6-v2", revision="0" * 40)),
+        id_of(Model(name="all-MiniLM-L6-v2", precision="fp32")),
+        id_of(folder, dimension=10),
+    ]
+    weights.write_bytes(b"two")
+    ids.append(id_of(folder, dimension=10))
+    assert len(set(ids)) == len(ids)
+    assert id_of(on_destroy="delete") == ids[0]
+
+
+def test_a_key_encrypts_the_index(index):
+    """The bucket has none, because it could never get another one."""
+    template = index(VectorIndexSettings(key=KEY))
+    template.has_resource_properties(
+        "AWS::S3Vectors::Index",
+        {"EncryptionConfiguration": {"SseType": "aws:kms", "KmsKeyArn": KEY}},
+    )
+    template.has_resource_properties(
+        "AWS::S3Vectors::VectorBucket", {"EncryptionConfiguration": Match.absent()}
+    )
+
+
+@pytest.fixture(scope="module")
+def may_do(synthesize, question, may):
+    """Return whether a role with a grant may do actions on resources."""
+    grants = ("grant_query", "grant_load", "grant_edit")
+
+    def build(stack: Stack) -> None:
+        imported = VectorIndex.from_index_arn(stack, "Vectors", INDEX, key_arn=KEY)
+        for grant in grants:
+            role = iam.Role(stack, grant, assumed_by=iam.AccountRootPrincipal())
+            getattr(imported, grant)(role).assert_success()
+
+    policies = synthesize(build).find_resources("AWS::IAM::Policy").values()
+    documents = {
+        grant: policy["Properties"]["PolicyDocument"]
+        for grant in grants
+        for policy in policies
+        if policy["Properties"]["Roles"][0]["Ref"].startswith(grant.replace("_", ""))
+    }
+    assert set(documents) == set(grants)
+
+    def ask(grant: str, *asked: tuple[str, str], **context: Any) -> list[bool]:
+        answers: list[bool] = may(
+            *(
+                question(
+                    principal=f"arn:aws:iam::{HOME}:role/{grant}",
+                    action=action,
+                    resource=resource,
+                    context=context,
+                    identity=[documents[grant]],
+                    resource_policy=KEY_POLICY if ":kms:" in resource else None,
+                )
+                for action, resource in asked
+            )
+        )
+        return answers
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("grant", "actions"),
+    [
+        (
+            "grant_query",
+            {
+                "s3vectors:QueryVectors",
+                "s3vectors:GetVectors",
+                "s3vectors:GetIndex",
+                "s3vectors:ListTagsForResource",
+                "kms:Decrypt",
+            },
+        ),
+        (
+            "grant_load",
+            {
+                "s3vectors:PutVectors",
+                "s3vectors:GetIndex",
+                "s3vectors:ListTagsForResource",
+                "kms:Decrypt",
+                "kms:GenerateDataKey",
+            },
+        ),
+        (
+            "grant_edit",
+            {
+                "s3vectors:PutVectors",
+                "s3vectors:GetVectors",
+                "s3vectors:ListVectors",
+                "s3vectors:DeleteVectors",
+                "s3vectors:GetIndex",
+                "s3vectors:ListTagsForResource",
+                "kms:Decrypt",
+                "kms:GenerateDataKey",
+            },
+        ),
+    ],
+)
+def test_a_grant_allows_its_work_and_nothing_else(may_do, grant, actions):
+    """No grant deletes an index, changes a policy or works on another index."""
+    asked = actions | {
+        "s3vectors:QueryVectors",
+        "s3vectors:PutVectors",
+        "s3vectors:DeleteVectors",
+        "s3vectors:ListVectors",
+        "s3vectors:GetVectors",
+        "s3vectors:DeleteIndex",
+        "s3vectors:CreateIndex",
+        "s3vectors:PutVectorBucketPolicy",
+        "s3vectors:UntagResource",
+        "kms:GenerateDataKey",
+        "kms:Encrypt",
+    }
+    questions = [(action, KEY if action.startswith("kms:") else INDEX) for action in asked]
+    others = [("s3vectors:QueryVectors", f"{INDEX}2"), ("s3vectors:PutVectors", f"{INDEX}2")]
+    *answers, query, put = may_do(grant, *questions, *others)
+    allowed = {action for (action, _), answer in zip(questions, answers, strict=True) if answer}
+    assert allowed == actions
+    assert not query
+    assert not put
+
+
+def test_a_load_may_only_write_the_tag_of_the_vector_space(may_do):
+    """Other tags decide on costs and permissions."""
+    tag = ("s3vectors:TagResource", INDEX)
+    space = {"aws:TagKeys": ["embedding-kit:vector-space"]}
+    assert may_do("grant_load", tag, **space) == [True]
+    assert may_do("grant_load", tag, **{"aws:TagKeys": ["team"]}) == [False]
+    assert may_do("grant_query", tag, **space) == [False]
+
+
+def test_the_endpoint_gets_the_index_and_may_query_it(synthesize, model):
+    """Its variable is one that the embedder knows. Without an index, nothing changes."""
+
+    def build(stack: Stack) -> None:
+        imported = VectorIndex.from_index_arn(stack, "Vectors", INDEX)
+        EmbeddingEndpoint(stack, "Endpoint", model=model, name="search", vector_index=imported)
+
+    template = synthesize(build)
+    (variables,) = (
+        properties["Environment"]["Variables"]
+        for function in template.find_resources("AWS::Lambda::Function").values()
+        if "EMBEDDING_VECTOR_INDEX"
+        in (properties := function["Properties"]).get("Environment", {}).get("Variables", {})
+    )
+    assert variables["EMBEDDING_VECTOR_INDEX"] == INDEX
+    assert Settings.from_env(variables)
+    policies = json.dumps(template.find_resources("AWS::IAM::Policy"))
+    assert "s3vectors:QueryVectors" in policies
+    assert "s3vectors:PutVectors" not in policies
+    assert "kms:Decrypt" not in policies
+    without = synthesize(lambda s: EmbeddingEndpoint(s, "Endpoint", model=model, name="other"))
+    assert "s3vectors" not in json.dumps(without.to_json())
+
+
+@pytest.mark.parametrize("arn", [INDEX.partition("/index")[0], INDEX + "/", "docs", INDEX.upper()])
+def test_an_import_needs_the_arn_of_an_index(arn):
+    """The ARN of a vector bucket is not enough; one from a parameter is not checked."""
+    stack = Stack()
+    with pytest.raises(ValueError, match="allowed: the ARN of the index, such as arn:aws:s3vec"):
+        VectorIndex.from_index_arn(stack, "Vectors", arn)
+    given = CfnParameter(stack, "Given").value_as_string
+    assert VectorIndex.from_index_arn(stack, "Other", given).index_arn == given
