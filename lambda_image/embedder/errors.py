@@ -13,7 +13,10 @@ __all__ = [
     "ClientError",
     "EmbedderError",
     "EmptyInputError",
+    "ForeignIndexError",
+    "IndexFailedError",
     "IndexFolderError",
+    "IndexUnavailableError",
     "InferenceError",
     "InputError",
     "InputTooLongError",
@@ -103,7 +106,7 @@ class WrongModelError(ClientError):
 
 
 class NoIndexError(ClientError):
-    """The image carries no search index."""
+    """There is no search index, or it has no vectors yet."""
 
     code = "no_index"
 
@@ -201,3 +204,28 @@ class InferenceError(ServerError):
 
     def __init__(self) -> None:
         super().__init__("The model could not embed this request.")
+
+
+class IndexFailedError(ServerError):
+    """The search index cannot be searched until somebody changes its settings or permissions."""
+
+    code = "index_failed"
+
+    def __init__(self, message: str = "The search index could not be searched.") -> None:
+        super().__init__(message)
+
+
+class ForeignIndexError(IndexFailedError):
+    """The vectors of the search index are of a vector space that the model does not serve."""
+
+    code = "index_of_another_vector_space"
+
+
+class IndexUnavailableError(ServerError):
+    """The search index did not answer in time; a later request may succeed."""
+
+    code = "index_unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("The search index did not answer. Send the request again later.")
+        self.headers = {"retry-after": "1"}

@@ -1,14 +1,16 @@
-"""The search index that an image may carry: texts and their vectors, searched by brute force.
+"""What an index is that can be searched, and the one that an image may carry.
 
-A matrix product over 100,000 vectors of 384 floats takes about 10 ms, so nothing cleverer is wanted
-at the sizes that fit into an image; beyond that, S3 Vectors is the place.
+The carried index has texts and their vectors, and is searched by brute force. A matrix product over
+100,000 vectors of 384 floats takes about 10 ms, so nothing cleverer is wanted at the sizes that fit
+into an image; beyond that, `embedder.s3_vectors` searches an index of S3 Vectors.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import orjson
@@ -18,18 +20,75 @@ from embedder.errors import IndexFolderError
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
-__all__ = ["FORMAT_VERSION", "Match", "SearchIndex", "load_index"]
+__all__ = ["FORMAT_VERSION", "Match", "SearchIndex", "Searchable", "load_index"]
 
 FORMAT_VERSION = 1
+#: The most entries that one search of a carried index returns.
+MAX_RESULTS = 1000
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Match(NamedTuple):
-    """An entry of the index and the cosine of its angle to the query."""
+    """An entry of an index and the cosine of its angle to the query."""
 
-    text: str
-    #: Its place in the index, from 0.
-    position: int
+    #: None if the index does not have it.
+    text: str | None
+    #: Its place in a carried index, from 0.
+    position: int | None
     score: float
+    id: str
+    metadata: Mapping[str, Any] = _NONE
+
+
+class Searchable(Protocol):
+    """An index that can be searched."""
+
+    @property
+    def vector_space(self) -> str:
+        """The vector space of the vectors, after `prepare`."""
+
+    @property
+    def dimensions(self) -> int:
+        """The number of dimensions of the vectors, after `prepare`."""
+
+    @property
+    def max_results(self) -> int:
+        """The most entries that one search returns."""
+
+    @property
+    def entries(self) -> int | None:
+        """The number of entries; None if the index does not know it."""
+
+    @property
+    def takes_filter(self) -> bool:
+        """Whether its entries have metadata, by which a search can be filtered."""
+
+    def prepare(self, deadline: float | None) -> None:
+        """Make sure that the index can be searched, before a text is embedded for it.
+
+        Raises:
+            AnswerableError: if it cannot be searched.
+        """
+
+    def search(
+        self,
+        query: npt.NDArray[np.float32],
+        num_results: int,
+        *,
+        where: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+    ) -> list[Match]:
+        """Return the entries most similar to a query, best first.
+
+        Args:
+            query: float32 [dimensions], of length 1, of the index's vector space.
+            num_results: how many to return; all, if there are fewer.
+            where: which metadata an entry must have, where the index takes such a filter.
+            deadline: the `time.monotonic()` by which an answer is wanted.
+        """
+
+    def forget(self) -> None:
+        """Drop what a snapshot must not carry."""
 
 
 class SearchIndex(NamedTuple):
@@ -47,12 +106,42 @@ class SearchIndex(NamedTuple):
         """The number of dimensions of the vectors."""
         return int(self.vectors.shape[1])
 
-    def search(self, query: npt.NDArray[np.float32], num_results: int) -> list[Match]:
+    @property
+    def max_results(self) -> int:
+        """The most entries that one search returns."""
+        return MAX_RESULTS
+
+    @property
+    def entries(self) -> int | None:
+        """The number of entries."""
+        return len(self.texts)
+
+    @property
+    def takes_filter(self) -> bool:
+        """No: its entries have no metadata."""
+        return False
+
+    def prepare(self, deadline: float | None) -> None:
+        """Do nothing: the index is checked when it is loaded."""
+
+    def forget(self) -> None:
+        """Do nothing: a snapshot carries the index."""
+
+    def search(
+        self,
+        query: npt.NDArray[np.float32],
+        num_results: int,
+        *,
+        where: Mapping[str, Any] | None = None,  # noqa: ARG002 - the API refuses a filter
+        deadline: float | None = None,  # noqa: ARG002 - a search takes milliseconds
+    ) -> list[Match]:
         """Return the entries most similar to a query, best first; equal scores in index order.
 
         Args:
             query: float32 [dimensions], of length 1, of the index's vector space.
             num_results: how many to return; all, if there are fewer.
+            where: not used, for the entries have no metadata.
+            deadline: not used.
         """
         scores = self.vectors @ query
         count = min(num_results, len(self.texts))
@@ -62,7 +151,7 @@ class SearchIndex(NamedTuple):
         # Rounding may put an equal score on either side of the partition; the order is still fixed.
         best = best[np.lexsort((best, -scores[best]))]
         return [
-            Match(self.texts[position], position, float(scores[position]))
+            Match(self.texts[position], position, float(scores[position]), str(position))
             for position in map(int, best)
         ]
 

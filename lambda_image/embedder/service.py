@@ -30,7 +30,7 @@ from embedder.errors import (
 from embedder.json_body import quotable
 from embedder.messages import MAX_REQUEST_BYTES, Request, Response
 from embedder.openapi import Document
-from embedder.search import load_index
+from embedder.search import Searchable, load_index
 from embedder.settings import Settings
 from embedder.telemetry import RequestRecord, Telemetry, fault
 
@@ -163,9 +163,19 @@ def build_service(settings: Settings) -> Service:
         max_characters=settings.max_characters,
         cache_entries=settings.cache_entries,
     )
+    return Service(Model(engine, _index(settings, engine)), telemetry=Telemetry(settings))
+
+
+def _index(settings: Settings, engine: Engine) -> Searchable | None:
     spaces = [engine.vector_space(dimensions) for dimensions in engine.limits.dimensions]
-    index = None if settings.index is None else load_index(settings.index, spaces=spaces)
-    return Service(Model(engine, index), telemetry=Telemetry(settings))
+    if settings.vector_index is not None:
+        # Imported when it is needed: TLS alone takes 30 ms of a start.
+        from embedder.s3_vectors.index import open_index  # noqa: PLC0415
+
+        return open_index(
+            settings.vector_index, endpoint=settings.s3_vectors_endpoint, spaces=spaces
+        )
+    return None if settings.index is None else load_index(settings.index, spaces=spaces)
 
 
 def served() -> str:

@@ -1,6 +1,7 @@
 """The embedder's settings: environment variables, parsed once, at the edge.
 
-Nothing else in the embedder reads the environment.
+Nothing else in the embedder reads the environment, except `aws.credentials`, for secrets are no
+settings.
 """
 
 import os
@@ -41,6 +42,10 @@ class Settings:
     artifact: str | os.PathLike[str]
     #: The folder of the search index that the image carries, if it carries one.
     index: str | os.PathLike[str] | None = None
+    #: The ARN of the index of S3 Vectors to search instead of a carried one.
+    vector_index: str | None = None
+    #: The URL of S3 Vectors; None: that of the region. AWS's SDKs read the same variable.
+    s3_vectors_endpoint: str | None = None
     #: Threads of one ONNX run.
     threads: int = 1
     #: What happens to a text over the model's limit when the request does not say.
@@ -77,6 +82,8 @@ class Settings:
         return cls(
             artifact=environ.get("EMBEDDING_ARTIFACT") or os.path.join(root, "artifact"),
             index=environ.get("EMBEDDING_INDEX") or (carried if os.path.isdir(carried) else None),
+            vector_index=environ.get("EMBEDDING_VECTOR_INDEX") or None,
+            s3_vectors_endpoint=environ.get("AWS_ENDPOINT_URL_S3VECTORS") or None,
             threads=_integer(environ, "EMBEDDING_THREADS", _threads(environ), minimum=1),
             truncate=_choice(environ, "EMBEDDING_TRUNCATE", TRUNCATIONS),
             max_characters=_integer(environ, "EMBEDDING_MAX_CHARACTERS", 0, minimum=1) or None,

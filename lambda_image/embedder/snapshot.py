@@ -27,6 +27,8 @@ def settle(service: Service) -> None:
     """Warm the model and drop per-instance state before the snapshot."""
     service.model.engine.warm()
     service.model.engine.cache.clear()
+    if service.model.search_index is not None:
+        service.model.search_index.forget()
     gc.collect()
 
 

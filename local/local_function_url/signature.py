@@ -59,11 +59,13 @@ class Verifier:
         credentials: The key pair. Session tokens are not compared, so temporary credentials with
             the same key pair are accepted.
         region: The region of the Function URL.
+        service: The signing name of the service.
     """
 
-    def __init__(self, *, credentials: Credentials, region: str) -> None:
+    def __init__(self, *, credentials: Credentials, region: str, service: str = SERVICE) -> None:
         self._credentials = Credentials(credentials.access_key, credentials.secret_key)
         self._region = region
+        self._service = service
 
     def verify(self, request: SignedRequest, *, now: datetime | None = None) -> Caller:
         """Verify the signature of a request. Return its caller.
@@ -95,8 +97,10 @@ class Verifier:
             raise invalid_signature(
                 f"Credential should be scoped to a valid region: '{self._region}', not '{region}'."
             )
-        if service != SERVICE:
-            raise invalid_signature(f"Credential should be scoped to correct service: '{SERVICE}'.")
+        if service != self._service:
+            raise invalid_signature(
+                f"Credential should be scoped to correct service: '{self._service}'."
+            )
         if terminator != "aws4_request":
             raise invalid_signature(
                 "Credential should be scoped with a valid terminator: 'aws4_request'."
@@ -114,7 +118,7 @@ class Verifier:
             headers={"X-Amz-Content-SHA256": declared} if declared else {},
         )
         covered.context["timestamp"] = parsed.timestamp
-        signer = _AsSigned(self._credentials, self._region, request, parsed)
+        signer = _AsSigned(self._credentials, request, parsed)
         return str(
             signer.signature(
                 signer.string_to_sign(covered, signer.canonical_request(covered)), covered
@@ -126,9 +130,10 @@ class _AsSigned(SigV4Auth):  # type: ignore[misc]  # botocore has no types
     """botocore's signer for exactly the headers that the caller signed."""
 
     def __init__(
-        self, credentials: Credentials, region: str, request: SignedRequest, parsed: ParsedSignature
+        self, credentials: Credentials, request: SignedRequest, parsed: ParsedSignature
     ) -> None:
-        super().__init__(credentials, SERVICE, region)
+        # The scope is the verifier's own by now.
+        super().__init__(credentials, parsed.scope[2], parsed.scope[1])
         self._headers = HTTPHeaders()
         for name in parsed.signed_headers:
             self._headers[name] = request.headers.get(name, "")

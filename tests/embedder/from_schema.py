@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 __all__ = ["any_body", "matching", "nearly_matching"]
 
@@ -52,7 +53,11 @@ def _objects(schema: Schema) -> st.SearchStrategy[Any]:
             },
         )
 
-    return st.sampled_from(choices).flatmap(objects)
+    found = st.sampled_from(choices).flatmap(objects)
+    if "not" not in schema:
+        return found
+    excluded = Draft202012Validator(schema["not"])
+    return found.filter(lambda value: not excluded.is_valid(value))
 
 
 def _arrays(schema: Schema) -> st.SearchStrategy[Any]:

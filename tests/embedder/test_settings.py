@@ -24,6 +24,8 @@ def test_every_variable_is_parsed(tmp_path: Path) -> None:
         {
             "EMBEDDING_ARTIFACT": str(tmp_path / "model"),
             "EMBEDDING_INDEX": str(tmp_path / "entries"),
+            "EMBEDDING_VECTOR_INDEX": "arn:aws:s3vectors:…",
+            "AWS_ENDPOINT_URL_S3VECTORS": "http://127.0.0.1:9",
             "EMBEDDING_THREADS": "3",
             "EMBEDDING_TRUNCATE": "left",
             "EMBEDDING_MAX_CHARACTERS": "5000",
@@ -38,6 +40,8 @@ def test_every_variable_is_parsed(tmp_path: Path) -> None:
     assert settings == Settings(
         artifact=str(tmp_path / "model"),
         index=str(tmp_path / "entries"),
+        vector_index="arn:aws:s3vectors:…",
+        s3_vectors_endpoint="http://127.0.0.1:9",
         threads=3,
         truncate="left",
         max_characters=5000,

@@ -59,7 +59,21 @@ def test_lambdas_entry_imports_no_type_of_numpys() -> None:
 import sys
 import embedder.startup
 import embedder.service
-unwanted = ("numpy._typing", "numpy.typing", "_hashlib", "ssl")
+unwanted = ("numpy._typing", "numpy.typing", "_hashlib", "ssl", "hmac", "http", "socket",
+    "urllib", "select", "embedder.aws", "embedder.s3_vectors")
 print([name for name in unwanted if name in sys.modules])
 """
     assert run(program) == "[]\n"
+
+
+def test_an_index_of_s3_vectors_needs_no_botocore() -> None:
+    """The setting imports the endpoint's own client, which is a tenth of botocore's cost."""
+    program = """
+import sys
+import embedder.startup
+import embedder.service
+import embedder.s3_vectors.index
+unwanted = ("botocore", "boto3", "httpx", "requests", "urllib3", "asyncio")
+print([name for name in unwanted if name in sys.modules], "http.client" in sys.modules)
+"""
+    assert run(program) == "[] True\n"

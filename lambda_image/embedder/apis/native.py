@@ -30,15 +30,21 @@ from embedder.errors import (
     InvalidFieldError,
     NoIndexError,
 )
-from embedder.json_types import Field, Integer, Object
+from embedder.json_types import Field, Integer, JsonType, Nothing, Object
 from embedder.messages import Response
 from embedder.rendering import check_batch, encode
+from embedder.search import MAX_RESULTS, Searchable
 
 __all__ = ["Embed", "Health", "Native", "Similar"]
 
 #: Entries that a search returns by default.
 DEFAULT_RESULTS = 10
-MAX_RESULTS = 1000
+_COUNT = "The largest number of entries to return."
+_GIVEN = {"not": {"type": "null"}}
+_BOTH_COUNTS = {
+    "required": ["num_results", "top"],
+    "properties": {"num_results": _GIVEN, "top": _GIVEN},
+}
 
 
 class Native(Api):
@@ -140,16 +146,18 @@ class Embed(Operation):
 
 
 class Similar(Operation):
-    """`{"text": …, "num_results": …}` → the most similar entries of the carried index."""
+    """`{"text": …, "num_results": …}` → the most similar entries of the index."""
 
     api = Native
     name = "similar"
     more_statuses = (404,)
-    summary = "Search the index that the image carries."
+    summary = "Search the index."
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
         limits = model.engine.limits
+        index = model.search_index
+        count = Integer(1, MAX_RESULTS if index is None else index.max_results)
         self.body = Object(
             (
                 Field(
@@ -158,22 +166,26 @@ class Similar(Operation):
                     "The text to search for.",
                     required=True,
                 ),
-                Field(
-                    "num_results",
-                    Integer(1, MAX_RESULTS),
-                    "The largest number of entries to return.",
-                    default=DEFAULT_RESULTS,
-                ),
+                Field("num_results", count, f"{_COUNT} By default {DEFAULT_RESULTS}."),
+                Field("top", count, "Another name for num_results."),
+                Field("filter", _filter_type(index), "Which metadata an entry must have."),
                 *prompt_fields(limits),
                 truncate_field(limits),
-            )
+            ),
+            rule={"not": _BOTH_COUNTS},
         )
 
     def respond(self, call: Call, /) -> Response:
         values = call.values
         index = self.model.search_index
         if index is None:
-            raise NoIndexError("This image carries no search index, so there is nothing to search.")
+            raise NoIndexError("This endpoint has no search index, so there is nothing to search.")
+        if values["num_results"] is not None and values["top"] is not None:
+            raise InvalidFieldError(
+                'The body must have "num_results" or "top", which mean the same; found both.',
+                field="top",
+            )
+        index.prepare(call.request.deadline)
         limits = self.model.engine.limits
         prompt = choose_prompt(values, limits)
         if prompt is None and "query" in limits.prompts:
@@ -191,11 +203,23 @@ class Similar(Operation):
             field="text",
             truncate_hint=TRUNCATE_HINT,
         )
+        matches = index.search(
+            embeddings.vectors[0],
+            values["num_results"] or values["top"] or DEFAULT_RESULTS,
+            where=values["filter"],
+            deadline=call.request.deadline,
+        )
         return json_response(
             {
                 "results": [
-                    {"text": match.text, "index": match.position, "score": match.score}
-                    for match in index.search(embeddings.vectors[0], values["num_results"])
+                    {
+                        "text": match.text,
+                        "index": match.position,
+                        "id": match.id,
+                        "score": match.score,
+                        "metadata": {**match.metadata},
+                    }
+                    for match in matches
                 ],
                 "vector_space": index.vector_space,
             },
@@ -204,8 +228,23 @@ class Similar(Operation):
 
     @property
     def result(self) -> dict[str, Any]:
-        entry = object_of(text=STRING, index=INTEGER, score={"type": "number"})
+        entry = object_of(
+            text=STRING_OR_NULL,
+            index={"type": ["integer", "null"]},
+            id=STRING,
+            score={"type": "number"},
+            metadata={"type": "object"},
+        )
         return object_of(results=list_of(entry), vector_space=STRING)
+
+
+def _filter_type(index: Searchable | None) -> JsonType:
+    if index is None or not index.takes_filter:
+        return Nothing("only an index of S3 Vectors has metadata")
+    # Imported when it is needed: other endpoints do not pay for it.
+    from embedder.s3_vectors.filters import MetadataFilter  # noqa: PLC0415
+
+    return MetadataFilter()
 
 
 class Health(Operation):

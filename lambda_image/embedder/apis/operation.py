@@ -13,6 +13,7 @@ from embedder.errors import (
     BatchTooLargeError,
     BodyTooLargeError,
     ClientError,
+    IndexUnavailableError,
     InputError,
     InputTooLongError,
     NoIndexError,
@@ -26,7 +27,7 @@ from embedder.json_body import parse_object
 from embedder.json_types import Object
 from embedder.messages import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
 from embedder.rendering import too_large
-from embedder.search import SearchIndex
+from embedder.search import Searchable
 from embedder.telemetry import RequestRecord
 
 __all__ = [
@@ -48,7 +49,7 @@ class Model(NamedTuple):
     """The model and the search index that the operations use."""
 
     engine: Engine
-    search_index: SearchIndex | None = None
+    search_index: Searchable | None = None
 
 
 class Api:
@@ -79,6 +80,7 @@ class Api:
             BodyTooLargeError: 413,
             ServerError: 500,
             OutOfTimeError: 503,
+            IndexUnavailableError: 503,
         }
     )
 

@@ -59,7 +59,7 @@ class Info(Operation):
                 "max_request_bytes": MAX_REQUEST_BYTES,
                 "max_response_bytes": MAX_RESPONSE_BYTES,
                 "max_batch_sizes": batches,
-                "index_entries": None if index is None else len(index.texts),
+                "index_entries": None if index is None else index.entries,
             },
             headers={"x-vector-space": engine.vector_space()},
         )

@@ -175,12 +175,18 @@ def test_a_title_goes_into_the_documents_prompt(make_service: MakeService) -> No
 
 
 def test_similar_answers_the_nearest_entries(make_service: MakeService) -> None:
-    """Results have text, index and score, sorted by score; an indexed text matches itself best."""
+    """Results are sorted by score, and an indexed text matches itself best."""
     texts = [f"entry {number}" for number in range(30)]
     service = make_service(index=texts)
     answer = read(post(service, "/similar", {"text": "entry 7", "num_results": 5}))
     results = answer["results"]
-    assert results[0] == {"text": "entry 7", "index": 7, "score": pytest.approx(1, abs=1e-6)}
+    assert results[0] == {
+        "text": "entry 7",
+        "index": 7,
+        "id": "7",
+        "score": pytest.approx(1, abs=1e-6),
+        "metadata": {},
+    }
     assert [result["score"] for result in results] == sorted(
         (result["score"] for result in results), reverse=True
     )
@@ -216,7 +222,27 @@ def test_similar_without_an_index_is_not_found(service: Service) -> None:
     """The response is a 404 that states the reason."""
     error = read(post(service, "/similar", {"text": "a"}), 404)
     assert error["code"] == "no_index"
-    assert "carries no search index" in error["error"]
+    assert "has no search index" in error["error"]
+
+
+def test_top_is_another_name_for_num_results(make_service: MakeService) -> None:
+    """Either name is accepted, with the same bounds, but not both."""
+    service = make_service(index=["a", "b", "c"])
+    assert len(read(post(service, "/similar", {"text": "a", "top": 2}))["results"]) == 2
+    for body, message in (
+        ({"top": 0}, '"top" must be a whole number from 1 to 1000'),
+        ({"top": 2, "num_results": 2}, "which mean the same; found both"),
+    ):
+        error = read(post(service, "/similar", {"text": "a", **body}), 400)
+        assert message in error["error"]
+
+
+def test_a_carried_index_takes_no_filter(make_service: MakeService) -> None:
+    """Its entries have no metadata, and the error says so."""
+    body = {"text": "a", "filter": {"language": "en"}}
+    error = read(post(make_service(index=["a"]), "/similar", body), 400)
+    assert error["field"] == "filter"
+    assert "only an index of S3 Vectors has metadata" in error["error"]
 
 
 def test_health_tells_what_is_served(service: Service) -> None:

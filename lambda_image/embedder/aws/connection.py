@@ -1,0 +1,138 @@
+"""HTTP connections to one host that stay open between requests."""
+
+from __future__ import annotations
+
+import http.client
+import select
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:  # imported where it is needed
+    import ssl
+
+__all__ = ["Answer", "ConnectionPool"]
+
+#: A connection that was idle for longer is not used again. A function's environment may be frozen
+#: for minutes, and then a network device may have dropped the connection without a word.
+_IDLE_SECONDS = 20.0
+
+
+class Answer(NamedTuple):
+    """A response; names of `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Request(NamedTuple):
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes | None
+
+
+class ConnectionPool:
+    """Sends requests to one host. Threads may share it, as each request has its own connection.
+
+    Args:
+        url: `https://host`, or `http://host:port` for a server on this machine.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError(f"The URL must be http:// or https:// with a host; found {url!r}.")
+        #: The value of the header `host`, which a signature covers.
+        self.host = parts.netloc.rpartition("@")[2]
+        self._prefix = parts.path.rstrip("/")
+        self._name = parts.hostname
+        self._port = parts.port
+        self._tls = _default_context() if parts.scheme == "https" else None
+        self._idle: list[tuple[http.client.HTTPConnection, float]] = []
+
+    def request(
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        timeout: float,
+    ) -> Answer:
+        """Send a request and read its response.
+
+        A connection that the server closed while it was idle is replaced by a new one. The request
+        may then be sent twice, so it must be one that is safe to repeat.
+
+        Args:
+            method: The HTTP method.
+            target: The path and the query.
+            headers: All headers but `content-length`.
+            body: The body.
+            timeout: The longest wait in seconds, for the connection and for each part of the
+                response.
+
+        Raises:
+            OSError: If there is no response; `TimeoutError` if it took too long.
+            http.client.HTTPException: If it is not HTTP.
+        """
+        request = _Request(method, self._prefix + target, dict(headers or {}), body or None)
+        connection = self._reusable()
+        if connection is not None:
+            try:
+                return self._exchange(connection, request, timeout)
+            except TimeoutError:
+                raise
+            except (ConnectionError, http.client.HTTPException):
+                # Closed by the server in this moment: RemoteDisconnected, or a broken pipe.
+                pass
+        return self._exchange(self._new(), request, timeout)
+
+    def close(self) -> None:
+        """Close the idle connections; later requests open new ones."""
+        while self._idle:
+            self._idle.pop()[0].close()
+
+    def _exchange(
+        self, connection: http.client.HTTPConnection, request: _Request, timeout: float
+    ) -> Answer:
+        connection.timeout = timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
+        try:
+            connection.request(*request[:2], body=request.body, headers=request.headers)
+            response = connection.getresponse()
+            content = response.read()
+        except BaseException:
+            # Also when the request is interrupted: its response must not be the next one's.
+            connection.close()
+            raise
+        if connection.sock is not None:
+            self._idle.append((connection, time.time()))
+        fields = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, fields, content)
+
+    def _reusable(self) -> http.client.HTTPConnection | None:
+        while self._idle:
+            connection, since = self._idle.pop()
+            # An idle connection with something to read was closed by the server.
+            fresh = 0 <= time.time() - since < _IDLE_SECONDS
+            if fresh and not select.select([connection.sock], [], [], 0)[0]:
+                return connection
+            connection.close()
+        return None
+
+    def _new(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._name, self._port)
+        return http.client.HTTPSConnection(self._name, self._port, context=self._tls)
+
+
+def _default_context() -> ssl.SSLContext:
+    # Imported here: a server on this machine needs no TLS.
+    import ssl  # noqa: PLC0415
+
+    return ssl.create_default_context()

@@ -1,0 +1,112 @@
+"""Connections that stay open, against a real server."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from embedder.aws.connection import ConnectionPool
+from tests.embedder.aws.http_server import Server, serving
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as state:
+        yield state
+
+
+@pytest.fixture
+def pool(server: Server) -> Iterator[ConnectionPool]:
+    made = ConnectionPool(server.url)
+    yield made
+    made.close()
+
+
+def test_a_connection_is_used_again(server: Server, pool: ConnectionPool) -> None:
+    """Several requests go over one connection, each with its own headers and body."""
+    for number in range(3):
+        answer = pool.request(
+            "POST", f"/{number}?a=b", headers={"x-n": str(number)}, body=b"abc", timeout=5
+        )
+        assert (answer.status, answer.body, answer.headers["x-mixed"]) == (200, b"{}", "Yes")
+    assert server.connections == 1
+    assert [(r[0], r[1], r[2]["x-n"], r[3]) for r in server.requests] == [
+        ("POST", f"/{number}?a=b", str(number), b"abc") for number in range(3)
+    ]
+
+
+def test_a_connection_that_the_server_closed_is_replaced(
+    server: Server, pool: ConnectionPool
+) -> None:
+    """A server may close an idle connection at any time; the caller does not notice."""
+    server.hang_up = True
+    for _ in range(3):
+        assert pool.request("GET", "/", timeout=5).status == 200
+    assert server.connections == 3
+
+
+def test_a_connection_that_was_idle_for_long_is_replaced(
+    server: Server, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a frozen environment wakes up, its old connection may be dead without a sign of it."""
+    pool.request("GET", "/", timeout=5)
+    now = time.time()
+    monkeypatch.setattr("embedder.aws.connection.time.time", lambda: now + 3600)
+    pool.request("GET", "/", timeout=5)
+    assert server.connections == 2
+
+
+def test_closing_ends_the_idle_connections(server: Server, pool: ConnectionPool) -> None:
+    """A pool that was closed opens new connections."""
+    pool.request("GET", "/", timeout=5)
+    pool.close()
+    pool.request("GET", "/", timeout=5)
+    assert server.connections == 2
+
+
+def test_threads_have_connections_of_their_own(server: Server, pool: ConnectionPool) -> None:
+    """Requests at the same time do not share a connection, and get their own answers."""
+    barrier = threading.Barrier(4)
+
+    def answer() -> tuple[int, bytes]:
+        barrier.wait(timeout=30)
+        return 200, b"ok"
+
+    server.answer = answer
+    got: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda: got.append(pool.request("GET", "/", timeout=30).body))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == [b"ok"] * 4
+    assert server.connections == 4
+
+
+def test_a_silent_server_times_out_and_its_connection_is_not_used_again() -> None:
+    """The late answer to one request never becomes the answer to the next."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        pool = ConnectionPool(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(TimeoutError):
+            pool.request("GET", "/", timeout=0.05)
+        assert pool._idle == []
+
+
+def test_a_refused_connection_is_an_os_error() -> None:
+    """A host that does not answer raises the system's error."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(ConnectionRefusedError):
+        ConnectionPool(f"http://127.0.0.1:{port}").request("GET", "/", timeout=5)
+
+
+@pytest.mark.parametrize("url", ["ftp://host", "https://", "host"])
+def test_another_kind_of_url_is_refused(url: str) -> None:
+    """Only HTTP URLs with a host are accepted."""
+    with pytest.raises(ValueError, match="must be http:// or https://"):
+        ConnectionPool(url)
