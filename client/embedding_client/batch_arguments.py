@@ -10,7 +10,7 @@ BATCH_VARIABLE = "EMBED_BATCH"
 _EXAMPLES = f"""\
 examples:
   embed batch start s3://bucket/docs/ s3://bucket/vectors/ --text body --id id
-  embed batch status docs-20261122-101500 --follow
+  embed batch status docs-20261122-101500
   embed batch resume docs-20261122-101500
   embed batch start docs/ vectors/ --local 4 --artifact artifact
 
@@ -28,9 +28,13 @@ def add_batch(commands: Any) -> None:
     )
     steps = parser.add_subparsers(dest="step", required=True)
     _add_start(steps.add_parser("start", description="Start a job, or continue it."))
-    status = steps.add_parser("status", description="Print how far a job is.")
+    status = steps.add_parser("status", description="Show how far a job is.")
     status.add_argument("job")
-    status.add_argument("--follow", action="store_true", help="until the job ends")
+    status.add_argument(
+        "--follow",
+        action=argparse.BooleanOptionalAction,
+        help="a progress bar until the job ends; default: on a terminal. Ctrl-C ends only the bar",
+    )
     status.add_argument("--json", action="store_true", help="print JSON")
     _add_machine(status)
     for name, description in (

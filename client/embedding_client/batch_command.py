@@ -6,13 +6,13 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 from tqdm import tqdm
 
 from embedding_client.batch_arguments import BATCH_VARIABLE
+from embedding_client.batch_report import as_json, described, figures
 from embedding_client.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _SETTINGS = (
     "max_rejected_percent",
 )
 _FAILED = 1
+_INTERRUPTED = 130
 #: Seconds between two looks at a job that is followed.
 _INTERVAL = 5.0
 
@@ -83,43 +84,39 @@ def _start_local(args: argparse.Namespace) -> NoReturn:
 
 def _status(jobs: "BatchJobs", args: argparse.Namespace) -> int:
     status = jobs.status(args.job)
-    if args.follow:
-        status = _follow(jobs, status)
+    on_terminal = sys.stderr.isatty()
+    if args.follow or (args.follow is None and on_terminal):
+        try:
+            status = _follow(jobs, status, on_terminal=on_terminal)
+        except KeyboardInterrupt:
+            print(
+                f"\n{args.job} goes on; 'embed batch cancel {args.job}' stops it", file=sys.stderr
+            )
+            return _INTERRUPTED
     if args.json:
-        print(json.dumps(status._asdict(), default=datetime.isoformat))
+        print(json.dumps(as_json(status)))
     else:
-        print(_described(status))
+        print(described(status))
     return _FAILED if status.state not in {"RUNNING", "SUCCEEDED"} else 0
 
 
-def _follow(jobs: "BatchJobs", status: "JobStatus") -> "JobStatus":
-    with tqdm(total=status.shards, unit=" shards", disable=None) as bar:
-        while True:
-            bar.total = status.shards
-            bar.n = status.done
-            bar.set_postfix(failed=status.failed, refresh=True)
-            if status.state != "RUNNING":
-                return status
-            time.sleep(_INTERVAL)
+def _follow(jobs: "BatchJobs", status: "JobStatus", *, on_terminal: bool) -> "JobStatus":
+    """Show a bar on a terminal, a line for each look elsewhere, until the job ends."""
+    layout = "{percentage:3.0f}%|{bar:20}| {desc}"
+    seconds = 0.0
+    with tqdm(bar_format=layout, disable=not on_terminal, leave=False) as bar:
+        while status.state == "RUNNING":
+            shown = ", ".join(figures(status))
+            bar.total, bar.n = status.shards, status.finished
+            bar.set_description_str(shown)
+            if not on_terminal:
+                print(f"{status.name}: {shown}", file=sys.stderr, flush=True)
+            # A look at a large job lists many names. It takes up to a tenth of the time.
+            time.sleep(max(_INTERVAL, 9 * seconds))
+            began = time.monotonic()
             status = jobs.status(status.name)
-
-
-def _described(status: "JobStatus") -> str:
-    lines = [f"{status.name}  {status.state}"]
-    if status.shards is not None:
-        lines.append(f"  shards     {status.done} of {status.shards} done, {status.failed} failed")
-    ended = status.ended or datetime.now(status.started.tzinfo)
-    seconds = (ended - status.started).total_seconds()
-    lines.append(f"  started    {status.started:%Y-%m-%d %H:%M:%S %Z}")
-    lines.append(f"  duration   {tqdm.format_interval(seconds)}")
-    if status.state == "RUNNING" and status.done and status.shards:
-        left = seconds / status.done * (status.shards - status.done)
-        lines.append(f"  time left  about {tqdm.format_interval(left)}")
-    for name, value in (status.result or {}).items():
-        lines.append(f"  {name:<10} {value}")
-    if status.problem:
-        lines.append(f"  error      {status.problem}")
-    return "\n".join(lines)
+            seconds = time.monotonic() - began
+    return status
 
 
 def _resume(jobs: "BatchJobs", args: argparse.Namespace) -> int:

@@ -3,13 +3,16 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
 import botocore.exceptions
 import botocore.session
 
+from embedding_client.batch_progress import Progress, listed_progress
 from embedding_client.errors import ConfigurationError, CredentialsError, EmbeddingClientError
 
 __all__ = ["BatchError", "BatchJobs", "JobStatus"]
@@ -18,6 +21,8 @@ _MACHINE = re.compile(r"arn:aws[\w-]*:states:(?P<region>[\w-]+):\d{12}:stateMach
 #: The characters that Step Functions allows in a name, and its longest name.
 _NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
 _TIME = "%Y%m%d-%H%M%S"
+#: The state machine's first state.
+_PLAN = "Plan"
 
 
 class BatchError(EmbeddingClientError):
@@ -38,10 +43,18 @@ class JobStatus(NamedTuple):
     shards: int | None = None
     done: int = 0
     failed: int = 0
+    #: Rows, rate and cost; None until the job is planned, or if `unknown` says why.
+    progress: Progress | None = None
+    unknown: str | None = None
     #: The result of a job that succeeded.
     result: Mapping[str, Any] | None = None
     #: Why the job failed.
     problem: str | None = None
+
+    @property
+    def finished(self) -> int:
+        """The shards that have their vectors, those of earlier executions too."""
+        return max(self.done, self.progress.shards if self.progress else 0)
 
 
 class BatchJobs:
@@ -64,10 +77,12 @@ class BatchJobs:
             )
         self._machine = machine
         try:
-            session = botocore.session.Session(profile=profile)
-            self._client = session.create_client("stepfunctions", region_name=found["region"])
+            self._session = botocore.session.Session(profile=profile)
+            self._client = self._session.create_client("stepfunctions", region_name=found["region"])
         except botocore.exceptions.BotoCoreError as error:
             raise ConfigurationError(f"{error}.") from error
+        self._region = found["region"]
+        self._folders: dict[str, str] = {}
 
     def start(self, settings: Mapping[str, Any], *, name: str | None = None) -> str:
         """Start a job and return its name.
@@ -118,8 +133,14 @@ class BatchJobs:
         """
         found = self._call("describe_execution", executionArn=self._arn(name))
         counts: Mapping[str, int] = {}
+        progress = unknown = None
         for run in self._call("list_map_runs", executionArn=found["executionArn"])["mapRuns"]:
-            counts = self._call("describe_map_run", mapRunArn=run["mapRunArn"])["itemCounts"]
+            shards = self._call("describe_map_run", mapRunArn=run["mapRunArn"])
+            counts = shards["itemCounts"]
+            try:
+                progress = self._progress(found["executionArn"], shards)
+            except BatchError as error:
+                unknown = str(error)
         problem = found.get("cause") or found.get("error")
         return JobStatus(
             name=name,
@@ -130,6 +151,8 @@ class BatchJobs:
             shards=counts.get("total"),
             done=counts.get("succeeded", 0),
             failed=sum(counts.get(kind, 0) for kind in ("failed", "timedOut", "aborted")),
+            progress=progress,
+            unknown=unknown,
             result=json.loads(found["output"]) if found.get("output") else None,
             problem=_message(problem) if problem else None,
         )
@@ -139,24 +162,60 @@ class BatchJobs:
         pages = self._client.get_paginator("list_executions").paginate(
             stateMachineArn=self._machine, PaginationConfig={"PageSize": min(count, 1000)}
         )
-        try:
+        with _errors():
             for item in islice((item for page in pages for item in page["executions"]), count):
                 yield item["name"], item["status"], item["startDate"]
-        except botocore.exceptions.ClientError as error:
-            raise _problem(error) from error
-        except botocore.exceptions.BotoCoreError as error:
-            raise _unavailable(error) from error
 
     def _arn(self, name: str) -> str:
         return f"{self._machine.replace(':stateMachine:', ':execution:')}:{name}"
 
+    @cached_property
+    def _files(self) -> Any:
+        return self._session.create_client("s3", region_name=self._region)
+
+    def _progress(self, execution: str, shards: Mapping[str, Any]) -> Progress:
+        """Read the progress of a job whose shards have begun.
+
+        Raises:
+            BatchError: If the caller may not do that.
+        """
+        with _errors():
+            return listed_progress(
+                self._files,
+                self._folder(execution),
+                shards=shards["itemCounts"]["total"],
+                began=shards["startDate"],
+                until=shards.get("stopDate") or datetime.now(UTC),
+            )
+
+    def _folder(self, execution: str) -> str:
+        """Return the job's folder, which the first step computes."""
+        if execution not in self._folders:
+            events = self._call("get_execution_history", executionArn=execution)["events"]
+            exits = (event.get("stateExitedEventDetails", {}) for event in events)
+            plan = next((found for found in exits if found.get("name") == _PLAN), None)
+            if plan is None:
+                raise BatchError(f"{execution} is not a batch job: it has no step {_PLAN}.")
+            self._folders[execution] = json.loads(plan["output"])["folder"]
+        return self._folders[execution]
+
     def _call(self, operation: str, **arguments: Any) -> Any:
-        try:
+        with _errors():
             return getattr(self._client, operation)(**arguments)
-        except botocore.exceptions.ClientError as error:
-            raise _problem(error) from error
-        except botocore.exceptions.BotoCoreError as error:
-            raise _unavailable(error) from error
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Raise AWS's errors as the client's own."""
+    try:
+        yield
+    except botocore.exceptions.ClientError as error:
+        reason = error.response["Error"]
+        raise BatchError(f"AWS refused: {reason.get('Message') or reason['Code']}") from error
+    except botocore.exceptions.NoCredentialsError as error:
+        raise CredentialsError(f"AWS cannot be reached: {error}.") from error
+    except botocore.exceptions.BotoCoreError as error:
+        raise BatchError(f"AWS cannot be reached: {error}.") from error
 
 
 def _name_of(source: str) -> str:
@@ -170,17 +229,3 @@ def _message(cause: str) -> str:
         return str(json.loads(cause)["errorMessage"])
     except (ValueError, KeyError, TypeError):
         return cause
-
-
-def _problem(error: botocore.exceptions.ClientError) -> BatchError:
-    reason = error.response["Error"]
-    return BatchError(f"AWS refused: {reason.get('Message') or reason['Code']}")
-
-
-def _unavailable(error: botocore.exceptions.BotoCoreError) -> EmbeddingClientError:
-    kind = (
-        CredentialsError
-        if isinstance(error, botocore.exceptions.NoCredentialsError)
-        else BatchError
-    )
-    return kind(f"AWS cannot be reached: {error}.")

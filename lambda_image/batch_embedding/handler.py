@@ -101,17 +101,18 @@ def _write(line: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _load(settings: Settings) -> Steps:
+def _load(settings: Settings, *, memory_mb: int) -> Steps:
     engine = Engine.load(
         load_artifact(settings.artifact),
         threads=settings.threads,
         max_characters=settings.max_characters,
     )
-    return Steps(engine)
+    return Steps(engine, memory_mb=memory_mb)
 
 
 _settings = Settings.from_env(os.environ)
-_steps = _load(_settings)
+# Lambda sets it to the function's memory.
+_steps = _load(_settings, memory_mb=int(os.environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "0")))
 
 
 def handler(event: Mapping[str, Any], context: Any) -> Any:

@@ -6,6 +6,7 @@ A job's folder contains:
     _rejected/part-….jsonl  the rows without an embedding, with the reasons
     _job/job.json           the settings
     _job/shards.jsonl       the plan, one shard a line
+    _job/progress/…         the records of the shards' runs, written by the steps in Lambda
     _job/manifest.json      the result, written when the job is complete
 """
 

@@ -4,11 +4,14 @@ Each step gets an event and returns values for JSON. All other state is in the j
 a step may run twice, or on another machine.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from batch_embedding.errors import BatchError, ChangedModelError
 from batch_embedding.job import Job, Shard
+from batch_embedding.parts import Counts
+from batch_embedding.progress import progress_key
 from batch_embedding.run import SHARDS_FILE, finish_job, load_plan, plan_job
 from batch_embedding.storage import open_folder
 from batch_embedding.worker import embed_shard
@@ -25,10 +28,12 @@ class Steps:
 
     Args:
         engine: The model.
+        memory_mb: The memory of the Lambda function, for the records from which costs follow.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, memory_mb: int = 0) -> None:
         self._engine = engine
+        self._memory_mb = memory_mb
         self._steps: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "plan": self.plan,
             "shard": self.shard,
@@ -84,6 +89,7 @@ class Steps:
             ChangedModelError: If the model is not the one that the job was planned with.
             BatchError: If a file cannot be read or written.
         """
+        began = time.monotonic()
         plan = load_plan(event["folder"], shards=False)
         space = self._engine.vector_space(plan.job.dimensions)
         if space != plan.vector_space:
@@ -93,7 +99,13 @@ class Steps:
             )
         shard = Shard(**event["shard"])
         source, output = open_folder(plan.job.source), open_folder(plan.folder)
-        outcome = embed_shard(self._engine, source, output, shard, plan.job)
+
+        def report(counts: Counts) -> None:
+            seconds = time.monotonic() - began
+            key = progress_key(shard, counts, seconds=seconds, memory_mb=self._memory_mb)
+            output.write(key, b"")
+
+        outcome = embed_shard(self._engine, source, output, shard, plan.job, report=report)
         return {
             "part": shard.part,
             **outcome.counts._asdict(),

@@ -1,7 +1,7 @@
 """Embeds one shard: read its rows, embed their texts, write a part."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,11 +43,20 @@ def rejected_key(shard: Shard) -> str:
     return f"_rejected/{shard.part}.jsonl"
 
 
-def embed_shard(engine: Engine, source: Folder, output: Folder, shard: Shard, job: Job) -> Outcome:
+def embed_shard(
+    engine: Engine,
+    source: Folder,
+    output: Folder,
+    shard: Shard,
+    job: Job,
+    *,
+    report: Callable[[Counts], None] | None = None,
+) -> Outcome:
     """Embed a shard, if no earlier run did it.
 
     Runs of the same shard may overlap: each writes the same bytes, and only the first part is kept.
-    The rejected rows are written before the part, so that a part is complete with its list.
+    The rejected rows are written and the counts reported before the part, so that a part is
+    complete with both.
 
     Args:
         engine: The model.
@@ -55,6 +64,7 @@ def embed_shard(engine: Engine, source: Folder, output: Folder, shard: Shard, jo
         output: The folder of the job.
         shard: One of the job's plan.
         job: How to read and embed it.
+        report: Receives the counts before the part is written.
 
     Raises:
         ChangedInputError: If the input file is not the one that was planned.
@@ -88,6 +98,8 @@ def embed_shard(engine: Engine, source: Folder, output: Folder, shard: Shard, jo
         types=types,
         counts=counts,
     )
+    if report is not None:
+        report(counts)
     written = output.create(key, data)
     return Outcome(counts, written=written, seconds=time.monotonic() - began)
 

@@ -81,6 +81,12 @@ def _error(text: str) -> bytes:
     ).encode()
 
 
+class _Server(ThreadingHTTPServer):
+    #: A batch job invokes its function many times at once. Python's default of five waiting
+    #: connections is too few for that.
+    request_queue_size = 128
+
+
 @contextmanager
 def function_server() -> Iterator[FunctionServer]:
     """Run the server until the block ends."""
@@ -104,7 +110,7 @@ def function_server() -> Iterator[FunctionServer]:
         def log_message(self, *_: object) -> None:
             """Write no log."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as listening:
+    with _Server(("127.0.0.1", 0), _Handler) as listening:
         server = FunctionServer(f"http://127.0.0.1:{listening.server_address[1]}/")
         thread = threading.Thread(target=listening.serve_forever, daemon=True)
         thread.start()

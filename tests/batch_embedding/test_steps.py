@@ -1,6 +1,7 @@
 """The steps of the state machine, over a stand-in for S3."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -12,6 +13,7 @@ from batch_embedding.errors import (
 )
 from batch_embedding.steps import Steps
 from embedder.engine import Engine
+from embedding_client.batch_progress import run_of
 from tests.embedder.small_model import WordTokenizer, manifest_of
 
 LINES = [json.dumps({"id": f"d{number}", "text": f"text {number}"}) for number in range(40)]
@@ -60,6 +62,27 @@ def test_a_job_of_steps_adds_up(steps, planned, s3) -> None:
     assert sum(one["tokens"] for one in done[:-1]) == result["tokens"]
     written = {path.rpartition("/")[2] for path in s3.objects if path.startswith("out/")}
     assert {"part-000000.parquet", "manifest.json", "job.json"} <= written
+
+
+def test_each_run_of_a_shard_leaves_a_record_that_the_client_reads(engine, planned, s3) -> None:
+    """Its name has the counts of the part, the duration and the memory; the file is empty."""
+    steps = Steps(engine, memory_mb=1769)
+    before = len(s3.requests)
+    for item in shards_of(planned, s3):
+        steps.run({"step": "shard", "folder": planned["folder"], "shard": item})
+    methods = [method for method, _, _ in s3.requests[before:]]
+    result = steps.run({"step": "finish", "folder": planned["folder"]})
+    records = {key: data for key, data in s3.objects.items() if "/_job/progress/" in key}
+    assert set(records.values()) == {b""}
+    runs = [run_of(key.rpartition("/")[2], datetime.now(UTC)) for key in records]
+    assert [run.part for run in runs] == [f"part-{n:06d}" for n in range(planned["shards"])]
+    assert sum(run.rows for run in runs) == result["rows"] == 40
+    assert sum(run.rejected for run in runs) == result["rejected"] == 1
+    assert sum(run.tokens for run in runs) == result["tokens"]
+    assert {run.memory_mb for run in runs} == {1769}
+    # What the estimate of the costs assumes; one list of rejected rows is written too.
+    assert methods.count("PUT") == 2 * planned["shards"] + 1
+    assert len(s3.requests) - before < 12 * planned["shards"]
 
 
 def test_the_job_that_is_started_again_is_the_same_one(steps, planned) -> None:

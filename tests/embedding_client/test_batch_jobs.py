@@ -6,21 +6,36 @@ botocore checks each request against AWS's own model before it is sent.
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from embedding_client.batch_jobs import BatchError, BatchJobs
+from embedding_client.batch_prices import PRICES, estimated_cost
+from embedding_client.batch_progress import progress_of, run_of
 from embedding_client.cli import run as run_command
 from embedding_client.errors import ConfigurationError
+from tests.batch_embedding.local_s3 import LocalS3, local_s3
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:docs-batch"
 EMBED = [sys.executable, "-m", "embedding_client.cli", "batch"]
+#: Ten seconds before the files of `local_s3` were written.
+BEGAN = datetime(2026, 11, 22, 9, 59, 50, tzinfo=UTC)
+RECORD = "part-000000_rows=490_rejected=10_tokens=98000_ms=20000_mb=1769"
+COUNTS = {
+    "pending": 2, "running": 1, "succeeded": 6, "failed": 1, "timedOut": 0, "aborted": 0,
+    "total": 10, "resultsWritten": 0,
+}  # fmt: skip
 SETTINGS = {"source": "s3://bucket/docs/", "destination": "s3://bucket/vectors/"}
 
 
@@ -33,6 +48,8 @@ class StepFunctions(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.executions: dict[str, dict] = {}
         self.counts: dict[str, int] = {}
+        #: Why the history of an execution is not shown, if it is not.
+        self.refused = ""
 
     def StartExecution(self, asked: dict) -> dict:  # noqa: N802 - AWS's name
         """Start an execution, whose name must be new."""
@@ -46,7 +63,7 @@ class StepFunctions(ThreadingHTTPServer):
             "stateMachineArn": asked["stateMachineArn"],
             "name": asked["name"],
             "status": "RUNNING",
-            "startDate": time.time(),
+            "startDate": BEGAN.timestamp(),
             "input": asked["input"],
         }
         return {"executionArn": arn, "startDate": time.time()}
@@ -72,8 +89,23 @@ class StepFunctions(ThreadingHTTPServer):
         return {"mapRuns": [run] if self.counts else []}
 
     def DescribeMapRun(self, asked: dict) -> dict:  # noqa: N802
-        """Return the numbers of shards."""
-        return {"mapRunArn": asked["mapRunArn"], "itemCounts": self.counts}
+        """Return the numbers of shards, 25 seconds after the first began."""
+        return {
+            "mapRunArn": asked["mapRunArn"],
+            "itemCounts": self.counts,
+            "startDate": BEGAN.timestamp(),
+            "stopDate": BEGAN.timestamp() + 25,
+        }
+
+    def GetExecutionHistory(self, asked: dict) -> dict:  # noqa: N802
+        """Return the end of the first step, whose output has the job's folder."""
+        self._found(asked)
+        if self.refused:
+            raise KeyError("AccessDeniedException", self.refused)
+        exit_ = {"name": "Plan", "output": json.dumps({"folder": "s3://bucket/vectors/job1"})}
+        entered = {"timestamp": 0, "type": "TaskStateEntered", "id": 1}
+        exited = {"timestamp": 0, "type": "TaskStateExited", "id": 2}
+        return {"events": [entered, {**exited, "stateExitedEventDetails": exit_}]}
 
     def ListExecutions(self, asked: dict) -> dict:  # noqa: N802
         """Return two executions a page, the newest first."""
@@ -134,6 +166,13 @@ def states(monkeypatch):
 
 
 @pytest.fixture
+def s3(states, monkeypatch) -> Iterator[LocalS3]:
+    with local_s3() as served:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", served.url)
+        yield served
+
+
+@pytest.fixture
 def embed(states, capsys):
     def run(*arguments: str) -> tuple[int, str, str]:
         code = run_command(["batch", *arguments])
@@ -156,19 +195,128 @@ def test_a_job_is_started_with_its_settings(embed, states) -> None:
     assert json.loads(execution["input"]) == {**SETTINGS, "text": "body", "metadata": ["a", "b"]}
 
 
-def test_a_running_job_shows_its_shards(embed, states) -> None:
-    """Before the plan there are no shards; then they are counted, with the time that is left."""
+def shard_done(s3, number: int, *, part: bool = True, ms: int = 20_000) -> None:
+    """Write the files that a run of a shard leaves."""
+    folder = "bucket/vectors/job1"
+    name = f"part-{number:06d}"
+    record = f"{name}_rows=490_rejected=10_tokens=98000_ms={ms}_mb=1769"
+    s3.objects[f"{folder}/_job/progress/{record}"] = b""
+    if part:
+        s3.objects[f"{folder}/{name}.parquet"] = b"PAR1"
+
+
+def test_a_running_job_shows_shards_rows_rate_cost_and_time_left(embed, states, s3) -> None:
+    """Rows and cost are those of the shards that are done, and the rest follows from the time."""
     embed("start", *SETTINGS.values(), "--name", "one")
     code, out, _ = embed("status", "one")
     assert code == 0
     assert out.startswith("one  RUNNING\n  started ")
-    states.counts = {
-        "pending": 2, "running": 1, "succeeded": 6, "failed": 1, "timedOut": 0, "aborted": 0,
-        "total": 10, "resultsWritten": 0,
-    }  # fmt: skip
+    states.counts = COUNTS
+    for number in range(6):
+        shard_done(s3, number)
     _, out, _ = embed("status", "one")
+    assert out.splitlines()[1:5] == [
+        "  shards     6 of 10 done, 1 failed",
+        "  rows       2,940, 117.6 a second",
+        "  rejected   60",
+        "  cost       about $0.0030 at list prices of us-east-1, 2026-11",
+    ]
+    # Six shards took 25 seconds, and four are left.
+    assert out.endswith("  time left  about 00:16\n")
+
+
+def test_a_job_that_continues_counts_what_earlier_executions_did() -> None:
+    """Their shards are done and their cost was paid, but they have no part in the rate."""
+    ended = BEGAN + timedelta(seconds=10)
+    until = BEGAN + timedelta(seconds=25)
+    first = progress_of(
+        ["part-000000"], [run_of(RECORD, ended)], shards=10, began=BEGAN, until=until
+    )
+    second = progress_of(
+        ["part-000000"], [run_of(RECORD, ended)], shards=10, began=until, until=until
+    )
+    assert (first.rows_per_second, first.seconds_left) == (490 / 25, 25 * 9)
+    assert second == first._replace(rows_per_second=None, seconds_left=None)
+
+
+def test_a_run_without_its_part_costs_and_a_shard_counts_once(s3, states, embed) -> None:
+    """A worker died before it wrote the part; another shard ran twice."""
+    embed("start", *SETTINGS.values(), "--name", "one")
+    states.counts = COUNTS
+    shard_done(s3, 0)
+    once = BatchJobs(MACHINE).status("one").progress
+    shard_done(s3, 0, ms=20_001)
+    shard_done(s3, 1, part=False, ms=19_999)
+    found = BatchJobs(MACHINE).status("one").progress
+    assert (found.shards, found.rows, found.rejected) == (1, 490, 10)
+    assert found.cost == pytest.approx(3 * once.cost)
+
+
+def test_a_caller_who_may_not_list_the_output_sees_the_shards(embed, states, s3) -> None:
+    """The numbers of shards come from Step Functions; the reason for the missing rows is shown."""
+    embed("start", *SETTINGS.values(), "--name", "one")
+    states.counts = COUNTS
+    states.refused = "not authorized to perform states:GetExecutionHistory"
+    code, out, _ = embed("status", "one")
+    assert code == 0
     assert "  shards     6 of 10 done, 1 failed\n" in out
-    assert "  time left  about " in out
+    assert f"  rows       unknown: AWS refused: {states.refused}\n" in out
+
+
+def test_the_followed_job_is_shown_until_it_ends(embed, states, s3, monkeypatch) -> None:
+    """Without a terminal, each look is a line; in the end the status is printed."""
+    embed("start", *SETTINGS.values(), "--name", "one")
+    looks = []
+
+    def pause(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 1:
+            states.counts = COUNTS
+            shard_done(s3, 0)
+        else:
+            states.end("one", status="SUCCEEDED", output=json.dumps({"rows": 490, "tokens": 98000}))
+
+    monkeypatch.setattr(time, "sleep", pause)
+    code, out, errors = embed("status", "one", "--follow")
+    assert code == 0
+    assert errors == (
+        "one: planning\n"
+        "one: 6 of 10 shards, 1 failed, 490 rows, 10 rejected, 20 rows/s, about $0.00, "
+        "about 03:45 left\n"
+    )
+    assert out.startswith("one  SUCCEEDED\n")
+    assert "  tokens     98000\n" in out
+
+
+def test_a_running_job_is_followed_on_a_terminal(states, s3, monkeypatch) -> None:
+    """A bar is drawn; Ctrl-C ends the bar and not the job."""
+    states.counts = COUNTS
+    shard_done(s3, 0)
+    BatchJobs(MACHINE).start(SETTINGS, name="one")
+    master, terminal = os.openpty()
+    termios.tcsetwinsize(terminal, (25, 120))
+    with subprocess.Popen([*EMBED, "status", "one"], stdout=terminal, stderr=terminal) as running:
+        os.close(terminal)
+        shown = b""
+        while b"of 10 shards" not in shown:
+            assert select.select([master], [], [], 60)[0], shown
+            shown += os.read(master, 1000)
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130
+        shown += os.read(master, 1000)
+    os.close(master)
+    assert " 60%|" in shown.decode()
+    assert "one goes on; 'embed batch cancel one' stops it" in shown.decode()
+    assert BatchJobs(MACHINE).status("one").state == "RUNNING"
+
+
+def test_the_cost_of_the_worked_example_is_that_of_the_page() -> None:
+    """The page's table adds up the same prices, to within a cent."""
+    page = (Path(__file__).parents[2] / "docs" / "batch.md").read_text(encoding="utf-8")
+    said = float(re.search(r"\| sum \| \| \| ([\d.]+) \|", page)[1])
+    computed = estimated_cost(runs=2000, seconds=50_000, gb_seconds=50_000 * 1769 / 1024)
+    assert computed == pytest.approx(said, abs=0.01)
+    assert f"List prices of {PRICES.region}" in page
 
 
 def test_a_finished_job_shows_its_result(embed, states) -> None:

@@ -22,6 +22,7 @@ from batch_embedding.worker import embed_shard
 from deploy_rehearsal.emulator import Emulator
 from deploy_rehearsal.function import FunctionServer, Invocation
 from embedder.engine import Engine
+from embedding_client.batch_jobs import BatchJobs
 from embedding_kit import BatchSettings, EmbeddingBatch, Model
 from local_function_url.runtime import FunctionError
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
@@ -98,7 +99,7 @@ def batch(
     (machine,) = (found["stateMachineArn"] for found in machines)
     engine = Engine(manifest_of(max_tokens=16), WordTokenizer(), HashSession())
     made = Batch(aws, machine, engine, set(), set(), [])
-    steps = Steps(engine)
+    steps = Steps(engine, memory_mb=1769)
 
     def answer(invocation: Invocation) -> bytes:
         event = json.loads(invocation.event)
@@ -163,6 +164,11 @@ def test_a_job_survives_killed_shards_and_equals_a_local_one(batch: Batch) -> No
     root = batch.aws.root
     os.environ.update(AWS_ACCESS_KEY_ID=root.key, AWS_SECRET_ACCESS_KEY=root.secret)
     del os.environ["AWS_SESSION_TOKEN"]
+    # The status of the client adds up the same; the second execution embedded only two shards.
+    status = BatchJobs(batch.machine).status(second["name"])
+    assert (status.state, status.finished, status.failed) == ("SUCCEEDED", result["shards"], 0)
+    assert (status.progress.rows, status.progress.rejected) == (ROWS - 2, 2)
+    assert status.progress.cost > 0
     job = Job.from_json({**JOB, "source": SETTINGS.input, "destination": "s3://vectors/local"})
     plan = plan_job(job, batch.engine.manifest)
     for shard in plan.shards:
