@@ -243,6 +243,7 @@ def test_the_execution_role_is_the_same_from_release_to_release(endpoint_templat
     )
 
 
+@pytest.mark.slow
 def test_the_packages_example_works_in_another_app(tmp_path):
     """The example in the docstring imports only `embedding_kit` and synthesizes in any folder."""
     (example,) = re.findall(r"```python\n(.*?)```", embedding_kit.__doc__, flags=re.DOTALL)

@@ -113,6 +113,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+#: One for all tests: it keeps the models of the services, which take most of a client's time.
+SESSION = get_session()
+
+
 class _Session:
     """AWS clients with prepared answers; an unexpected call is an error."""
 
@@ -120,9 +124,8 @@ class _Session:
 
     def __init__(self) -> None:
         names = ("cloudformation", "application-autoscaling", "lambda", "codedeploy")
-        session = get_session()
         self.clients = {
-            name: session.create_client(
+            name: SESSION.create_client(
                 name,
                 region_name="us-east-1",
                 aws_access_key_id="none",

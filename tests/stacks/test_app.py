@@ -67,6 +67,7 @@ def test_the_context_breaks_the_glass_for_one_synth(tmp_path):
     assert "BREAK GLASS: this release does not ask the version that serves now" in written
 
 
+@pytest.mark.slow
 def test_the_same_file_gives_the_same_bytes(tmp_path):
     """`python app.py` and the CLI give the same bytes, without credentials and network."""
     once, again = tmp_path / "once", tmp_path / "again"

@@ -3,12 +3,13 @@
 from datetime import UTC, datetime
 
 import pytest
-from botocore.session import get_session
 from botocore.stub import Stubber
 
 from embedding_kit.settings import FunctionSettings, Provisioned
 from stacks import preflight
 from stacks.preflight import Finding, before_deploy, main
+
+from .conftest import SESSION
 
 
 class _Session:
@@ -16,7 +17,7 @@ class _Session:
 
     def __init__(self, *names: str) -> None:
         self.clients = {
-            name: get_session().create_client(
+            name: SESSION.create_client(
                 name,
                 region_name="us-east-1",
                 aws_access_key_id="none",
