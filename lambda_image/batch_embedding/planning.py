@@ -11,16 +11,16 @@ from batch_embedding.readers import csv_boundaries, csv_header, metadata_types, 
 from batch_embedding.storage import Folder, StoredFile
 from embedder.artifact import Manifest
 
-__all__ = ["plan_shards", "shard_bytes"]
+__all__ = ["LAMBDA_SCANNED_BYTES", "plan_shards", "shard_bytes"]
 
 #: About 500 documents of 200 tokens, which take MiniLM 25 s on one vCPU.
 _SHARD_BYTES = 512 * 1024
 _LEAST_BYTES = 16 * 1024
 #: MiniLM's int8 weights without its embedding table: a token's cost follows from their size.
 _WEIGHTS_BYTES = 12_000_000
-#: A plan must end within Lambda's 15 minutes. On one x86 core, 100 MB of content take 0.6 s of CPU
+#: A plan in Lambda must end within 15 minutes. On one x86 core, 100 MB of content take 0.6 s of CPU
 #: time as CSV, 0.5 s as compressed JSONL and 1.0 s as compressed CSV.
-_SCANNED_BYTES = 32 << 30
+LAMBDA_SCANNED_BYTES = 32 << 30
 #: About how many times larger than a compressed file its content is: 3 for English prose.
 _EXPANSION = 4
 
@@ -39,7 +39,9 @@ def shard_bytes(job: Job, manifest: Manifest) -> int:
     return max(_LEAST_BYTES, min(_SHARD_BYTES, _SHARD_BYTES * _WEIGHTS_BYTES // max(1, weights)))
 
 
-def plan_shards(folder: Folder, job: Job, *, size: int) -> Iterator[Shard]:
+def plan_shards(
+    folder: Folder, job: Job, *, size: int, most_scanned: int | None = None
+) -> Iterator[Shard]:
     """Yield the shards of all input files, numbered from 0.
 
     Args:
@@ -47,6 +49,7 @@ def plan_shards(folder: Folder, job: Job, *, size: int) -> Iterator[Shard]:
             do it.
         job: Names the fields, which must exist in Parquet and CSV files.
         size: About how many bytes of input a shard has.
+        most_scanned: The most bytes of CSV and gzip content; None for any.
 
     Raises:
         BatchError: If a file has no known format, lacks a field, or is too large to be scanned.
@@ -60,7 +63,8 @@ def plan_shards(folder: Folder, job: Job, *, size: int) -> Iterator[Shard]:
         name = format_of(file.key)
         if name.startswith("csv") or is_compressed(name):
             scanned += file.size * (_EXPANSION if is_compressed(name) else 1)
-            _check_scanned(scanned, file.key)
+            if most_scanned is not None and scanned > most_scanned:
+                raise BatchError(_too_large(scanned, most_scanned, file.key))
         if job.metadata:
             found = metadata_types(folder, file, job) if name == "parquet" else "text"
             if types not in (None, found):
@@ -141,11 +145,10 @@ def _check_header(folder: Folder, file: StoredFile, job: Job, *, compressed: boo
             )
 
 
-def _check_scanned(scanned: int, key: str) -> None:
-    if scanned > _SCANNED_BYTES:
-        raise BatchError(
-            f"CSV and gzip files must be read to plan their shards. Up to {_SCANNED_BYTES >> 30} "
-            f"GiB of content can be planned in Lambda's 15 minutes; with {key} there are about "
-            f"{scanned / (1 << 30):.1f} GiB, if a gzip file has {_EXPANSION} times its size. "
-            "Divide the job, or use JSONL or Parquet."
-        )
+def _too_large(scanned: int, most: int, key: str) -> str:
+    return (
+        f"CSV and gzip files must be read to plan their shards. Up to {most >> 30} GiB of content "
+        f"can be planned in Lambda's 15 minutes; with {key} there are about "
+        f"{scanned / (1 << 30):.1f} GiB, if a gzip file has {_EXPANSION} times its size. "
+        "Divide the job, use JSONL or Parquet, or run it with --local."
+    )

@@ -71,17 +71,24 @@ class Result(NamedTuple):
         return 100 * self.rejected / max(1, self.rows + self.rejected)
 
 
-def plan_job(job: Job, manifest: Manifest) -> Plan:
+def plan_job(job: Job, manifest: Manifest, *, most_scanned: int | None = None) -> Plan:
     """Plan a job and write the plan into the job's folder.
 
     Equal inputs, settings and models give the same folder, so that a job that is started again
     continues.
 
+    Args:
+        job: The job.
+        manifest: The model's.
+        most_scanned: The most bytes of CSV and gzip content, which must be read; None for any.
+
     Raises:
         BatchError: If the model or the input does not fit the job.
     """
     _check_model(job, manifest)
-    shards = list(plan_shards(open_folder(job.source), job, size=shard_bytes(job, manifest)))
+    size = shard_bytes(job, manifest)
+    source = open_folder(job.source)
+    shards = list(plan_shards(source, job, size=size, most_scanned=most_scanned))
     dimensions = job.dimensions or manifest.full_dimensions
     space = manifest.vector_space_of(dimensions=dimensions)
     name = job_id(job, shards, vector_space=space)

@@ -11,6 +11,7 @@ from typing import Any
 from batch_embedding.errors import BatchError, ChangedModelError
 from batch_embedding.job import Job, Shard
 from batch_embedding.parts import Counts
+from batch_embedding.planning import LAMBDA_SCANNED_BYTES
 from batch_embedding.progress import progress_key
 from batch_embedding.run import SHARDS_FILE, finish_job, load_plan, plan_job
 from batch_embedding.storage import open_folder
@@ -67,7 +68,7 @@ class Steps:
         for name, url in (("source", job.source), ("destination", job.destination)):
             if not url.startswith("s3://"):
                 raise BatchError(f"{name} must be s3://BUCKET/PREFIX; found {url}.")
-        plan = plan_job(job, self._engine.manifest)
+        plan = plan_job(job, self._engine.manifest, most_scanned=LAMBDA_SCANNED_BYTES)
         bucket, _, prefix = plan.folder.removeprefix("s3://").partition("/")
         return {
             "id": plan.id,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from batch_embedding.errors import BatchError
 from batch_embedding.job import Job
-from batch_embedding.planning import plan_shards, shard_bytes
+from batch_embedding.planning import LAMBDA_SCANNED_BYTES, plan_shards, shard_bytes
 from batch_embedding.readers import read_records
 from batch_embedding.storage import open_folder
 from embedder.artifact import FileEntry
@@ -155,15 +155,25 @@ def test_a_parquet_file_without_the_field_is_refused(source: Path, job: Job) -> 
 @pytest.mark.parametrize(
     ("name", "gibibytes", "content"), [("a.csv", 33, "33.0"), ("a.jsonl.gz", 9, "36.0")]
 )
-def test_files_that_cannot_be_read_in_time_are_refused(
+def test_files_that_lambda_cannot_read_in_time_are_refused(
     source: Path, job: Job, name: str, gibibytes: int, content: str
 ) -> None:
     """The error has the limit and the size of the content, and comes before a file is read."""
     with (source / name).open("wb") as file:
         file.truncate(gibibytes << 30)  # without blocks on the disk
     message = rf"Up to 32 GiB of content .*; with {name} there are about {content} GiB, "
+    folder = open_folder(str(source))
     with pytest.raises(BatchError, match=message):
-        list(plan_shards(open_folder(str(source)), job, size=10))
+        list(plan_shards(folder, job, size=10, most_scanned=LAMBDA_SCANNED_BYTES))
+
+
+def test_this_machine_reads_files_of_any_size(source: Path, job: Job) -> None:
+    """Without a limit the plan begins to read the file."""
+    (source / "a.csv").write_bytes(csv_file(["x", "y"]))
+    folder = open_folder(str(source))
+    with pytest.raises(BatchError, match="Up to 0 GiB"):
+        list(plan_shards(folder, job, size=10, most_scanned=1))
+    assert list(plan_shards(folder, job, size=10))
 
 
 def test_metadata_has_the_same_types_in_all_files(source: Path, job: Job) -> None:

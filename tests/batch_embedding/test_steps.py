@@ -100,6 +100,14 @@ def test_the_executions_input_replaces_the_defaults(steps, planned, s3) -> None:
     assert found["folder"].startswith("s3://out/vectors/new/")
 
 
+def test_a_plan_must_end_within_lambdas_15_minutes(steps, s3, monkeypatch) -> None:
+    """Larger CSV and gzip files are refused, with the other ways to embed them."""
+    monkeypatch.setattr("batch_embedding.steps.LAMBDA_SCANNED_BYTES", 3)
+    s3.objects["in/docs/a.csv"] = b"id,text\n1,x\n"
+    with pytest.raises(BatchError, match=r"Lambda's 15 minutes; .* or run it with --local\."):
+        steps.run({"step": "plan", "defaults": DEFAULTS})
+
+
 def test_an_empty_input_has_no_shards(steps, s3) -> None:
     """A job without rows is complete at once."""
     found = steps.run({"step": "plan", "defaults": DEFAULTS})

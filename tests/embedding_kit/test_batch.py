@@ -315,6 +315,10 @@ def test_a_failed_job_rejected_rows_and_throttles_alarm(template):
     }
     assert set(alarms) == {"batchfailed", "batchrejected", "batchthrottled"}
     assert alarms["batchfailed"]["MetricName"] == "ExecutionsFailed"
+    # That of jobs: the ARN in the metrics of the map's children ends with the map's label.
+    (dimension,) = alarms["batchfailed"]["Dimensions"]
+    assert dimension["Name"] == "StateMachineArn"
+    assert dimension["Value"]["Ref"].startswith("BatchStateMachine")
     assert alarms["batchrejected"]["Threshold"] == 1
     assert alarms["batchthrottled"]["MetricName"] == "Throttles"
     assert all(len(alarm["AlarmActions"]) == 1 for alarm in alarms.values())

@@ -88,6 +88,9 @@ def _definitions(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
     minutes = int(_PERIOD.to_minutes())
     yield AlarmDefinition(
         name="BatchFailed",
+        # Only of jobs: the metrics of the map's children have another dimension, the ARN of the
+        # state machine with the map's label.
+        # https://docs.aws.amazon.com/step-functions/latest/dg/concepts-examine-map-run.html
         metric=batch.state_machine.metric_failed(statistic="Sum", period=_PERIOD),
         threshold=0,
         datapoints=1,
