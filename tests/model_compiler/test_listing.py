@@ -46,7 +46,7 @@ def test_the_json_has_every_prompt_and_commit(measured: None) -> None:
     minilm = values["sentence-transformers/all-MiniLM-L6-v2"]
     assert minilm["measured"]["megabytes"] == 24.6
     assert minilm["pinned_by"] == "hashes"
-    unverified = find("all-distilroberta-v1")
+    unverified = find("multi-qa-distilbert-cos-v1")
     assert unverified
     assert values[unverified.name]["revision"] is None
     assert values[unverified.name]["pinned_by"] == "unverified"

@@ -24,7 +24,12 @@ ROBERTA: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         name="sentence-transformers/multi-qa-mpnet-base-cos-v1",
         license=APACHE,
-        repositories=(Repository("sentence-transformers/multi-qa-mpnet-base-cos-v1"),),
+        repositories=(
+            Repository(
+                "sentence-transformers/multi-qa-mpnet-base-cos-v1",
+                revision="d51b22a1dfa8184e9258074e56e2875e50612dca",
+            ),
+        ),
         family="mpnet",
         shape="mpnet-12x768",
         languages=ENGLISH,
@@ -35,7 +40,12 @@ ROBERTA: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         name="sentence-transformers/all-distilroberta-v1",
         license=APACHE,
-        repositories=(Repository("sentence-transformers/all-distilroberta-v1"),),
+        repositories=(
+            Repository(
+                "sentence-transformers/all-distilroberta-v1",
+                revision="842eaed40bee4d61673a81c92d5689a8fed7a09f",
+            ),
+        ),
         family="roberta",
         shape="roberta-6x768",
         languages=ENGLISH,
