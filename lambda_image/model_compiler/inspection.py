@@ -133,8 +133,9 @@ def _read(
     """Read the model by the path that the compiler takes; None if that is not possible."""
     folder = source.folder
     has_weights = any(_is_weights(name) for name in files)
-    if has_weights and found.attempt(lambda: is_static(folder)):
-        return _read_static(source, precision or Precision.INT8, found)
+    static = found.attempt(lambda: has_weights and is_static(folder))
+    if static is not False:  # None: modules.json cannot be read, whatever the rest is.
+        return _read_static(source, precision or Precision.INT8, found) if static else None
     reason = why_not_compiled(folder)
     if not has_weights:
         compiled = _read_initializers(source, files, precision or Precision.INT8, found)

@@ -84,6 +84,17 @@ def test_another_kind_of_model(tiny_folder: Path, edit_json: Edit, capsys: Captu
     assert "tiny is a cross-encoder" in problem
 
 
+def test_a_module_of_its_own(tiny_folder: Path, capsys: Capture) -> None:
+    """Remote code is named once, with the word that other programs have for it."""
+    modules = tiny_folder / "modules.json"
+    text = modules.read_text(encoding="utf-8")
+    found = json.loads(text)[0]["type"]
+    modules.write_text(text.replace(found, "custom_st.Transformer"), encoding="utf-8")
+    (problem,) = inspected(capsys, str(tiny_folder), status=1)["problems"]
+    assert "the module 'custom_st.Transformer'" in problem
+    assert "needs trust_remote_code" in problem
+
+
 def test_pickles(tiny_folder: Path, capsys: Capture) -> None:
     """Pickled weights are named and not opened."""
     (tiny_folder / "model.safetensors").rename(tiny_folder / "pytorch_model.bin")
