@@ -34,11 +34,27 @@ def tokenizer_json(shape: Shape) -> bytes:
 
 
 def _filled(value: Json, size: int) -> Json:
-    """Add tokens that no text has: the training text has too few words for a large vocabulary."""
+    """Add tokens that no text has: the training text has too few words for a large vocabulary.
+
+    They are the last of the vocabulary, as its own are: added tokens follow, as in the published
+    files. In another order, `tokenizers` numbers the added tokens anew, and the fast tokenizers
+    leave such a file to it.
+    """
     vocabulary = value["model"]["vocab"]
-    used = {*vocabulary.values(), *(token["id"] for token in value["added_tokens"])}
-    for number in range(max(used) + 1, size):
-        vocabulary[f"unused{number}"] = number
+    added = value["added_tokens"]
+    first = len(vocabulary)
+    count = size - len({*vocabulary.values(), *(token["id"] for token in added)})
+    vocabulary.update({f"unused{number}": number for number in range(first, first + count)})
+
+    def moved(token_id: int) -> int:
+        return token_id + count if token_id >= first else token_id
+
+    for token in added:
+        token["id"] = moved(token["id"])
+    processor = value["post_processor"]
+    for part in processor.get("processors", [processor]):
+        for special in part.get("special_tokens", {}).values():
+            special["ids"] = [moved(token_id) for token_id in special["ids"]]
     return value
 
 
