@@ -47,12 +47,15 @@ class Encoder:
         done: dict[str, list[int]] = {}
         sequences = []
         characters = 0
+        most = self._limits.max_characters
+        encode = self._tokenizer.encode
         for position, text in enumerate(inputs.texts or ()):
             characters += len(text)
             ids = done.get(text)
             if ids is None:
-                whole = self._tokenizer.encode(prompt + self._bounded(text, truncate, position))
-                ids = self._fit(whole, truncate, position, prompt_length=prompt_length)
+                bounded = text if len(text) <= most else self._bounded(text, truncate, position)
+                ids = encode(prompt + bounded)
+                ids = self._fit(ids, truncate, position, prompt_length=prompt_length)
                 done[text] = ids
             sequences.append(ids)
         return sequences, characters

@@ -211,8 +211,7 @@ class Engine:
 
         `allowed` is the time in seconds that the request had when it came.
         """
-        places = np.array(list(missing), dtype=np.int64)
-        inputs = list(missing.values())
+        places, inputs = list(missing), list(missing.values())
         lengths = [len(ids) // _ID_BYTES for ids in inputs]
         runs = plan(lengths, limit=self.limits.max_tokens, budget=self._run_tokens)
         batches = (_batch(run, inputs, lengths) for run in runs)
@@ -224,7 +223,10 @@ class Engine:
         for run, rows in zip(runs, vectors, strict=True):
             if not np.isfinite(rows).all():
                 raise InferenceError
-            whole[places[run.positions]] = rows
+            if len(rows) == len(whole):  # One run of all inputs, which has their order.
+                whole[:] = rows
+            else:
+                whole[[places[position] for position in run.positions]] = rows
             self.cache.put([inputs[position] for position in run.positions], rows)
         return runs, queue_seconds
 
@@ -261,11 +263,15 @@ class Engine:
 
 def _batch(run: Run, inputs: Sequence[bytes], lengths: Sequence[int]) -> Batch:
     """Make the batch of a run: each input's ids, padded to the run's length."""
-    ids = b"".join([inputs[position] for position in run.positions])
-    filled = np.arange(run.tokens) < np.array([lengths[p] for p in run.positions])[:, None]
-    input_ids = np.zeros(filled.shape, dtype=np.int64)
-    input_ids[filled] = np.frombuffer(ids, dtype=np.int32)
-    return Batch(input_ids, filled.astype(np.int64))
+    # Padded as bytes: arrays of the lengths and of the places cost a short text more than its ids.
+    size = run.tokens * _ID_BYTES
+    ids = b"".join([inputs[position].ljust(size, b"\0") for position in run.positions])
+    mask = b"".join([(b"\1" * lengths[p]).ljust(run.tokens, b"\0") for p in run.positions])
+    shape = (len(run.positions), run.tokens)
+    return Batch(
+        np.frombuffer(ids, np.int32).astype(np.int64).reshape(shape),
+        np.frombuffer(mask, np.int8).astype(np.int64).reshape(shape),
+    )
 
 
 def _together(

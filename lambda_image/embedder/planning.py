@@ -65,9 +65,10 @@ def plan(lengths: Sequence[int], *, limit: int, budget: int = TOKEN_BUDGET) -> l
         The runs, longest inputs first. Every position is in exactly one run, and the inputs
         of one padded length are spread evenly.
     """
+    padded = {length: padded_length(length, limit) for length in set(lengths)}
     groups: dict[int, list[int]] = {}
     for position, length in enumerate(lengths):
-        groups.setdefault(padded_length(length, limit), []).append(position)
+        groups.setdefault(padded[length], []).append(position)
     runs = []
     for tokens, positions in sorted(groups.items(), reverse=True):
         count = -(-len(positions) // max(1, budget // tokens))

@@ -69,19 +69,25 @@ class StaticSession:
         The vectors are brought to length 1, so the sum of the rows serves as their mean. A text
         whose rows are all zero gets a vector of zeros.
         """
-        batch, tokens = input_ids.shape
-        total = np.zeros((batch, self._table.shape[1]), np.float32)
-        for start in range(0, tokens, _BLOCK):
-            ids = input_ids[:, start : start + _BLOCK]
-            weights = attention_mask[:, start : start + _BLOCK].astype(np.float32)
-            if self._scales is not None:
-                weights *= self._scales.take(ids)
-            rows = self._table.take(ids, axis=0).astype(np.float32, copy=False)
-            # A product for each text alone, so that its sums do not depend on the others.
-            total += np.matmul(weights[:, None], rows)[:, 0]
+        weights = attention_mask.astype(np.float32)
+        if self._scales is not None:
+            weights *= self._scales.take(input_ids)
+        total = self._sum(input_ids[:, :_BLOCK], weights[:, :_BLOCK])
+        for start in range(_BLOCK, input_ids.shape[1], _BLOCK):
+            block = slice(start, start + _BLOCK)
+            total += self._sum(input_ids[:, block], weights[:, block])
         lengths = np.sqrt(np.square(total).sum(axis=1, keepdims=True))
         vectors: npt.NDArray[np.float32] = total / np.maximum(lengths, _SMALLEST_LENGTH)
         return vectors
+
+    def _sum(
+        self, input_ids: npt.NDArray[np.int64], weights: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float32]:
+        """Add the weighted rows of each text, up to a block of them."""
+        rows = self._table.take(input_ids, axis=0).astype(np.float32, copy=False)
+        # A product for each text alone, so that its sums do not depend on the others.
+        total: npt.NDArray[np.float32] = np.matmul(weights[:, None], rows)[:, 0]
+        return total
 
 
 def _mapped(path: str) -> npt.NDArray[Any]:
