@@ -1,8 +1,11 @@
 """Test the schedule expressions against the rules that AWS documents."""
 
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
 
-from embedding_kit.settings.schedule import check_schedule
+from embedding_kit.settings.schedule import check_schedule, firing_times
 
 
 @pytest.mark.parametrize(
@@ -201,3 +204,42 @@ def test_what_aws_refuses_is_refused_with_the_field(expression, message):
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
         check_schedule(expression)
     assert str(refused.value) == message
+
+
+def fired(expression, *, zone="Etc/UTC", start="2027-03-01", days=31):
+    """Return the local times at which an expression fires in some days, as text."""
+    zone = ZoneInfo(zone)
+    begin = datetime.fromisoformat(start).replace(tzinfo=zone)
+    found = firing_times(expression, begin, begin + timedelta(days=days), zone=zone)
+    return [moment.strftime("%a %d %H:%M") for moment in found]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("cron(30 7 ? * MON-FRI *)", 23),
+        ("cron(0 8,20 * * ? *)", 62),
+        ("cron(0 8 L * ? *)", ["Wed 31 08:00"]),
+        ("cron(0 8 6W * ? *)", ["Fri 05 08:00"]),
+        ("cron(0 8 7W * ? *)", ["Mon 08 08:00"]),
+        ("cron(0 8 ? * L *)", ["Sat 06 08:00", "Sat 13 08:00", "Sat 20 08:00", "Sat 27 08:00"]),
+        ("cron(0 8 ? * 6L *)", ["Fri 26 08:00"]),
+        ("cron(0 8 ? * 3#2 *)", ["Tue 09 08:00"]),
+        ("cron(0 8 ? * FRI#4 *)", ["Fri 26 08:00"]),
+        ("cron(0 8 1 APR ? *)", []),
+        ("cron(0 8 1 * ? 2028)", []),
+        ("at(2027-03-02T08:00:00)", ["Tue 02 08:00"]),
+        ("at(2027-04-02T08:00:00)", []),
+        ("rate(2 hours)", ["Mon 01 00:00"]),
+    ],
+)
+def test_an_expression_fires_when_aws_documents(expression, expected):
+    """All forms of cron expressions, and one moment of the others."""
+    found = fired(expression)
+    assert (len(found) if isinstance(expected, int) else found) == expected
+
+
+def test_an_expression_fires_in_its_time_zone():
+    """A clock that is changed for summer time still shows the same hour."""
+    found = fired("cron(0 8 * * ? *)", zone="Europe/Berlin", start="2027-03-27", days=3)
+    assert found == ["Sat 27 08:00", "Sun 28 08:00", "Mon 29 08:00"]

@@ -10,12 +10,13 @@ https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rate-expressions.htm
 
 import re
 from calendar import monthrange
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, time, timedelta, tzinfo
 
 from embedding_kit.settings.base import rule_error
 
-__all__ = ["SCHEDULE_ALLOWED", "check_schedule"]
+__all__ = ["SCHEDULE_ALLOWED", "check_schedule", "firing_times"]
 
 SCHEDULE_ALLOWED = (
     'an expression of six fields such as "cron(0 8 ? * MON-FRI *)", or rate(...) or at(...)'
@@ -74,6 +75,73 @@ def check_schedule(expression: str) -> None:
     if match is None:
         raise rule_error("a schedule is expected", found=expression, allowed=SCHEDULE_ALLOWED)
     {"cron": _check_cron, "at": _check_at, "rate": _check_rate}[match[1]](match[2])
+
+
+def firing_times(
+    expression: str, start: datetime, end: datetime, *, zone: tzinfo
+) -> Iterator[datetime]:
+    """Yield the moments from start to before end at which a valid expression fires.
+
+    Args:
+        expression: An expression that `check_schedule` accepts.
+        start: The first moment. `rate(...)` fires then, and not again: what it sets stays.
+        end: The end, later than all moments.
+        zone: The time zone of the expression.
+    """
+    kind, _, rest = expression.partition("(")
+    if kind == "rate":
+        yield start
+        return
+    if kind == "at":
+        moments = [datetime.fromisoformat(rest[:-1]).replace(tzinfo=zone)]
+    else:
+        minutes, hours, *days = rest[:-1].split()
+        times = [time(h, m) for h in _values(_HOURS, hours) for m in _values(_MINUTES, minutes)]
+        first, last = (moment.astimezone(zone).date() for moment in (start, end))
+        span = (first + timedelta(days=number) for number in range((last - first).days + 1))
+        dates = [day for day in span if _matches(day, *days)]
+        moments = [datetime.combine(day, at, zone) for day in dates for at in times]
+    yield from (moment for moment in moments if start <= moment < end)
+
+
+def _matches(day: date, of_month: str, month: str, of_week: str, year: str) -> bool:
+    """Whether a date matches the four last fields of a cron expression."""
+    if day.month not in _values(_MONTH, month) or day.year not in _values(_YEAR, year):
+        return False
+    return _matches_month_day(day, of_month) and _matches_weekday(day, of_week)
+
+
+def _matches_month_day(day: date, field: str) -> bool:
+    last = monthrange(day.year, day.month)[1]
+    if field == "?":
+        return True
+    if field == "L":
+        return day.day == last
+    if field.endswith("W"):
+        return day == _nearest_weekday(day.replace(day=min(int(field[:-1]), last)))
+    return day.day in _values(_DAY_OF_MONTH, field)
+
+
+def _nearest_weekday(day: date) -> date:
+    """Return the date itself, or the nearest one from Monday to Friday in the same month."""
+    steps = (0, -1, 1, -2, 2)
+    near = (day + timedelta(days=step) for step in steps)
+    return next(d for d in near if d.weekday() < 5 and d.month == day.month)
+
+
+def _matches_weekday(day: date, field: str) -> bool:
+    number = day.isoweekday() % 7 + 1  # AWS counts from Sunday, which is 1.
+    if field == "?":
+        return True
+    if field == "L":
+        return number == 7
+    name, mark, which = field.partition("#")
+    if mark:
+        return number in _values(_DAY_OF_WEEK, name) and (day.day - 1) // 7 + 1 == int(which)
+    if field.endswith("L"):
+        is_last = day.day + 7 > monthrange(day.year, day.month)[1]
+        return number == int(field[:-1]) and is_last
+    return number in _values(_DAY_OF_WEEK, field)
 
 
 def _check_at(text: str) -> None:

@@ -1,0 +1,71 @@
+"""Test the price tables: every price has a unit, a date and a source."""
+
+import json
+import re
+from datetime import date, timedelta
+
+import pytest
+
+from embedding_kit.prices import LINES, hosted_models, load_prices
+from embedding_kit.prices.table import FILE
+
+REGIONS = sorted(json.loads(FILE.read_text()))
+
+
+def test_us_east_1_has_all_lines():
+    """Its prices stand in for those that the table of another region lacks."""
+    prices = load_prices()
+    assert prices.lines.keys() == LINES.keys()
+    assert not prices.assumed
+
+
+@pytest.mark.parametrize("region", REGIONS)
+def test_every_price_has_a_source_and_a_date(region):
+    """The source is AWS's price list or a page of AWS."""
+    prices = load_prices(region)
+    for price in prices.lines.values():
+        assert re.match(r"AWS price list, A\w+|https://aws.amazon.com/", price.source)
+        assert date(2026, 9, 1) <= price.date
+        assert price.usd > 0
+
+
+def test_every_hosted_price_has_a_source_and_a_date():
+    """Amazon Bedrock, OpenAI, Voyage AI and Google."""
+    models = hosted_models()
+    assert {model.provider for model in models} == {
+        "Amazon Bedrock", "OpenAI", "Voyage AI", "Google",
+    }  # fmt: skip
+    assert all(re.match(r"https://.+, as recorded by ", model.source) for model in models)
+    assert all(model.date >= date(2026, 9, 1) for model in models)
+
+
+def test_another_region_has_its_own_prices_and_takes_the_rest_from_us_east_1():
+    """An instance is dearer in Frankfurt, and the lines that the table lacks are named."""
+    frankfurt, virginia = load_prices("eu-central-1"), load_prices()
+    assert frankfurt["ec2_t4g_small"].usd > virginia["ec2_t4g_small"].usd
+    assert frankfurt["ec2_disk"] == virginia["ec2_disk"]
+    assert "ec2_disk" in frankfurt.assumed
+    assert "ec2_t4g_small" not in frankfurt.assumed
+
+
+def test_a_region_without_a_table_takes_all_from_us_east_1():
+    """And says so for each line."""
+    assert load_prices("af-south-1").assumed == LINES.keys()
+
+
+def test_usage_is_priced_tier_by_tier():
+    """Duration above 7.5 billion GB-seconds a month is cheaper."""
+    duration = load_prices()["lambda_duration"]
+    assert duration.total(7.5e9) == pytest.approx(7.5e9 * 0.0000133334)
+    second = 7.5e9 * 0.0000133334 + 0.5e9 * 0.0000120001
+    assert duration.total(8e9) == pytest.approx(second)
+    assert duration.total(20e9) > duration.total(18.75e9)
+    assert duration.total(0) == 0
+
+
+def test_old_prices_are_named():
+    """A price is old after so many days, and not on the last of them."""
+    prices = load_prices()
+    published = prices["lambda_duration"].date
+    assert "lambda_duration" not in prices.older_than(180, today=published + timedelta(days=180))
+    assert "lambda_duration" in prices.older_than(180, today=published + timedelta(days=181))
