@@ -20,14 +20,14 @@ examples:
   embed --file notes.csv --column body --output notes.parquet
                                          embed a file; run it again to resume
   zcat big.jsonl.gz | embed --file - --format jsonl --output big.npy
-  embed similar "parse a date"           search the endpoint's index
+  embed search "parse a date" --top 5    search the endpoint's index
   embed info https://...                 print the endpoint's description
   embed batch --help                     embed whole folders, on AWS or on this machine
 
 The endpoint is --url, or the environment variable {URL_VARIABLE}. Credentials come from the same
 sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "similar" or "batch", put --
-before it.
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "similar" or "batch",
+put -- before it.
 
 exit status:
   0  every row has a vector
@@ -44,7 +44,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line.
 
     Returns:
-        The arguments. `command` is `embed`, `info`, `similar` or `batch`; for `embed`,
+        The arguments. `command` is `embed`, `info`, `search`, `similar` or `batch`; for `embed`,
         `usage_error` is the function that exits with a message.
 
     Raises:
@@ -54,9 +54,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command")
     _add_embed(commands)
     _add_info(commands)
+    _add_search(commands)
     _add_similar(commands)
     add_batch(commands)
-    named = arguments[:1] and arguments[0] in {"info", "similar", "batch"}
+    named = arguments[:1] and arguments[0] in {"info", "search", "similar", "batch"}
     return parser.parse_args(arguments if named else [_DEFAULT, *arguments])
 
 
@@ -121,8 +122,29 @@ def _add_info(commands: "argparse._SubParsersAction[_Parser]") -> None:
     _add_connection(parser)
 
 
+def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    parser = commands.add_parser(
+        "search",
+        description="Search the index of an endpoint, or an index of S3 Vectors directly.",
+        epilog="With INDEX, the endpoint only embeds the text, and your own credentials query the "
+        "index; they need s3vectors:QueryVectors, GetVectors and ListTagsForResource.",
+    )
+    parser.add_argument("index", nargs="?", metavar="INDEX", help="the ARN of an index")
+    parser.add_argument("text", metavar="TEXT", help="the text to search for")
+    parser.add_argument("--top", type=int, default=10, help="default: %(default)s")
+    parser.add_argument(
+        "--filter",
+        metavar="JSON",
+        help="""which metadata a match must have, such as '{"year": {"$gte": 2020}}'""",
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON line for each match")
+    _add_connection(parser)
+
+
 def _add_similar(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser("similar", description="Search the index of an endpoint.")
+    parser = commands.add_parser(
+        "similar", description="Search the index of an endpoint, as `search` does."
+    )
     parser.add_argument("text")
     parser.add_argument("-n", "--num-results", type=int, default=10, help="default: %(default)s")
     parser.add_argument("--json", action="store_true", help="print a JSON line for each match")

@@ -8,6 +8,7 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
+    Mapping,
     Sequence,
 )
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -118,9 +119,19 @@ class AsyncEmbeddingClient:
         flows = self._flows.split(self._flows.part, checked(texts), options)
         return self._in_order(self._context_tasks(), flows)
 
+    async def search(
+        self,
+        text: str,
+        *,
+        top: int = 10,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  (the API's name)
+    ) -> list[Match]:
+        """Search the endpoint's index. See `EmbeddingClient.search`."""
+        return await self._run(self._flows.search(text, top=top, where=filter))
+
     async def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
-        """Search the endpoint's index. Return the matches, best first."""
-        return await self._run(self._flows.similar(text, num_results=num_results))
+        """Search the endpoint's index without a filter. See `search`."""
+        return await self.search(text, top=num_results)
 
     async def info(self) -> dict[str, Any]:
         """Return the endpoint's description: model, limits, prompts, vector space."""

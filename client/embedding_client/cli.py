@@ -55,7 +55,8 @@ def run(arguments: Sequence[str]) -> int:
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         args = _parse(arguments)
-        commands = {"embed": _embed, "info": _info, "similar": _similar, "batch": _batch}
+        commands = {"embed": _embed, "info": _info, "batch": _batch}
+        commands |= {"search": _search, "similar": _similar}
         code = commands[args.command](args)
         sys.stdout.flush()
     except EmbeddingClientError as error:
@@ -205,17 +206,15 @@ def _info(args: argparse.Namespace) -> int:
     return 0
 
 
-def _similar(args: argparse.Namespace) -> int:
-    import json  # noqa: PLC0415  (slow)
-    from dataclasses import asdict  # noqa: PLC0415  (slow)
+def _search(args: argparse.Namespace) -> int:
+    from embedding_client.search_command import run_search  # noqa: PLC0415  (slow)
 
-    with _connect(args) as client:
-        for match in client.similar(args.text, num_results=args.num_results):
-            if args.json:
-                print(json.dumps(asdict(match), ensure_ascii=False))
-            else:
-                print(f"{match.score:.4f}  {' '.join(match.text.split())}")
-    return 0
+    return run_search(args, lambda space: _connect(args, vector_space=space))
+
+
+def _similar(args: argparse.Namespace) -> int:
+    args.index, args.filter, args.top = None, None, args.num_results
+    return _search(args)
 
 
 def _batch(args: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
@@ -124,13 +124,30 @@ class EmbeddingClient:
         check_options(options)
         return self._in_order(self._flows.split(self._flows.part, checked(texts), options))
 
-    def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
+    def search(
+        self,
+        text: str,
+        *,
+        top: int = 10,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  (the API's name)
+    ) -> list[Match]:
         """Search the endpoint's index. Return the matches, best first.
 
+        Args:
+            text: The text to search for.
+            top: The largest number of matches: up to 1000, or 10,000 with an index of S3 Vectors.
+            filter: Which metadata a match must have, such as `{"year": {"$gte": 2020}}`. Only with
+                an index of S3 Vectors.
+
         Raises:
-            RequestError: With status 404, if the endpoint has no index.
+            RequestError: With status 404, if the endpoint has no index, or an empty one.
+            ServiceError: If S3 Vectors does not answer.
         """
-        return self._run(self._flows.similar(text, num_results=num_results))
+        return self._run(self._flows.search(text, top=top, where=filter))
+
+    def similar(self, text: str, *, num_results: int = 10) -> list[Match]:
+        """Search the endpoint's index without a filter. See `search`."""
+        return self.search(text, top=num_results)
 
     def info(self) -> dict[str, Any]:
         """Return the endpoint's description: model, limits, prompts, vector space."""

@@ -6,7 +6,7 @@ generator, or throws the transport error into it. The generator returns the resu
 Splitting, retries and the checks of responses are here; threads, tasks and sockets are not.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -145,10 +145,11 @@ class EmbeddingFlows:
                 refused[position] = error.at(batch.start + position)
         return Part(count=len(batch.texts), vectors=vectors, refused=refused)
 
-    def similar(self, text: str, *, num_results: int) -> Flow[list[Match]]:
+    def search(self, text: str, *, top: int, where: Mapping[str, Any] | None) -> Flow[list[Match]]:
         """Search the endpoint's index. Return the matches, best first."""
         check_texts([text])
-        response = yield from self._exchange("POST", "/similar", similar_body(text, num_results))
+        body = similar_body(text, top, where)
+        response = yield from self._exchange("POST", "/similar", body)
         matches, space = read_matches(response)
         self.guard.check(space)
         return matches

@@ -1,8 +1,9 @@
 """The requests of the endpoint's native API: checks of the arguments, and the bodies."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 from embedding_client.errors import ConfigurationError
@@ -16,14 +17,18 @@ class Match:
     """A search result.
 
     Attributes:
-        text: The indexed text.
-        index: Its position in the index.
+        text: The indexed text, or None if the index does not have it.
+        index: Its position in an index of the image, or None with an index of S3 Vectors.
         score: Its cosine similarity to the query.
+        id: The key of its vector, or its position as a string in an index of the image.
+        metadata: The other metadata of its vector; empty in an index of the image.
     """
 
-    text: str
-    index: int
+    text: str | None
+    index: int | None
     score: float
+    id: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def check_url(url: str) -> str:
@@ -88,9 +93,10 @@ def embed_body(texts: Sequence[str], options: EmbedOptions) -> bytes:
     return _encode({name: value for name, value in fields.items() if value is not None})
 
 
-def similar_body(text: str, num_results: int) -> bytes:
-    """Return the body of `POST /similar`."""
-    return _encode({"text": text, "num_results": num_results})
+def similar_body(text: str, num_results: int, where: Mapping[str, Any] | None) -> bytes:
+    """Return the body of `POST /similar`; `where` is its filter."""
+    filters = {} if where is None else {"filter": where}
+    return _encode({"text": text, "num_results": num_results, **filters})
 
 
 def _encode(value: object) -> bytes:

@@ -95,16 +95,25 @@ def read_matches(response: httpx.Response) -> tuple[list[Match], str]:
     """Return the matches of a search, best first, and the name of their vector space."""
     value = read_object(response)
     try:
-        matches = [
-            Match(text=str(match["text"]), index=int(match["index"]), score=float(match["score"]))
-            for match in value["results"]
-        ]
+        matches = [_match(match) for match in value["results"]]
         space = str(value["vector_space"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _invalid(response, "it does not hold search results") from error
     if not np.isfinite([match.score for match in matches]).all():
         raise _invalid(response, "a score is NaN or infinity")
     return matches, space
+
+
+def _match(value: Mapping[str, Any]) -> Match:
+    text, index = value["text"], value["index"]
+    return Match(
+        text=None if text is None else str(text),
+        index=None if index is None else int(index),
+        score=float(value["score"]),
+        # An endpoint of an earlier release has no ids and no metadata.
+        id=str(value.get("id", index)),
+        metadata=dict(value.get("metadata", {})),
+    )
 
 
 def should_split(response: httpx.Response, *, count: int) -> bool:

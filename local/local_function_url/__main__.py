@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             index=index_of(options.index, artifact, verbose=options.verbose)
             if options.index
             else None,
+            vector_index=options.vector_index,
             port=options.port,
             memory=options.memory,
             timeout=options.timeout,
@@ -78,7 +79,14 @@ def _parser() -> argparse.ArgumentParser:
         help="accept the terms of the model's license, for example gemma",
     )
     parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
-    parser.add_argument(
+    searched = parser.add_mutually_exclusive_group()
+    searched.add_argument(
+        "--vector-index",
+        metavar="ARN",
+        help="an index of S3 Vectors for POST /similar, searched with AWS_ACCESS_KEY_ID, "
+        "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
+    )
+    searched.add_argument(
         "--index",
         metavar="TEXTS",
         help="the index for POST /similar: a text file with one text per line, a JSON list of "

@@ -129,7 +129,7 @@ def _serve(artifact: Path, index: Path) -> None:
         for question in QUESTIONS:
             _print(f"“{question}”")
             for match in client.similar(question, num_results=4):
-                _print(f"  {match.score:.3f}  {_one_line(match.text)}")
+                _print(f"  {match.score:.3f}  {_one_line(match.text or '')}")
 
 
 def _start_synthesis(folder: Path, log: Path) -> "subprocess.Popen[bytes]":

@@ -13,6 +13,14 @@ from local_function_url.signature import Verifier
 
 __all__ = ["endpoint", "key_pair", "region"]
 
+#: What the function needs to call AWS. On Lambda, it has the keys of its role.
+_CALLING_AWS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_ENDPOINT_URL_S3VECTORS",
+)
+
 
 def key_pair() -> Credentials:
     """Return the accepted key pair, from the environment, or else `local` and `local`."""
@@ -32,6 +40,7 @@ def endpoint(
     artifact: Path,
     *,
     index: Path | None = None,
+    vector_index: str | None = None,
     port: int = 0,
     memory: int = 1769,
     timeout: int = 60,
@@ -42,6 +51,8 @@ def endpoint(
     Args:
         artifact: The folder of the compiled model.
         index: The folder of a search index for `POST /similar`.
+        vector_index: The ARN of an index of S3 Vectors to search instead, with the credentials of
+            this process's environment.
         port: The port to listen on. 0 selects a free port.
         memory: The function's memory setting in MB, which sets its number of threads.
         timeout: Seconds per request.
@@ -53,6 +64,9 @@ def endpoint(
     variables = {"EMBEDDING_ARTIFACT": str(artifact)}
     if index is not None:
         variables["EMBEDDING_INDEX"] = str(index)
+    if vector_index is not None:
+        variables["EMBEDDING_VECTOR_INDEX"] = vector_index
+        variables |= {name: os.environ[name] for name in _CALLING_AWS if name in os.environ}
     function = Function(
         handler="embedder.handler.handler",
         source_root=ROOT / "lambda_image",

@@ -203,7 +203,7 @@ def test_help_imports_no_library():
         assert ran.stdout.endswith("set()\n")
 
 
-@pytest.mark.parametrize("word", ["info", "similar", "embed"])
+@pytest.mark.parametrize("word", ["info", "search", "similar", "embed"])
 def test_words_of_the_command_line_can_be_embedded(embed, word):
     """After `--`, the name of a subcommand is a text."""
     code, out, _ = embed("--", word)
@@ -216,7 +216,7 @@ def test_a_word_that_is_not_a_subcommand_is_a_text(embed):
     assert (code, [row["text"] for row in lines(out)]) == (0, ["embed", "information"])
 
 
-@pytest.mark.parametrize("command", ["info", "similar"])
+@pytest.mark.parametrize("command", ["info", "search", "similar"])
 def test_subcommands_have_their_own_help(command, capsys):
     """The help shows the options of the subcommand only."""
     with pytest.raises(SystemExit) as caught:
@@ -238,7 +238,7 @@ def test_similar_without_an_index_is_an_error(embed):
     """It prints one line to standard error, and the status is 1."""
     code, out, err = embed("similar", "parse a date")
     assert (code, out) == (1, "")
-    assert err.startswith("error: This image carries no search index")
+    assert err.startswith("error: This endpoint has no search index")
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +262,8 @@ def test_similar_prints_the_best_matches(embed, searched):
     code, out, _ = embed("similar", "Which instrument?", "--url", searched, "--json")
     rows = lines(out)
     assert [rows[0]["index"], len(rows)] == [1, 3]
+    code, out, _ = embed("search", "Which instrument?", "--top", "1", "--url", searched, "--json")
+    assert (code, lines(out)) == (0, rows[:1])
 
 
 def test_a_missing_url_is_an_error(embed, monkeypatch):

@@ -1,0 +1,155 @@
+"""Searches an index of S3 Vectors directly, with the caller's own AWS credentials.
+
+The endpoint only embeds the text, so it needs no index of its own.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import botocore.exceptions
+import botocore.session
+
+from embedding_client.errors import (
+    ConfigurationError,
+    CredentialsError,
+    EmbeddingClientError,
+    RequestError,
+    VectorSpaceError,
+)
+from embedding_client.protocol import Match
+
+if TYPE_CHECKING:
+    from embedding_client.client import EmbeddingClient
+
+__all__ = ["SPACE_TAG", "IndexSearch", "SearchError"]
+
+#: The tag of the index that names the vector space of its vectors.
+SPACE_TAG = "embedding-kit:vector-space"
+_ARN = re.compile(
+    r"arn:aws[a-z0-9-]*:s3vectors:(?P<region>[a-z0-9-]+):\d{12}:bucket/[a-z0-9.-]+/index/[a-z0-9.-]+"
+)
+#: What S3 Vectors returns for one query at most.
+_MAX_RESULTS = 10_000
+
+
+class SearchError(EmbeddingClientError):
+    """The index cannot be searched."""
+
+
+class IndexSearch:
+    """Searches one index.
+
+    Args:
+        arn: The ARN of the index.
+        profile: An AWS profile.
+
+    Raises:
+        ConfigurationError: If the ARN is not one of an index, or there are no credentials.
+    """
+
+    def __init__(self, arn: str, *, profile: str | None = None) -> None:
+        found = _ARN.fullmatch(arn)
+        if found is None:
+            raise ConfigurationError(
+                "The index must be given by its ARN, such as "
+                f"arn:aws:s3vectors:eu-central-1:123456789012:bucket/b/index/i; found {arn!r}."
+            )
+        self._arn = arn
+        try:
+            session = botocore.session.Session(profile=profile)
+            self._client = session.create_client("s3vectors", region_name=found["region"])
+        except botocore.exceptions.BotoCoreError as error:
+            raise ConfigurationError(f"{error}.") from error
+
+    @property
+    def vector_space(self) -> str:
+        """The vector space of the index's vectors.
+
+        Raises:
+            VectorSpaceError: If the index does not name it.
+            SearchError: If AWS does not answer.
+        """
+        tags = self._call("list_tags_for_resource", resourceArn=self._arn)["tags"]
+        space: str | None = tags.get(SPACE_TAG)
+        if space is None:
+            raise VectorSpaceError(
+                f"The index has no tag {SPACE_TAG}, so the vector space of its vectors is unknown. "
+                "Load it with `embed index load`."
+            )
+        return space
+
+    def search(
+        self,
+        client: "EmbeddingClient",
+        text: str,
+        *,
+        top: int,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Match]:
+        """Return the matches, best first.
+
+        Args:
+            client: Embeds the text. It must accept only the index's vector space.
+            text: The text to search for.
+            top: The largest number of matches, from 1 to 10,000.
+            where: The filter, as S3 Vectors defines it.
+
+        Raises:
+            ConfigurationError: If `top` is out of range.
+            VectorSpaceError: If the index is of another vector space than the endpoint's.
+            SearchError: If AWS refuses the query or does not answer.
+        """
+        if not 1 <= top <= _MAX_RESULTS:
+            raise ConfigurationError(f"top must be from 1 to {_MAX_RESULTS}; found {top}.")
+        space = client.vector_space or self.vector_space
+        dimensions = int(space.rpartition("/")[2])
+        try:
+            vector = client.embed_one(text, input_type="query", dimensions=dimensions)
+        except RequestError as error:
+            if error.field != "size":
+                raise
+            raise VectorSpaceError(
+                f"The index is of the vector space {space}, and the endpoint's model has no "
+                f"vectors of {dimensions} dimensions."
+            ) from error
+        query: dict[str, Any] = {
+            "indexArn": self._arn,
+            "topK": top,
+            "queryVector": {"float32": vector.tolist()},
+            "returnDistance": True,
+            "returnMetadata": True,
+        }
+        if where is not None:
+            query["filter"] = where
+        matches: list[Match] = []
+        while len(matches) < top:
+            page = self._call("query_vectors", **query)
+            matches += map(_match, page["vectors"])
+            if not page.get("nextToken"):
+                break
+            query["nextToken"] = page["nextToken"]
+        return matches[:top]
+
+    def _call(self, operation: str, **arguments: Any) -> Any:
+        try:
+            return getattr(self._client, operation)(**arguments)
+        except botocore.exceptions.ClientError as error:
+            reason = error.response["Error"]
+            raise SearchError(f"AWS refused: {reason.get('Message') or reason['Code']}") from error
+        except botocore.exceptions.NoCredentialsError as error:
+            raise CredentialsError(f"AWS cannot be reached: {error}.") from error
+        except botocore.exceptions.BotoCoreError as error:
+            raise SearchError(f"AWS cannot be reached: {error}.") from error
+
+
+def _match(vector: Mapping[str, Any]) -> Match:
+    metadata = dict(vector.get("metadata") or {})
+    text = metadata.pop("text", None)
+    return Match(
+        text=text if isinstance(text, str) else None,
+        index=None,
+        score=1.0 - vector["distance"],
+        id=vector["key"],
+        metadata=metadata,
+    )
