@@ -16,6 +16,7 @@ PACKAGES = {
     "release_check": ROOT / "lambda_image" / "release_check",
     "model_compiler": ROOT / "lambda_image" / "model_compiler",
     "batch_embedding": ROOT / "lambda_image" / "batch_embedding",
+    "vector_loading": ROOT / "lambda_image" / "vector_loading",
     "embedding_client": ROOT / "client" / "embedding_client",
 }
 

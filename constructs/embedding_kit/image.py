@@ -13,7 +13,7 @@ __all__ = ["image_code", "image_folder", "model_identity"]
 
 #: Files of the target `batch` only. Without them in its context, the endpoint's image does not
 #: change with them.
-_BATCH_FILES = ["batch_embedding", "batch-requirements.txt"]
+_BATCH_FILES = ["batch_embedding", "batch-requirements.txt", "vector_loading"]
 
 
 def image_folder() -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from batch_embedding.errors import BatchError
+from batch_embedding.job_files import EMBEDDING_COLUMN, ID_COLUMN
 from batch_embedding.storage import StoredFile
 from embedder.rendering import DTYPES
 
@@ -69,7 +70,7 @@ class Job:
         if not self.text:
             raise BatchError("text must name a field; found an empty name.")
         names = [self.text, *([self.id] if self.id else []), *self.metadata]
-        reserved = {"id", "embedding"} & set(self.metadata)
+        reserved = {ID_COLUMN, EMBEDDING_COLUMN} & set(self.metadata)
         twice = {name for name in names if names.count(name) > 1} - {self.text}
         if reserved or twice:
             raise BatchError(

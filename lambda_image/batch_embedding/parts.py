@@ -11,14 +11,16 @@ import pyarrow as arrow
 import pyarrow.parquet
 
 from batch_embedding.errors import BatchError
+from batch_embedding.job_files import (
+    COUNTS_KEY,
+    EMBEDDING_COLUMN,
+    ID_COLUMN,
+    VECTOR_SPACE_KEY,
+)
 from batch_embedding.records import Record
 from batch_embedding.storage import Folder
 
 __all__ = ["Counts", "part_bytes", "read_counts"]
-
-#: The keys of the footer. The first is what `embed` writes too.
-VECTOR_SPACE_KEY = "vector_space"
-COUNTS_KEY = "embedding_batch"
 
 
 class Counts(NamedTuple):
@@ -51,8 +53,8 @@ def part_bytes(
     width = numbers.shape[1]
     values = arrow.array(numbers.reshape(-1))
     columns = {
-        "id": arrow.array([record.id for record in records], arrow.string()),
-        "embedding": arrow.FixedSizeListArray.from_arrays(values, width),
+        ID_COLUMN: arrow.array([record.id for record in records], arrow.string()),
+        EMBEDDING_COLUMN: arrow.FixedSizeListArray.from_arrays(values, width),
     }
     for index, name in enumerate(metadata):
         kind = types.field(name).type if types is not None else arrow.string()
@@ -65,7 +67,7 @@ def part_bytes(
     buffer = io.BytesIO()
     # Vectors do not compress: without a codec and a dictionary they are read fastest.
     pyarrow.parquet.write_table(
-        table, buffer, compression="none", use_dictionary=False, write_statistics=["id"]
+        table, buffer, compression="none", use_dictionary=False, write_statistics=[ID_COLUMN]
     )
     return buffer.getvalue()
 

@@ -1,14 +1,4 @@
-"""The steps of a job around its shards: plan it, and check in the end that it is complete.
-
-A job's folder contains:
-
-    part-000000.parquet …   ids, embeddings and metadata, one file for each shard
-    _rejected/part-….jsonl  the rows without an embedding, with the reasons
-    _job/job.json           the settings
-    _job/shards.jsonl       the plan, one shard a line
-    _job/progress/…         the records of the shards' runs, written by the steps in Lambda
-    _job/manifest.json      the result, written when the job is complete
-"""
+"""The steps of a job around its shards: plan it, and check in the end that it is complete."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +9,7 @@ import orjson
 
 from batch_embedding.errors import BatchError, IncompleteJobError, RejectedRowsError
 from batch_embedding.job import Job, Shard, job_id
+from batch_embedding.job_files import JOB_FILE, RESULT_FILE, SHARDS_FILE
 from batch_embedding.parts import Counts, read_counts
 from batch_embedding.planning import plan_shards, shard_bytes
 from batch_embedding.storage import open_folder
@@ -26,7 +17,6 @@ from batch_embedding.worker import part_key
 from embedder.artifact import Manifest
 
 __all__ = [
-    "SHARDS_FILE",
     "Plan",
     "Result",
     "finish_job",
@@ -35,10 +25,6 @@ __all__ = [
     "plan_job",
 ]
 
-JOB_FILE = "_job/job.json"
-#: The plan, one shard a line.
-SHARDS_FILE = "_job/shards.jsonl"
-RESULT_FILE = "_job/manifest.json"
 #: How many parts are read at a time in the end. In S3, each takes some requests.
 _READERS = 32
 #: How many missing shards an error names.

@@ -10,10 +10,11 @@ from typing import Any
 
 from batch_embedding.errors import BatchError, ChangedModelError
 from batch_embedding.job import Job, Shard
+from batch_embedding.job_files import SHARDS_FILE
 from batch_embedding.parts import Counts
 from batch_embedding.planning import LAMBDA_SCANNED_BYTES
 from batch_embedding.progress import progress_key
-from batch_embedding.run import SHARDS_FILE, finish_job, load_plan, plan_job
+from batch_embedding.run import finish_job, load_plan, plan_job
 from batch_embedding.storage import open_folder
 from batch_embedding.worker import embed_shard
 from embedder.engine import Engine

@@ -67,6 +67,18 @@ class Folder:
             raise BatchError(f"{self.name} cannot be listed: {_reason(error)}.") from error
         yield from sorted(found)
 
+    def folders(self) -> list[str]:
+        """Return the names of the folders directly in this one, in order.
+
+        Raises:
+            BatchError: If the folder cannot be listed.
+        """
+        try:
+            found = obstore.list_with_delimiter(self._store)["common_prefixes"]
+        except (BaseError, OSError) as error:
+            raise BatchError(f"{self.name} cannot be listed: {_reason(error)}.") from error
+        return sorted(found)
+
     def open(self, file: StoredFile) -> "RemoteFile":
         """Open a file for random access. Each read checks its ETag."""
         return RemoteFile(self, file)

@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         query = parse_qs(urlsplit(self.path).query)
         if "list-type" in query:
-            self._list(query.get("prefix", [""])[0])
+            self._list(query.get("prefix", [""])[0], query.get("delimiter", [""])[0])
         else:
             self._read()
 
@@ -98,14 +98,25 @@ class _Handler(BaseHTTPRequestHandler):
         part = data[int(start) : stop]
         self._answer(206, part, etag=etag, range_=f"bytes {start}-{stop - 1}/{len(data)}")
 
-    def _list(self, prefix: str) -> None:
+    def _list(self, prefix: str, delimiter: str) -> None:
         bucket = self._path().strip("/")
-        items = "".join(
-            f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
-            f"<ETag>{escape(_etag(data))}</ETag>"
-            "<LastModified>2026-11-22T10:00:00.000Z</LastModified></Contents>"
-            for path, data in sorted(self.store.objects.items())
-            if (key := path.removeprefix(f"{bucket}/")) != path and key.startswith(prefix)
+        items, folders = "", set()
+        for path, data in sorted(self.store.objects.items()):
+            key = path.removeprefix(f"{bucket}/")
+            if key == path or not key.startswith(prefix):
+                continue
+            name, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
+            if found:
+                folders.add(f"{prefix}{name}{delimiter}")
+                continue
+            items += (
+                f"<Contents><Key>{escape(key)}</Key><Size>{len(data)}</Size>"
+                f"<ETag>{escape(_etag(data))}</ETag>"
+                "<LastModified>2026-11-22T10:00:00.000Z</LastModified></Contents>"
+            )
+        items += "".join(
+            f"<CommonPrefixes><Prefix>{escape(folder)}</Prefix></CommonPrefixes>"
+            for folder in sorted(folders)
         )
         body = f"<ListBucketResult><IsTruncated>false</IsTruncated>{items}</ListBucketResult>"
         self._answer(200, body.encode())

@@ -24,6 +24,16 @@ def test_a_file_is_read_by_ranges(tmp_path: Path) -> None:
     assert folder.read("a", start=150) == data[150:]
 
 
+def test_the_folders_of_a_folder_are_listed_alone(tmp_path: Path, s3) -> None:
+    """Not the files, and not the folders within folders."""
+    for name in ("b/c/file", "a/file", "file"):
+        s3.objects[f"bucket/top/{name}"] = b""
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    assert open_folder(str(tmp_path)).folders() == ["a", "b"]
+    assert open_folder("s3://bucket/top/").folders() == ["a", "b"]
+
+
 def test_a_file_is_created_once(tmp_path: Path) -> None:
     """A second creation writes nothing; `write` replaces."""
     folder = open_folder(str(tmp_path / "new"), create=True)

@@ -8,7 +8,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.assertions import Match, Template
 
-from batch_embedding import run, steps
+from batch_embedding import job_files, steps
 from batch_embedding.errors import BatchError
 from embedding_kit import AlarmTopic, BatchAlarms, BatchSettings, EmbeddingBatch, Model
 from embedding_kit import batch_definition as definition_module
@@ -103,7 +103,7 @@ def test_the_handler_and_the_files_are_those_of_the_image(definition):
 
     module, _, function = _COMMAND[0].rpartition(".")
     assert (module, function) == ("batch_embedding.handler", "handler")
-    assert run.SHARDS_FILE == definition_module.SHARDS_FILE
+    assert job_files.SHARDS_FILE == definition_module.SHARDS_FILE
     assert steps.RESULTS_FOLDER == definition_module.RESULTS_FOLDER
 
 

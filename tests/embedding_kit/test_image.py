@@ -171,7 +171,10 @@ def test_what_is_copied_makes_another_image(docker_image, copied_folder, file):
     assert docker_image(Model(name="any/model"))[0] != before
 
 
-@pytest.mark.parametrize("file", ["batch_embedding/worker.py", "batch-requirements.txt"])
+@pytest.mark.parametrize(
+    "file",
+    ["batch_embedding/worker.py", "batch-requirements.txt", "vector_loading/loading.py"],
+)
 def test_what_only_batches_run_changes_only_their_image(docker_image, copied_folder, file):
     """A change of the batch's code or pins does not release the endpoint."""
     model = Model(name="any/model")

@@ -1,0 +1,69 @@
+"""A finished batch job in a temporary folder, and an index to load it into."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch_embedding.job import Job
+from batch_embedding.run import finish_job, plan_job
+from batch_embedding.storage import open_folder
+from batch_embedding.worker import embed_shard
+from embedder.engine import Engine
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
+from tests.vector_loading.local_s3_vectors import LocalS3Vectors, local_s3_vectors
+from vector_loading import index_client
+
+ROWS = 60
+
+
+def row(number: int) -> dict[str, Any]:
+    """Return a document."""
+    return {"id": f"d{number}", "text": f"text number {number}", "lang": "de" if number % 2 else ""}
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine(manifest_of(max_tokens=16), WordTokenizer(), HashSession())
+
+
+@pytest.fixture
+def embed(tmp_path: Path, engine: Engine) -> Callable[..., Path]:
+    """Return a function that embeds rows in a job, and returns the job's folder."""
+
+    def run(rows: list[dict[str, Any]] | None = None, **settings: Any) -> Path:
+        docs = tmp_path / "docs"
+        docs.mkdir(exist_ok=True)
+        lines = [json.dumps(each) for each in (map(row, range(ROWS)) if rows is None else rows)]
+        (docs / "a.jsonl").write_text("\n".join(lines))
+        settings = {"id": "id", "metadata": ("lang", "text"), "shard_bytes": 500, **settings}
+        job = Job(source=str(docs), destination=str(tmp_path / "vectors"), **settings)
+        plan = plan_job(job, engine.manifest)
+        for shard in plan.shards:
+            embed_shard(engine, open_folder(job.source), open_folder(plan.folder), shard, job)
+        finish_job(plan)
+        return Path(plan.folder)
+
+    return run
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalS3Vectors]:
+    """Serve an index on this machine, and let requests be tried again at once."""
+    with local_s3_vectors() as served:
+        for name, value in {
+            "AWS_ACCESS_KEY_ID": "ASIAEXAMPLE",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_SESSION_TOKEN": "token",
+            "AWS_ENDPOINT_URL_S3VECTORS": served.url,
+        }.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(index_client, "_ATTEMPTS", 3)
+        monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", _none)
+        yield served
+
+
+def _none(*_: object) -> float:
+    return 0.0
