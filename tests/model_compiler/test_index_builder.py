@@ -92,6 +92,7 @@ def test_errors_are_one_line(
     assert capsys.readouterr().err.startswith(f"error: {tmp_path} is not an artifact")
 
 
+@pytest.mark.slow
 def test_docstrings_of_the_standard_library() -> None:
     """There are thousands of public names with descriptions, sorted and without duplicates."""
     texts = standard_library()

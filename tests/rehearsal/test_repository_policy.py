@@ -14,6 +14,9 @@ import yaml
 
 from image_rehearsal.asset import synthesize
 
+# Starts the CDK and its command. tests/embedding_kit/test_repository.py tests the policy alone.
+pytestmark = pytest.mark.slow
+
 ACCOUNT, REGION = "123456789012", "us-east-1"
 ROLE = f"cdk-hnb659fds-image-publishing-role-{ACCOUNT}-{REGION}"
 PUBLISHER = f"arn:aws:iam::{ACCOUNT}:role/{ROLE}"

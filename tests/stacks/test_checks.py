@@ -23,7 +23,15 @@ CHECKED = ("production", "snapstart", "all-together", "batch", "index")
 IGNORED_BY_CFN_LINT = ["W3005"]
 
 
-@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("production", marks=pytest.mark.slow),
+        pytest.param("snapstart", marks=pytest.mark.slow),
+        "all-together",
+        "batch",
+    ],
+)
 def test_cfn_lint_finds_nothing(synthesized, name):
     """CloudFormation knows every property and accepts its value."""
     found = [

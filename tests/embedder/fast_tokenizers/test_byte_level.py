@@ -68,6 +68,7 @@ def test_characters_compose_as_in_the_library(modernbert: Both, text: str) -> No
     assert modernbert.agree(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["roberta", "qwen"])
 def test_every_character_is_the_librarys(request: pytest.FixtureRequest, name: str) -> None:
     """Both regular expressions treat every code point as the library does."""

@@ -135,6 +135,7 @@ def test_clusters_spaces_and_added_tokens_meet_as_in_the_library(
     assert unigram_metaspace.agree(text)
 
 
+@pytest.mark.slow
 def test_every_character_is_the_librarys(unigram: Both) -> None:
     """Every code point has the library's ids, alone and after a letter."""
     characters = list(ALL_CHARACTERS)
