@@ -20,6 +20,7 @@ from model_compiler.graph.architectures.nomic_bert_settings import (
 )
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.full_attention import FullAttention
+from model_compiler.graph.normalization import add_and_normalize
 from model_compiler.graph.quantization import (
     Channels,
     Floats,
@@ -222,8 +223,12 @@ class _Encoder:
         )
 
     def _normalized_sum(self, value: str, skip: str, name: str) -> str:
-        return self._builder.microsoft.SkipLayerNormalization(
-            value, skip, *self._norm_weights(name), epsilon=self._config.norm_epsilon
+        return add_and_normalize(
+            self._builder,
+            value,
+            skip,
+            *self._norm_weights(name),
+            epsilon=self._config.norm_epsilon,
         )
 
     def _norm_weights(self, name: str) -> tuple[str, str]:

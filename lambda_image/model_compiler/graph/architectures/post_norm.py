@@ -20,6 +20,7 @@ from model_compiler.graph.architectures.positions import (
 )
 from model_compiler.graph.architectures.post_norm_attention import PostNormAttention
 from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.normalization import add_and_normalize
 from model_compiler.graph.quantization import (
     Channels,
     Floats,
@@ -245,18 +246,17 @@ class _Encoder:
 
     def _normalized_sum(self, value: str, skip: str, name: str, *, bias: Floats | None) -> str:
         shift = "beta" if self._is_old(name) else "bias"
-        inputs = [
+        if bias is not None:
+            value = self._builder.op.Add(value, self._builder.weight(f"{name}dense.bias", bias))
+        return add_and_normalize(
+            self._builder,
             value,
             skip,
             self._builder.weight(f"{name}weight", self._gains[name]),
             self._builder.weight(
                 f"{name}bias", self._take(f"{name}{shift}", self._config.hidden_size)
             ),
-        ]
-        if bias is not None:
-            inputs.append(self._builder.weight(f"{name}dense.bias", bias))
-        return self._builder.microsoft.SkipLayerNormalization(
-            *inputs, epsilon=self._config.norm_epsilon
+            epsilon=self._config.norm_epsilon,
         )
 
     def _norms(self) -> Iterator[str]:
