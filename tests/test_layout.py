@@ -44,7 +44,7 @@ def test_a_package_is_marked_as_typed(package):
 
 
 def test_the_embedder_reads_the_environment_in_one_place():
-    """The handler passes it to the settings, and only the secrets of AWS are no settings.
+    """The entries pass it to the settings, and only the secrets of AWS are no settings.
 
     The package sets OpenBLAS's threads in it.
     """
@@ -53,7 +53,7 @@ def test_the_embedder_reads_the_environment_in_one_place():
         for path in PACKAGES["embedder"].rglob("*.py")
         if re.search(r"\b(environ|getenv)\b", path.read_text())
     }
-    assert readers == {"settings.py", "handler.py", "__init__.py", "credentials.py"}
+    assert readers == {"settings.py", "handler.py", "__main__.py", "__init__.py", "credentials.py"}
 
 
 def test_embedding_kit_is_never_imported_through_constructs():

@@ -11,9 +11,11 @@ from embedding_kit.settings import Model
 
 __all__ = ["image_code", "image_folder", "model_identity"]
 
-#: Files of the target `batch` only. Without them in its context, the endpoint's image does not
-#: change with them.
-_BATCH_FILES = ["batch_embedding", "batch-requirements.txt", "vector_loading"]
+#: Files of one target only. Without them in its context, another image does not change with them.
+_OWN_FILES = {
+    "batch": ["batch_embedding", "batch-requirements.txt", "vector_loading"],
+    "server": ["embedder/server", "server-requirements.txt"],
+}
 
 
 def image_folder() -> Path:
@@ -32,7 +34,10 @@ def image_folder() -> Path:
 
 
 def image_code(
-    model: Model, *, command: list[str] | None = None, target: Literal["batch"] | None = None
+    model: Model,
+    *,
+    command: list[str] | None = None,
+    target: Literal["batch", "server"] | None = None,
 ) -> lambda_.DockerImageCode:
     """Return the image that serves a model; every use of the same model gives the same image.
 
@@ -62,7 +67,7 @@ def image_code(
         str(image_folder()),
         cmd=command,
         target=target,
-        exclude=None if target else _BATCH_FILES,
+        exclude=[file for name, files in _OWN_FILES.items() if name != target for file in files],
         platform=assets.Platform.LINUX_ARM64,
         build_args=arguments,
         # The variable is read when the image is built; synth knows only its name.

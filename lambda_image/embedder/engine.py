@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,19 +84,33 @@ class Engine:
         truncate: str = "refuse",
         max_characters: int | None = None,
         cache_entries: int = 0,
+        wrap: Callable[[Runs], Runs] | None = None,
+        run_tokens: int = TOKEN_BUDGET,
     ) -> Engine:
-        """Load an artifact's tokenizer and session; `threads` is for one run of the session.
+        """Load an artifact's tokenizer and session.
+
+        Args:
+            artifact: the artifact to load.
+            threads: how many threads one run of the session may use.
+            truncate: see `Engine`, also for what is not listed here.
+            max_characters: the longest text.
+            cache_entries: how many vectors to keep.
+            wrap: gets the session and returns the one that the engine uses.
+            run_tokens: the most tokens of one run.
 
         Raises:
             ArtifactError: if the artifact cannot be served.
         """
+        tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
+        session = load_session(artifact, threads=threads)
         return cls(
             artifact.manifest,
-            load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path),
-            load_session(artifact, threads=threads),
+            tokenizer,
+            session if wrap is None else wrap(session),
             truncate=truncate,
             max_characters=max_characters,
             cache_entries=cache_entries,
+            run_tokens=run_tokens,
         )
 
     def embed(

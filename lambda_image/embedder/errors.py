@@ -25,9 +25,14 @@ __all__ = [
     "NoIndexError",
     "NotAnEventError",
     "OutOfTimeError",
+    "OverloadedError",
+    "RateLimitedError",
     "ServerError",
     "SettingsError",
+    "ShuttingDownError",
+    "SlowBodyError",
     "StartError",
+    "UnauthorizedError",
     "UnknownPathError",
     "WrongMethodError",
     "WrongModelError",
@@ -117,6 +122,30 @@ class BodyTooLargeError(ClientError):
     code = "body_too_large"
 
 
+class SlowBodyError(ClientError):
+    """The body did not arrive in time."""
+
+    code = "slow_body"
+
+
+class UnauthorizedError(ClientError):
+    """The request has no key of the server, or a wrong one."""
+
+    code = "invalid_api_key"
+
+
+class RateLimitedError(ClientError):
+    """The key has used up its requests or tokens of this minute."""
+
+    code = "rate_limit_exceeded"
+
+
+class OverloadedError(ClientError):
+    """As much work waits in the server as may wait."""
+
+    code = "overloaded"
+
+
 class MalformedBodyError(ClientError):
     """The body is not a JSON object in UTF-8."""
 
@@ -187,14 +216,25 @@ class ServerError(AnswerableError):
 
     code = "internal_error"
 
-    def __init__(self, message: str = "The request could not be served.") -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str = "The request could not be served.",
+        *,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, headers=headers)
 
 
 class OutOfTimeError(ServerError):
-    """Not enough time is left before Lambda's timeout."""
+    """Not enough time is left before Lambda's or the server's timeout."""
 
     code = "out_of_time"
+
+
+class ShuttingDownError(ServerError):
+    """The server takes no more requests, because it is about to stop."""
+
+    code = "shutting_down"
 
 
 class InferenceError(ServerError):

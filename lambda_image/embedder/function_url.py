@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from embedder.errors import MalformedBodyError, NotAnEventError
-from embedder.json_body import quotable
 from embedder.messages import MAX_REQUEST_BYTES, Request, Response
 
 __all__ = ["is_event", "request_from_event", "response_to_event"]
@@ -75,21 +74,16 @@ def _inflated(body: bytes, encoding: str, event: Mapping[str, Any]) -> bytes:
     encoding = encoding.strip().lower()
     if encoding in {"", "identity"}:
         return body
-    if encoding != "gzip":
-        raise MalformedBodyError(
-            'The header "content-encoding" may be absent, or gzip, or identity; found '
-            f"{quotable(encoding)}."
-        )
-    if not event.get("isBase64Encoded"):
+    if encoding == "gzip" and not event.get("isBase64Encoded"):
         # As text the bytes are already lost.
         raise MalformedBodyError(
             "A gzip body must arrive base64-encoded in the event, and this one arrived as text. "
             'Send it with "content-type: application/octet-stream", or without gzip.'
         )
     # Imported when it is needed: no cold start pays for it.
-    from embedder.packing import inflate  # noqa: PLC0415
+    from embedder.packing import decoded  # noqa: PLC0415
 
-    return inflate(body, MAX_REQUEST_BYTES)
+    return decoded(body, encoding, MAX_REQUEST_BYTES)
 
 
 def _headers(headers: object) -> dict[str, str]:

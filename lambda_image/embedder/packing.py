@@ -7,9 +7,10 @@ import re
 import zlib
 
 from embedder.errors import BodyTooLargeError, MalformedBodyError
+from embedder.json_body import quotable
 from embedder.messages import Response
 
-__all__ = ["accepts_gzip", "base64_bytes", "inflate", "packed"]
+__all__ = ["accepts_gzip", "base64_bytes", "decoded", "inflate", "packed"]
 
 #: For `zlib`: gzip's header and trailer, and the largest window.
 _GZIP = 16 + zlib.MAX_WBITS
@@ -43,6 +44,20 @@ def packed(response: Response) -> Response:
         body=_deflate(response.body),
         headers={**response.headers, "content-encoding": "gzip", "vary": "accept-encoding"},
     )
+
+
+def decoded(body: bytes, encoding: str, limit: int) -> bytes:
+    """Undo a request's `Content-Encoding`.
+
+    Raises:
+        MalformedBodyError: if the encoding is not allowed; see also `inflate`.
+    """
+    if encoding != "gzip":
+        raise MalformedBodyError(
+            'The header "content-encoding" may be absent, or gzip, or identity; found '
+            f"{quotable(encoding)}."
+        )
+    return inflate(body, limit)
 
 
 def inflate(body: bytes, limit: int) -> bytes:

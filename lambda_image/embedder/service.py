@@ -3,6 +3,7 @@
 `ROUTES` is the table of all paths.
 """
 
+from collections.abc import Callable
 from os import urandom
 
 from embedder.apis import (
@@ -22,7 +23,6 @@ from embedder.engine import Engine
 from embedder.errors import (
     AnswerableError,
     BodyTooLargeError,
-    ClientError,
     ServerError,
     UnknownPathError,
     WrongMethodError,
@@ -30,6 +30,8 @@ from embedder.errors import (
 from embedder.json_body import quotable
 from embedder.messages import MAX_REQUEST_BYTES, Request, Response
 from embedder.openapi import Document
+from embedder.planning import TOKEN_BUDGET
+from embedder.runtimes import Runs
 from embedder.search import Searchable, load_index
 from embedder.settings import Settings
 from embedder.telemetry import RequestRecord, Telemetry, fault
@@ -93,8 +95,10 @@ class Service:
             response = response._replace(body=b"")
         return self._finish(response, record)
 
-    def error_response(self, error: ClientError, request_id: str, *, path: str = "") -> Response:
-        """Respond to an event that is not a valid request, in the API of its path if it has one."""
+    def error_response(
+        self, error: AnswerableError, request_id: str, *, path: str = ""
+    ) -> Response:
+        """Respond to what is not a valid request, in the API of its path if it has one."""
         record = RequestRecord(request_id or new_request_id())
         api = api_of(path.rstrip("/") or "/")
         record.api, record.error = api.name, error.code
@@ -150,8 +154,20 @@ class Service:
         return operation
 
 
-def build_service(settings: Settings) -> Service:
+def build_service(
+    settings: Settings,
+    *,
+    wrap: Callable[[Runs], Runs] | None = None,
+    run_tokens: int = TOKEN_BUDGET,
+    telemetry: Telemetry | None = None,
+) -> Service:
     """Load the artifact and the index, and put the service together.
+
+    Args:
+        settings: How to serve.
+        wrap: Gets the model's session and returns the one that the engine uses.
+        run_tokens: See `Engine`.
+        telemetry: Records each request; None writes Lambda's records.
 
     Raises:
         StartError: if one of them cannot be served.
@@ -162,8 +178,12 @@ def build_service(settings: Settings) -> Service:
         truncate=settings.truncate,
         max_characters=settings.max_characters,
         cache_entries=settings.cache_entries,
+        wrap=wrap,
+        run_tokens=run_tokens,
     )
-    return Service(Model(engine, _index(settings, engine)), telemetry=Telemetry(settings))
+    return Service(
+        Model(engine, _index(settings, engine)), telemetry=telemetry or Telemetry(settings)
+    )
 
 
 def _index(settings: Settings, engine: Engine) -> Searchable | None:

@@ -87,11 +87,12 @@ class Telemetry:
         """Write both lines, in one write."""
         cold, self.cold = self.cold, False
         now = time.time()
-        lines = _dumps(self._log(record, now, cold)) + _dumps(self._metrics(record, now, cold))
+        lines = _dumps(self.line(record, now, cold)) + _dumps(self._metrics(record, now, cold))
         sys.stdout.write(lines.decode())
         sys.stdout.flush()
 
-    def _log(self, record: RequestRecord, now: float, cold: bool) -> dict[str, Any]:
+    def line(self, record: RequestRecord, now: float, cold: bool) -> dict[str, Any]:
+        """Return the log line of a request that ended at `now`, in seconds since 1970."""
         line: dict[str, Any] = {
             "timestamp": _timestamp(now),
             "level": _level(record.status),

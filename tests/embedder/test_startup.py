@@ -54,13 +54,14 @@ print(numpy.ndarray.reshape.__doc__ is None)
 
 
 def test_lambdas_entry_imports_no_type_of_numpys() -> None:
-    """The modules of the handler import neither the skipped modules nor OpenSSL."""
+    """The handler's modules import no skipped module, no OpenSSL, and nothing of the server."""
     program = """
 import sys
 import embedder.startup
 import embedder.service
 unwanted = ("numpy._typing", "numpy.typing", "_hashlib", "ssl", "hmac", "http", "socket",
     "urllib", "select", "embedder.aws", "embedder.s3_vectors")
+unwanted += ("embedder.server", "uvicorn", "httptools", "asyncio", "threading")
 print([name for name in unwanted if name in sys.modules])
 """
     assert run(program) == "[]\n"

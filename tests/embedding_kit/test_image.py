@@ -172,20 +172,30 @@ def test_what_is_copied_makes_another_image(docker_image, copied_folder, file):
 
 
 @pytest.mark.parametrize(
-    "file",
-    ["batch_embedding/worker.py", "batch-requirements.txt", "vector_loading/loading.py"],
+    ("target", "other", "file"),
+    [
+        ("batch", "server", "batch_embedding/worker.py"),
+        ("batch", "server", "batch-requirements.txt"),
+        ("batch", "server", "vector_loading/loading.py"),
+        ("server", "batch", "embedder/server/app.py"),
+        ("server", "batch", "server-requirements.txt"),
+    ],
 )
-def test_what_only_batches_run_changes_only_their_image(docker_image, copied_folder, file):
-    """A change of the batch's code or pins does not release the endpoint."""
+def test_what_only_one_target_runs_changes_only_its_image(
+    docker_image, copied_folder, target, other, file
+):
+    """A change of the batch's or the server's code or pins does not release the endpoint."""
     model = Model(name="any/model")
     before, source = docker_image(model)
-    batch, of_batch = docker_image(model, target="batch")
+    others, _ = docker_image(model, target=other)
+    own, of_target = docker_image(model, target=target)
     assert "dockerBuildTarget" not in source
-    assert of_batch["dockerBuildTarget"] == "batch"
+    assert of_target["dockerBuildTarget"] == target
     with (copied_folder / file).open("a") as changed:
         changed.write("# changed\n")
     assert docker_image(model)[0] == before
-    assert docker_image(model, target="batch")[0] != batch
+    assert docker_image(model, target=other)[0] == others
+    assert docker_image(model, target=target)[0] != own
 
 
 def test_a_missing_dockerfile_is_told_with_where_it_was_looked_for(tmp_path, monkeypatch):

@@ -46,9 +46,16 @@ def batch(stages) -> list[str]:
     return found
 
 
-def test_the_images_stages_only_copy(stages, batch):
+@pytest.fixture(scope="module")
+def server(stages) -> list[str]:
+    """Return the stage of the server's image."""
+    (found,) = (stage for stage in stages if stage[0] == "FROM base-$TARGETARCH AS server")
+    return found
+
+
+def test_the_images_stages_only_copy(stages, batch, server):
     """A RUN there would be emulated when an x86 machine builds for ARM64."""
-    for stage in (stages[-1], batch):
+    for stage in (stages[-1], batch, server):
         assert {instruction.split()[0] for instruction in stage} == {"FROM", "COPY", "CMD"}
 
 
@@ -63,6 +70,27 @@ def test_the_batchs_image_has_the_endpoints_layers(stages, batch):
         "COPY --from=batch-code /build/layer/ /",
     ]
     assert batch[-1] == 'CMD ["batch_embedding.handler.handler"]'
+
+
+def test_the_servers_image_is_the_endpoints_with_two_layers(stages, server):
+    """It runs in Lambda too: its command stays the handler's."""
+    layers = [line for line in stages[-1] if line.startswith("COPY")]
+    assert server[1:] == [
+        *layers,
+        "COPY --from=server-dependencies /build/layer/ /",
+        "COPY --from=server-code /build/layer/ /",
+        stages[-1][-1],
+    ]
+
+
+def test_the_endpoints_image_has_nothing_of_the_server(stages):
+    """The layer of code leaves the server's package out, which has a layer of its own."""
+    (code,) = (stage for stage in stages if stage[0].endswith(" AS code"))
+    assert code[-1] == "RUN python finish_layer.py layer --remove server"
+    named = [path for path in (IMAGE / "embedder").rglob("server") if path.is_dir()]
+    assert named == [IMAGE / "embedder" / "server"]
+    (own,) = (stage for stage in stages if stage[0].endswith(" AS server-code"))
+    assert own[1] == "COPY embedder/server layer/var/task/embedder/server"
 
 
 def test_the_base_of_arm64_is_an_argument():
@@ -111,6 +139,13 @@ def test_the_batchs_image_installs_what_uv_lock_pins(stages):
     assert "--requirement batch-requirements.txt" in " ".join(dependencies)
 
 
+def test_the_servers_image_installs_what_uv_lock_pins(stages):
+    """The HTTP server has a file of pins of its own."""
+    (dependencies,) = (stage for stage in stages if stage[0].endswith(" server-dependencies"))
+    assert "COPY server-requirements.txt" in " ".join(dependencies)
+    assert "--requirement server-requirements.txt" in " ".join(dependencies)
+
+
 def test_the_artifact_lies_where_the_embedder_looks_for_it():
     """The embedder's default paths are those of the image."""
     from embedder.settings import Settings
@@ -144,7 +179,7 @@ def test_what_the_dockerfile_copies_is_what_the_context_sends():
         if line.startswith("!")
     }
     copied = {
-        word
+        word.partition("/")[0]
         for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE.read_text(), flags=re.MULTILINE)
         for word in line.split()[:-1]
     }

@@ -16,6 +16,7 @@ EXPORTS = (
     "scripts/uv-requirements.txt",
     "lambda_image/requirements.txt",
     "lambda_image/batch-requirements.txt",
+    "lambda_image/server-requirements.txt",
     "lambda_image/compiler-requirements.txt",
 )
 
@@ -55,7 +56,7 @@ def test_an_exported_file_has_the_versions_and_hashes_of_the_lock_file(path):
         assert {file["hash"] for file in files} <= hashes, name
 
 
-@pytest.mark.parametrize("group", ["image", "batch-image"])
+@pytest.mark.parametrize("group", ["image", "batch-image", "server-image"])
 def test_an_image_installs_the_packages_of_its_group(group):
     """They are installed without dependencies, so the file has nothing else."""
     path = f"lambda_image/{group.removesuffix('image')}requirements.txt"

@@ -18,7 +18,12 @@ from embedder.errors import (
     InputTooLongError,
     NoIndexError,
     OutOfTimeError,
+    OverloadedError,
+    RateLimitedError,
     ServerError,
+    ShuttingDownError,
+    SlowBodyError,
+    UnauthorizedError,
     UnknownPathError,
     WrongMethodError,
     WrongModelError,
@@ -78,9 +83,14 @@ class Api:
             WrongModelError: 424,
             NoIndexError: 404,
             BodyTooLargeError: 413,
+            SlowBodyError: 408,
+            UnauthorizedError: 401,
+            RateLimitedError: 429,
+            OverloadedError: 429,
             ServerError: 500,
             OutOfTimeError: 503,
             IndexUnavailableError: 503,
+            ShuttingDownError: 503,
         }
     )
 

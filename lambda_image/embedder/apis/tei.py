@@ -43,6 +43,8 @@ from embedder.errors import (
     InputTooLongError,
     InvalidFieldError,
     OutOfTimeError,
+    OverloadedError,
+    RateLimitedError,
     ServerError,
     WrongModelError,
 )
@@ -60,7 +62,7 @@ def error_type(error: AnswerableError) -> str:
     match error:
         case EmptyInputError():
             return "Empty"
-        case OutOfTimeError():
+        case OutOfTimeError() | OverloadedError() | RateLimitedError():
             return "Overloaded"
         case ServerError() | WrongModelError():
             return "Backend"

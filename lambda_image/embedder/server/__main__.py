@@ -1,0 +1,44 @@
+"""The command `python -m embedder.server`; `--help` lists the flags."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from embedder import startup as _startup  # noqa: F401 - first, for its effect
+from embedder.errors import StartError
+from embedder.server.settings import PREFIX, parse
+from embedder.settings import Settings
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until a signal. Return 0, or 1 or 2 after an error, which is printed."""
+    try:
+        settings = parse(sys.argv[1:] if arguments is None else arguments, os.environ)
+        model = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+        model_settings = Settings.from_env(model)
+    except StartError as error:
+        return _failed(error, 2)
+    # Imported when the settings are right, as it takes most of a start.
+    from embedder.server.serve import serve  # noqa: PLC0415
+
+    try:
+        serve(settings, model_settings, ready=_announce)
+    except StartError as error:
+        return _failed(error, 1)
+    return 0
+
+
+def _announce(address: str) -> None:
+    sys.stderr.write(f"ready at {address}\n")
+    sys.stderr.flush()
+
+
+def _failed(error: object, status: int) -> int:
+    sys.stderr.write(f"error: {error}\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,289 @@
+"""The ASGI application: HTTP around `Service`, one coroutine for each request.
+
+https://asgi.readthedocs.io/en/latest/specs/www.html
+
+A request passes, in this order: the paths of load balancers, the end of the server, its trace, its
+key, the bounds of the queue, its body, its key's limits. Then a thread of its own answers it, and
+the queue below the engine decides when the model runs for it.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from embedder.errors import AnswerableError, ServerError, ShuttingDownError
+from embedder.messages import MAX_REQUEST_BYTES, Request, Response
+from embedder.server.access_log import AccessLog
+from embedder.server.body import Receive, declared_length, read_body
+from embedder.server.bounds import overloaded
+from embedder.server.cors import Cors
+from embedder.server.exchange import Exchange
+from embedder.server.hooks import Hooks, Span
+from embedder.server.lifecycle import Lifecycle
+from embedder.server.queue import BatchingSession, ClientGoneError, Ticket
+from embedder.server.settings import ServerSettings
+from embedder.server.status_paths import StatusPaths
+from embedder.service import Service, new_request_id
+from embedder.telemetry import RequestRecord, fault
+
+__all__ = ["App"]
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+#: Bytes of a body for each token that is expected of it: English has four to five, and JSON is
+#: around it. The true number is known when the texts are tokenized.
+_BYTES_PER_TOKEN = 6
+#: Answered without a key, for load balancers that ask it.
+_PUBLIC_PATH = "/health"
+#: nginx's status for a client that closed the connection; only the log and the metrics see it.
+_CLIENT_GONE = 499
+
+
+class App:
+    """Answers requests.
+
+    Args:
+        service: Answers a request; its telemetry is `log`.
+        queue: The session of the service's engine.
+        log: The access log.
+        lifecycle: Where the server is between its start and its end.
+        settings: How to serve.
+        hooks: What is added around a request.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        queue: BatchingSession,
+        log: AccessLog,
+        lifecycle: Lifecycle,
+        settings: ServerSettings,
+        hooks: Hooks,
+    ) -> None:
+        self._service, self._queue, self._log = service, queue, log
+        self._lifecycle, self._settings, self._hooks = lifecycle, settings, hooks
+        self._status_paths = StatusPaths(queue, lifecycle)
+        self._cors = Cors(settings.cors_allow_origin)
+        # One thread for each request: it tokenizes, waits for the model, and renders.
+        self._threads = ThreadPoolExecutor(settings.max_concurrent_requests, "request")
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        method, path, headers = scope["method"], scope["path"], _headers(scope["headers"])
+        response = self._at_once(method, path, headers)
+        if response is not None:
+            await self._send(send, response, headers, {})
+            return
+        exchange = Exchange(_id(headers.get("x-request-id", "")), method, path)
+        if self._lifecycle.refusing:
+            await self._send(send, self._error(_shutting_down(), exchange), headers, {})
+            self._log.finish(exchange)
+            return
+        self._lifecycle.entered()
+        try:
+            await self._exchange(exchange, headers, receive, send)
+        finally:
+            self._lifecycle.left()
+
+    def close(self) -> None:
+        """End the threads; nothing is asked of them any more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _at_once(self, method: str, path: str, headers: Mapping[str, str]) -> Response | None:
+        """Answer what is no request to the service."""
+        response = self._status_paths.answer(method, path)
+        if response is not None:
+            return response
+        if path == "/metrics" and self._hooks.metrics is not None:
+            body, content_type = self._hooks.metrics.render(headers)
+            return Response(200, body, {"content-type": content_type})
+        allowed = self._cors.preflight(method, headers)
+        return None if allowed is None else Response(204, b"", allowed)
+
+    async def _exchange(
+        self, exchange: Exchange, headers: Mapping[str, str], receive: Receive, send: Send
+    ) -> None:
+        hooks, ticket = self._hooks, Ticket()
+        span: Span | None = None
+        added: dict[str, str] = {}
+        try:
+            if hooks.tracer is not None:
+                span = hooks.tracer.start(exchange, headers)
+                added.update(span.headers)
+            response = await self._answer(exchange, ticket, headers, receive, added)
+        except AnswerableError as error:
+            response = self._error(error, exchange)
+        except Exception as error:  # The caller gets a response, and the log the place.
+            response = self._error(ServerError(), exchange)
+            if exchange.record is not None:
+                exchange.record.fault = fault(error)
+        finally:
+            self._queue.release(ticket)
+        if exchange.error == ClientGoneError.code:
+            exchange.status, exchange.cancelled = _CLIENT_GONE, True
+        else:
+            await self._send(send, response, headers, added)
+        if hooks.metrics is not None:
+            hooks.metrics.observe(exchange)
+        if span is not None:
+            span.end(exchange)
+        self._log.finish(exchange)
+
+    async def _answer(
+        self,
+        exchange: Exchange,
+        ticket: Ticket,
+        headers: Mapping[str, str],
+        receive: Receive,
+        added: dict[str, str],
+    ) -> Response:
+        """Return the service's response; what is raised becomes one, too."""
+        hooks, settings = self._hooks, self._settings
+        if hooks.authenticator is not None and exchange.path != _PUBLIC_PATH:
+            exchange.caller = hooks.authenticator.authenticate(headers)
+        length = declared_length(headers)
+        self._admit(ticket, length or 0)
+        body = await read_body(receive, timeout=settings.body_timeout)
+        if body is None:
+            raise ClientGoneError("The client has closed the connection.")
+        if length is None and body:
+            self._queue.release(ticket)
+            self._admit(ticket, len(body))
+        expected = len(body) // _BYTES_PER_TOKEN
+        if hooks.limiter is not None:
+            added.update(hooks.limiter.admit(exchange.caller, tokens=expected))
+        try:
+            request = Request(
+                method=exchange.method,
+                path=exchange.path,
+                headers=headers,
+                body=_decoded(body, headers),
+                id=exchange.id,
+                deadline=time.monotonic() + settings.timeout,
+            )
+            response, record = await self._in_thread(request, ticket, receive)
+            exchange.finish(record)
+        finally:
+            if hooks.limiter is not None:
+                added.update(
+                    hooks.limiter.settle(
+                        exchange.caller, estimated=expected, tokens=exchange.tokens
+                    )
+                )
+        return response
+
+    def _admit(self, ticket: Ticket, size: int) -> None:
+        """Refuse a request before it is read, if the queue has no room for what it may hold."""
+        most = self._settings.max_concurrent_requests
+        if self._lifecycle.in_flight > most:
+            raise overloaded(
+                f"The server has too much to do: it answers at most {most} requests at once.",
+                self._queue.seconds,
+            )
+        if size:
+            self._queue.reserve(ticket, 1 + min(size, MAX_REQUEST_BYTES) // _BYTES_PER_TOKEN)
+
+    async def _in_thread(
+        self, request: Request, ticket: Ticket, receive: Receive
+    ) -> tuple[Response, RequestRecord]:
+        """Answer a request in a thread, and drop its runs if its client goes."""
+        loop = asyncio.get_running_loop()
+        answer = loop.run_in_executor(self._threads, self._handle, request, ticket)
+        gone = loop.create_task(_disconnected(receive))
+        cancel = _canceller(self._queue, ticket)
+        gone.add_done_callback(cancel)
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:  # The last seconds of the server are over.
+            self._queue.cancel(ticket)
+            raise _shutting_down() from None
+        finally:
+            gone.remove_done_callback(cancel)
+            gone.cancel()
+
+    def _handle(self, request: Request, ticket: Ticket) -> tuple[Response, RequestRecord]:
+        self._queue.begin(ticket)
+        try:
+            return self._service.handle(request), self._log.take()
+        finally:
+            self._queue.begin(None)
+
+    def _error(self, error: AnswerableError, exchange: Exchange) -> Response:
+        response = self._service.error_response(error, exchange.id, path=exchange.path)
+        exchange.finish(self._log.take())
+        return response
+
+    async def _send(
+        self,
+        send: Send,
+        response: Response,
+        request_headers: Mapping[str, str],
+        added: Mapping[str, str],
+    ) -> None:
+        headers = {
+            **response.headers,
+            **added,
+            **self._cors.headers(request_headers),
+            "content-length": str(len(response.body)),
+        }
+        if self._lifecycle.draining:
+            # The client's next request goes to another server.
+            headers["connection"] = "close"
+        await send(
+            {
+                "type": "http.response.start",
+                "status": response.status,
+                "headers": [
+                    (name.encode("latin-1"), value.encode("latin-1"))
+                    for name, value in headers.items()
+                ],
+            }
+        )
+        await send({"type": "http.response.body", "body": response.body})
+
+
+def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the headers, names in lower case; values of one name are joined, as Lambda does."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in pairs:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    return headers
+
+
+def _id(sent: str) -> str:
+    """Return the id that the client sent, if it may go into a header and a log, or a new one."""
+    usable = sent.isascii() and sent.isprintable() and 0 < len(sent) <= 128
+    return sent if usable else new_request_id()
+
+
+def _decoded(body: bytes, headers: Mapping[str, str]) -> bytes:
+    encoding = headers.get("content-encoding", "").strip().lower()
+    if encoding in {"", "identity"}:
+        return body
+    from embedder.packing import decoded  # noqa: PLC0415 - hardly a request is in gzip
+
+    return decoded(body, encoding, MAX_REQUEST_BYTES)
+
+
+def _shutting_down() -> ShuttingDownError:
+    return ShuttingDownError(
+        "The server is about to stop and takes no more requests. Send the request again.",
+        headers={"retry-after": "1"},
+    )
+
+
+async def _disconnected(receive: Receive) -> None:
+    """Return when the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _canceller(queue: BatchingSession, ticket: Ticket) -> Callable[["asyncio.Task[None]"], None]:
+    def cancel(_task: "asyncio.Task[None]") -> None:
+        queue.cancel(ticket)
+
+    return cancel

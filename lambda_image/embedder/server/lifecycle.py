@@ -1,0 +1,58 @@
+"""From the first request to the last: serving, draining, refusing."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+__all__ = ["Lifecycle"]
+
+
+class Lifecycle:
+    """Where the server is between its start and its end.
+
+    A load balancer learns from `/ready` that a server is about to stop, and sends requests until it
+    has asked. So requests are still answered for a while after SIGTERM; then new ones are refused,
+    and those under way are finished.
+
+    Args:
+        accept: seconds of the first part.
+        total: seconds of both parts at most.
+    """
+
+    def __init__(self, *, accept: float, total: float) -> None:
+        self._accept, self._total = accept, total
+        self.draining = False
+        self.refusing = False
+        #: Requests that are being answered, without those for `/live` and the like.
+        self.in_flight = 0
+        self._began = 0.0
+        self._idle = asyncio.Event()
+
+    def entered(self) -> None:
+        """Count a request."""
+        self.in_flight += 1
+
+    def left(self) -> None:
+        """Count the end of a request."""
+        self.in_flight -= 1
+        if not self.in_flight:
+            self._idle.set()
+
+    @property
+    def seconds_left(self) -> float:
+        """The time until the end of a drain that has begun."""
+        return max(0.0, self._began + self._total - time.monotonic())
+
+    async def drain(self, stop: Callable[[], None], *, accept: bool = True) -> None:
+        """Go through both parts, then call `stop`; `accept`: also through the first."""
+        self._began = time.monotonic()
+        self.draining = True
+        if accept:
+            await asyncio.sleep(self._accept)
+        self.refusing = True
+        if self.in_flight:
+            self._idle.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), self.seconds_left)
+        stop()

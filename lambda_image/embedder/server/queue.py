@@ -1,0 +1,298 @@
+"""The queue below the engine: runs of many requests, a few workers, one session.
+
+`BatchingSession` is what the engine of a server has for a session. The thread of a request gives it
+all batches of the request and waits. Each worker takes the runs that are due first and of one
+padded length, runs the model once for them, and gives each request its rows. Nothing is delayed so
+that more may come: a worker that is free takes what waits.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from embedder.errors import ClientError, OutOfTimeError
+from embedder.runtimes import Batch, Ran, Runs
+from embedder.server.bounds import Bounds
+from embedder.server.pace import MeasuredPace
+from embedder.server.waiting_runs import WaitingRun, WaitingRuns
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["BatchingSession", "ClientGoneError", "MergedRun", "Ticket"]
+
+#: A run may be overtaken for as long as this many times its request's tokens up to it would take.
+_PATIENCE = 10
+#: Seconds for a token, before it is measured.
+_FIRST_PACE = 0.0002
+
+
+class ClientGoneError(ClientError):
+    """The client closed the connection before it had an answer."""
+
+    code = "client_gone"
+
+
+class MergedRun(NamedTuple):
+    """A run of the model, for the metrics."""
+
+    requests: int
+    texts: int
+    #: Padding included.
+    tokens: int
+    seconds: float
+
+
+class Ticket:
+    """One request's place in the queue."""
+
+    __slots__ = ("cancelled", "done", "error", "pending", "reserved", "waits")
+
+    def __init__(self) -> None:
+        #: Tokens that are expected of the request, before they are known.
+        self.reserved = 0
+        self.cancelled = False
+        #: Runs that are not over.
+        self.pending = 0
+        self.error: Exception | None = None
+        #: Whether the request's thread waits for `done`, which is released once.
+        self.waits = False
+        self.done = threading.Lock()
+
+    def finish(self) -> None:
+        """Let the request's thread go on: all runs are over, or one failed."""
+        if self.waits:
+            self.waits = False
+            self.done.release()
+
+
+class BatchingSession:
+    """A session that many requests share; see `embedder.runtimes.RunAll`.
+
+    Args:
+        session: what computes; threads may share it.
+        workers: threads that run it.
+        run_tokens: the most tokens that are run together; one run is always allowed.
+        bounds: the most work that may wait.
+        observe: gets every run of the model, in the worker's thread.
+    """
+
+    def __init__(
+        self,
+        session: Runs,
+        *,
+        workers: int,
+        run_tokens: int,
+        bounds: Bounds,
+        observe: Callable[[MergedRun], None] | None = None,
+    ) -> None:
+        self._session = session
+        self._bounds = bounds
+        self.observe = observe
+        self._waiting = WaitingRuns(run_tokens)
+        #: Tokens expected of requests that were admitted and do not wait yet.
+        self._expected = 0
+        self._pace = MeasuredPace()
+        self._closed = False
+        #: Guards all of the above, and the tickets.
+        self._changed = threading.Condition(threading.Lock())
+        self._current = threading.local()
+        self._workers = [
+            threading.Thread(target=self._work, name=f"model-{number}", daemon=True)
+            for number in range(workers)
+        ]
+        for worker in self._workers:
+            worker.start()
+
+    def run(
+        self, input_ids: "npt.NDArray[np.int64]", attention_mask: "npt.NDArray[np.int64]"
+    ) -> "npt.NDArray[np.float32]":
+        """Embed a batch; see `Runs.run`."""
+        return self.run_all([Batch(input_ids, attention_mask)]).vectors[0]
+
+    def run_all(self, batches: Iterable[Batch], *, deadline: float | None = None) -> Ran:
+        """Embed the batches of the request of this thread; see `RunAll`.
+
+        Raises:
+            OverloadedError: if they do not fit into the queue.
+            ClientGoneError: if the request's client has gone.
+            OutOfTimeError: if the deadline passes.
+        """
+        ticket: Ticket = getattr(self._current, "ticket", None) or Ticket()
+        runs = [WaitingRun(ticket, batch) for batch in batches]
+        entered = time.monotonic()
+        self._enter(ticket, runs, entered)
+        left = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
+        if not ticket.done.acquire(timeout=left):
+            self._drop(ticket)
+            raise OutOfTimeError(
+                f"The request was not done after {time.monotonic() - entered:.1f} s at the model, "
+                "and has no more time. Send it again later, or fewer or shorter texts in it."
+            )
+        ticket.done.release()
+        if ticket.cancelled:
+            raise ClientGoneError("The client has closed the connection.")
+        if ticket.error is not None:
+            raise ticket.error
+        vectors = [run.vectors for run in runs if run.vectors is not None]
+        return Ran(vectors, time.monotonic() - entered - _busy(runs))
+
+    def reserve(self, ticket: Ticket, tokens: int) -> None:
+        """Admit a request of which this many tokens are expected.
+
+        Raises:
+            OverloadedError: if they do not fit into the queue.
+        """
+        with self._changed:
+            self._check(tokens)
+            ticket.reserved = tokens
+            self._expected += tokens
+
+    def release(self, ticket: Ticket) -> None:
+        """Expect no more tokens of a request."""
+        with self._changed:
+            self._expected -= ticket.reserved
+            ticket.reserved = 0
+
+    def begin(self, ticket: Ticket | None) -> None:
+        """Take the next batches of this thread as those of this request."""
+        self._current.ticket = ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Drop the runs of a request whose client has gone."""
+        ticket.cancelled = True
+        self._drop(ticket)
+
+    def close(self) -> None:
+        """Stop the workers when nothing waits any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for worker in self._workers:
+            worker.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether all workers can take runs."""
+        return all(worker.is_alive() for worker in self._workers)
+
+    @property
+    def waiting_runs(self) -> int:
+        """The number of runs that wait."""
+        with self._changed:
+            return len(self._waiting)
+
+    @property
+    def waiting_tokens(self) -> int:
+        """The number of tokens that wait or are expected, padding included."""
+        return self._waiting.tokens + self._expected
+
+    @property
+    def seconds(self) -> float:
+        """The time that the workers take for what waits; 0 before their pace is known."""
+        return self.waiting_tokens * (self._shared_pace() or 0.0)
+
+    def _shared_pace(self) -> float | None:
+        pace = self._pace.seconds_per_token
+        return pace and pace / len(self._workers)
+
+    def _check(self, tokens: int) -> None:
+        self._bounds.check(self.waiting_tokens, tokens, self._shared_pace())
+
+    def _enter(self, ticket: Ticket, runs: list[WaitingRun], now: float) -> None:
+        with self._changed:
+            self._expected -= ticket.reserved
+            ticket.reserved = 0
+            if ticket.cancelled:
+                return
+            self._check(sum([run.size for run in runs]))
+            ticket.pending = len(runs)
+            ticket.waits = ticket.done.acquire()
+            patience = _PATIENCE * (self._pace.seconds_per_token or _FIRST_PACE)
+            tokens = 0
+            for run in runs:
+                tokens += run.size
+                self._waiting.add(run, now + patience * tokens)
+            self._changed.notify(len(runs))
+
+    def _drop(self, ticket: Ticket) -> None:
+        with self._changed:
+            if ticket.waits:
+                self._waiting.drop(ticket)
+                ticket.finish()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    if self._closed:
+                        return
+                    self._changed.wait()
+                runs = self._waiting.take()
+            try:
+                self._compute(runs)
+            except Exception as error:  # The requests end, and the worker goes on.
+                self._fail(runs, error)
+            except BaseException as error:
+                # The worker ends too, and `alive` says so.
+                self._fail(runs, RuntimeError(f"A worker ended with {type(error).__name__}."))
+                raise
+
+    def _compute(self, runs: list[WaitingRun]) -> None:
+        began = time.monotonic()
+        try:
+            vectors = self._session.run(*_merged(runs))
+        except Exception as error:  # ONNX Runtime's classes have no common base.
+            if len(runs) == 1:
+                self._fail(runs, error)
+                return
+            # What fails in company may be the fault of one: each gets its own run.
+            for run in runs:
+                self._compute([run])
+            return
+        ended = time.monotonic()
+        size = sum([run.size for run in runs])
+        with self._changed:
+            self._pace.measured(size, ended - began)
+            at = 0
+            for run in runs:
+                count = len(run.batch.input_ids)
+                run.vectors = vectors[at : at + count]
+                run.began, run.ended = began, ended
+                at += count
+                ticket = run.owner
+                ticket.pending -= 1
+                if ticket.pending == 0:
+                    ticket.finish()
+        if self.observe is not None:
+            owners = {id(run.owner) for run in runs}
+            self.observe(MergedRun(len(owners), len(vectors), size, ended - began))
+
+    def _fail(self, runs: list[WaitingRun], error: Exception) -> None:
+        with self._changed:
+            for run in runs:
+                if run.owner.waits:
+                    run.owner.error = error
+                    self._waiting.drop(run.owner)
+                    run.owner.finish()
+
+
+def _merged(runs: list[WaitingRun]) -> Batch:
+    if len(runs) == 1:
+        return runs[0].batch
+    return Batch(
+        np.concatenate([run.batch.input_ids for run in runs]),
+        np.concatenate([run.batch.attention_mask for run in runs]),
+    )
+
+
+def _busy(runs: list[WaitingRun]) -> float:
+    """Return the seconds in which at least one of the runs was at the model."""
+    total = until = 0.0
+    for began, ended in sorted((run.began, run.ended) for run in runs):
+        total += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return total

@@ -1,0 +1,159 @@
+"""Puts the server together and runs it until a signal ends it."""
+
+import asyncio
+import gc
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from embedder.errors import SettingsError
+from embedder.runtimes import Runs
+from embedder.server.access_log import AccessLog
+from embedder.server.app import App
+from embedder.server.bounds import Bounds
+from embedder.server.cores import available_cores
+from embedder.server.hooks import load_hooks
+from embedder.server.http_protocol import protocol_with
+from embedder.server.lifecycle import Lifecycle
+from embedder.server.queue import BatchingSession
+from embedder.server.settings import ServerSettings
+from embedder.service import build_service
+from embedder.settings import Settings
+
+__all__ = ["Server", "http_server", "listen", "serve"]
+
+#: Connections that the system keeps until they are accepted.
+_BACKLOG = 2048
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which ends by our drain; a second signal ends it at once."""
+
+    def __init__(
+        self, config: uvicorn.Config, lifecycle: Lifecycle, ready: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._lifecycle = lifecycle
+        self._ready = ready
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._drain: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Begin the drain. It is called in the main thread, between two steps of the loop."""
+        if self._loop is None or self._lifecycle.draining:
+            self.should_exit = self.force_exit = True
+        else:
+            # Ctrl-C is a person's, who waits, and not a load balancer's.
+            self._loop.call_soon_threadsafe(self._begin_drain, sig != signal.SIGINT)
+
+    def _begin_drain(self, accept: bool) -> None:
+        if self._drain is None:
+            self._drain = asyncio.ensure_future(self._lifecycle.drain(self._stop, accept=accept))
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+
+def serve(
+    settings: ServerSettings,
+    model_settings: Settings,
+    *,
+    ready: Callable[[str], None],
+) -> None:
+    """Load the model, run it once, and answer requests until a signal.
+
+    Args:
+        settings: how to serve.
+        model_settings: what to serve.
+        ready: gets the address as soon as requests are answered.
+
+    Raises:
+        StartError: if the address cannot be used, or the model cannot be served.
+    """
+    workers = settings.workers or available_cores()
+    bounds = Bounds(
+        settings.max_queue_tokens or workers * settings.queue_tokens_per_worker,
+        settings.max_queue_seconds,
+    )
+    listener = listen(settings)
+    queues: list[BatchingSession] = []
+
+    def wrap(session: Runs) -> Runs:
+        queues.append(
+            BatchingSession(
+                session, workers=workers, run_tokens=settings.max_batch_tokens, bounds=bounds
+            )
+        )
+        return queues[0]
+
+    log = AccessLog(model_settings)
+    service = build_service(
+        model_settings, wrap=wrap, run_tokens=settings.max_batch_tokens, telemetry=log
+    )
+    (queue,) = queues
+    hooks = load_hooks(settings, queue)
+    if hooks.metrics is not None:
+        queue.observe = hooks.metrics.observe_run
+    service.model.engine.warm()
+    lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
+    app = App(service, queue=queue, log=log, lifecycle=lifecycle, settings=settings, hooks=hooks)
+    server = http_server(app, lifecycle, settings, ready=lambda: ready(_url(listener)))
+    # The objects made so far stay alive, so the garbage collector need not traverse them.
+    gc.freeze()
+    gc.enable()
+    try:
+        asyncio.run(server.serve(sockets=[listener]))
+    finally:
+        app.close()
+        if hooks.tracer is not None:
+            hooks.tracer.close()
+
+
+def http_server(
+    app: App, lifecycle: Lifecycle, settings: ServerSettings, *, ready: Callable[[], None]
+) -> Server:
+    """Return the HTTP server around the application; it calls `ready` when it has started."""
+    config = uvicorn.Config(
+        app,
+        http=protocol_with(header_timeout=settings.header_timeout),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=settings.keep_alive,
+        # The drain has waited for all requests; this is for connections that do not close.
+        timeout_graceful_shutdown=1,
+        backlog=_BACKLOG,
+    )
+    return Server(config, lifecycle, ready)
+
+
+def listen(settings: ServerSettings) -> socket.socket:
+    """Take the address. Until requests are answered, connections to it are refused."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"The server cannot listen at {settings.host}, port {settings.port}: {error.strerror}."
+        ) from error
+    return listener
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

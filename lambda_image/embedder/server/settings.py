@@ -1,0 +1,218 @@
+"""The server's settings: flags, or environment variables, parsed once into one value.
+
+Each field of `ServerSettings` is a flag: `max_queue_tokens` is `--max-queue-tokens`, and the
+variable EMBEDDING_SERVER_MAX_QUEUE_TOKENS. A flag wins over its variable.
+"""
+
+import argparse
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, NoReturn
+
+from embedder.errors import SettingsError
+
+__all__ = ["PREFIX", "ServerSettings", "parse"]
+
+PREFIX: Final = "EMBEDDING_SERVER_"
+_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+class _Flag(NamedTuple):
+    group: str
+    help: str
+    kind: type
+    least: float
+    most: float
+
+
+def _flag(
+    group: str,
+    text: str,
+    default: Any,
+    kind: type | None = None,
+    *,
+    least: float = 0,
+    most: float = float("inf"),
+) -> Any:
+    """Make a field; `kind` is str, int, float, bool, or tuple for a list with commas."""
+    flag = _Flag(group, text, kind or type(default), least, most)
+    return dataclasses.field(default=default, metadata={"flag": flag})
+
+
+_NETWORK, _QUEUE, _CALLERS, _SHUTDOWN = "Network", "Queue and model", "Callers", "Shutdown"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """How to serve. The model's own settings are those of `embedder.settings`."""
+
+    host: str = _flag(_NETWORK, "Address to listen at; 0.0.0.0 is every one.", "0.0.0.0")  # noqa: S104
+    port: int = _flag(_NETWORK, "Port to listen at; 0 takes a free one.", 8080, most=65535)
+    keep_alive: int = _flag(
+        _NETWORK,
+        "Seconds that an idle connection stays open. It must be longer than the load balancer's "
+        "own time (60 s for an Application Load Balancer), or that sends requests into "
+        "connections that are being closed, and answers 502.",
+        75,
+        least=1,
+    )
+    header_timeout: float = _flag(
+        _NETWORK, "Seconds for a request's headers to arrive.", 10.0, least=0.001
+    )
+    body_timeout: float = _flag(
+        _NETWORK, "Seconds for a request's body to arrive.", 30.0, least=0.001
+    )
+    cors_allow_origin: tuple[str, ...] = _flag(
+        _NETWORK,
+        "Origins whose pages may call the server from a browser, separated by commas; * is every "
+        "one. Default: none.",
+        (),
+    )
+
+    workers: int | None = _flag(
+        _QUEUE,
+        "Threads that run the model. Default: the cores that the container may use.",
+        None,
+        int,
+        least=1,
+    )
+    max_batch_tokens: int = _flag(
+        _QUEUE, "Most tokens that are run together, padding included.", 256, least=1
+    )
+    max_queue_tokens: int | None = _flag(
+        _QUEUE,
+        "Most tokens that may wait, padding included; a request beyond gets 429. Default: 16384 "
+        "for each worker.",
+        None,
+        int,
+        least=1,
+    )
+    max_queue_seconds: float = _flag(
+        _QUEUE,
+        "Most seconds of work that may wait, by the measured pace; a request beyond gets 429.",
+        10.0,
+        least=0.001,
+    )
+    max_concurrent_requests: int = _flag(
+        _QUEUE, "Most requests at the same time; one beyond gets 429.", 512, least=1
+    )
+    timeout: float = _flag(
+        _QUEUE, "Seconds after which a request that is not done gets 503.", 30.0, least=0.001
+    )
+
+    no_keys: bool = _flag(
+        _CALLERS, "Answer everyone who reaches the port. Without keys this is required.", False
+    )
+
+    drain_accept: float = _flag(
+        _SHUTDOWN,
+        "Seconds after SIGTERM in which new requests are still answered, while /ready says 503 and "
+        "load balancers take the server out.",
+        5.0,
+    )
+    drain: float = _flag(
+        _SHUTDOWN,
+        "Seconds from SIGTERM to the end at most; requests that are not done by then are dropped.",
+        25.0,
+    )
+
+    @property
+    def queue_tokens_per_worker(self) -> int:
+        """The default of `max_queue_tokens`, for one worker."""
+        return 64 * 256
+
+
+def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerSettings:
+    """Parse the command line, and the environment for what it leaves out.
+
+    Raises:
+        SettingsError: if a flag or a variable is unknown or has a bad value; it names both.
+    """
+    found = vars(_parser().parse_args(list(arguments)))
+    names = {field.name: PREFIX + field.name.upper() for field in _fields()}
+    unknown = sorted(
+        name for name in environ if name.startswith(PREFIX) and name not in names.values()
+    )
+    if unknown:
+        raise SettingsError(
+            f"Unknown environment variables {', '.join(unknown)}. Allowed: "
+            f"{', '.join(names.values())}."
+        )
+    values = {}
+    for field in _fields():
+        variable = names[field.name]
+        text = found[field.name] if found[field.name] is not None else environ.get(variable)
+        if text:
+            values[field.name] = _value(text, f"{_option(field.name)} ({variable})", _of(field))
+    settings = ServerSettings(**values)
+    if settings.drain_accept > settings.drain:
+        raise SettingsError(
+            "--drain-accept is a part of --drain, so it must not be longer; found "
+            f"{settings.drain_accept:g} and {settings.drain:g} s."
+        )
+    return settings
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SettingsError(f"{message[:1].upper()}{message[1:]}. See --help for what is allowed.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m embedder.server",
+        description="Serve the embedding model over HTTP, for many requests at the same time.",
+        epilog=f"Each flag is also an environment variable: --max-queue-tokens is {PREFIX}"
+        "MAX_QUEUE_TOKENS. A flag wins over its variable. The model's own settings are the "
+        "variables of the Lambda function: EMBEDDING_ARTIFACT, EMBEDDING_TRUNCATE and so on.",
+        allow_abbrev=False,
+    )
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for field in _fields():
+        flag = _of(field)
+        if flag.group not in groups:
+            groups[flag.group] = parser.add_argument_group(flag.group)
+        default = field.default
+        text = flag.help.replace("%", "%%")
+        if flag.kind is bool:
+            groups[flag.group].add_argument(
+                _option(field.name), action="store_const", const="true", help=text
+            )
+            continue
+        shown = "" if default is None or default == () else f" (default: {default})"
+        metavar = {int: "N", float: "SECONDS", tuple: "LIST", str: "TEXT"}[flag.kind]
+        groups[flag.group].add_argument(_option(field.name), metavar=metavar, help=text + shown)
+    return parser
+
+
+def _value(text: str, name: str, flag: _Flag) -> Any:
+    if flag.kind is tuple:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if flag.kind is bool:
+        if text.lower() in (*_YES, *_NO):
+            return text.lower() in _YES
+        raise SettingsError(f"{name} must be true or false; found {text!r}.")
+    if flag.kind is str:
+        return text
+    kind = "a whole number" if flag.kind is int else "a number"
+    bounds = f"from {flag.least:g} " + ("up" if flag.most == float("inf") else f"to {flag.most:g}")
+    try:
+        number = flag.kind(text)
+    except ValueError:
+        number = None
+    if number is None or not flag.least <= number <= min(flag.most, 1e9):
+        raise SettingsError(f"{name} must be {kind} {bounds}; found {text!r}.")
+    return number
+
+
+def _fields() -> tuple["dataclasses.Field[Any]", ...]:
+    return dataclasses.fields(ServerSettings)
+
+
+def _of(field: "dataclasses.Field[Any]") -> _Flag:
+    flag: _Flag = field.metadata["flag"]
+    return flag
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")

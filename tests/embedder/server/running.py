@@ -1,0 +1,151 @@
+"""A server with the small model, on a port of this machine, in threads of the test's process."""
+
+import asyncio
+import queue
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+
+from embedder.engine import Engine
+from embedder.runtimes import Runs
+from embedder.server.access_log import AccessLog
+from embedder.server.app import App
+from embedder.server.bounds import Bounds
+from embedder.server.hooks import Hooks
+from embedder.server.lifecycle import Lifecycle
+from embedder.server.queue import BatchingSession
+from embedder.server.serve import Server, http_server, listen
+from embedder.server.settings import ServerSettings
+from embedder.service import Service
+from embedder.settings import Settings
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, service_of
+
+__all__ = ["GatedSession", "Running", "running"]
+
+#: For events that always come, on a machine however busy.
+PATIENCE = 60.0
+SETTINGS = ServerSettings(host="127.0.0.1", port=0, no_keys=True, workers=1)
+
+
+@dataclass
+class GatedSession(HashSession):
+    """A session whose runs begin and end when the test says so."""
+
+    entered: "queue.Queue[tuple[int, ...]]" = field(default_factory=queue.Queue)
+    gate: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Wait for the gate, and compute."""
+        self.entered.put(input_ids.shape)
+        assert self.gate.acquire(timeout=PATIENCE)
+        return super().run(input_ids, attention_mask)
+
+    def wait_for_run(self) -> tuple[int, ...]:
+        """Return the shape of the next run, which has begun and waits."""
+        return self.entered.get(timeout=PATIENCE)
+
+    def open(self, runs: int = 1_000_000) -> None:
+        """Let this many runs end."""
+        self.gate.release(runs)
+
+
+@dataclass
+class Running:
+    """A server that answers requests."""
+
+    url: str
+    address: tuple[str, int]
+    service: Service
+    queue: BatchingSession
+    lifecycle: Lifecycle
+    server: Server
+    thread: threading.Thread
+
+    def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
+        """Send a request: bytes unchanged, everything else as JSON."""
+        content = {"content": body} if isinstance(body, bytes) else {"json": body}
+        return httpx.post(self.url + path, **content, **options, timeout=PATIENCE)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        """Send a GET request."""
+        return httpx.get(self.url + path, **options, timeout=PATIENCE)
+
+    def connect(self) -> socket.socket:
+        """Open a connection that the test writes to itself."""
+        return socket.create_connection(self.address, timeout=PATIENCE)
+
+    def wait_until(self, condition: str, value: int) -> None:
+        """Wait until an attribute of the server's life or of its queue has this value."""
+        turn = threading.Event()
+        for _ in range(int(PATIENCE * 200)):
+            owner: Any = self.lifecycle if hasattr(self.lifecycle, condition) else self.queue
+            if getattr(owner, condition) == value:
+                return
+            turn.wait(0.005)
+        raise AssertionError(f"{condition} never was {value}")
+
+
+@contextmanager
+def running(
+    session: Runs | None = None,
+    *,
+    bounds: Bounds | None = None,
+    hooks: Hooks | None = None,
+    max_tokens: int = 64,
+    entries: Sequence[str] | None = None,
+    **options: Any,
+) -> Iterator[Running]:
+    """Run a server; `entries` are its search index, `options` its settings."""
+    settings = replace(SETTINGS, **options)
+    log = AccessLog(Settings(artifact=""))
+    batching = BatchingSession(
+        session or HashSession(),
+        workers=settings.workers or 1,
+        run_tokens=settings.max_batch_tokens,
+        bounds=bounds or Bounds(100_000, 1000.0),
+    )
+    engine = Engine(
+        manifest_of(max_tokens=max_tokens),
+        WordTokenizer(),
+        batching,
+        run_tokens=settings.max_batch_tokens,
+    )
+    service = service_of(engine, entries, telemetry=log)
+    lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
+    app = App(
+        service,
+        queue=batching,
+        log=log,
+        lifecycle=lifecycle,
+        settings=settings,
+        hooks=hooks or Hooks(),
+    )
+    listener = listen(settings)
+    host, port = listener.getsockname()
+    started = threading.Event()
+    server = http_server(app, lifecycle, settings, ready=started.set)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
+    thread.start()
+    assert started.wait(PATIENCE)
+    found = Running(
+        f"http://{host}:{port}", (host, port), service, batching, lifecycle, server, thread
+    )
+    try:
+        yield found
+    finally:
+        if isinstance(session, GatedSession):
+            session.open()
+        server.should_exit = True
+        thread.join(PATIENCE)
+        app.close()
+        batching.close()
+        assert not thread.is_alive()

@@ -1,0 +1,376 @@
+"""HTTP around the service: the same answers as Lambda's, bounds, and clients that misbehave."""
+
+import gzip
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from embedder.errors import UnauthorizedError
+from embedder.messages import MAX_REQUEST_BYTES, Request
+from embedder.server.bounds import Bounds
+from embedder.server.exchange import Caller
+from embedder.server.hooks import Hooks
+from embedder.service import ROUTES
+from tests.embedder.server.running import PATIENCE, GatedSession, Running, running
+
+#: A body for each path; those of other kinds of models get their error.
+BODIES: dict[str, Any] = {
+    "/": {"text": "a b"},
+    "/similar": {"text": "a"},
+    "/v1/embeddings": {"input": ["a", "b c"], "model": "m"},
+    "/embed": {"inputs": ["a", "b"]},
+    "/embeddings": {"input": "a", "encoding_format": "base64"},
+    "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},
+    "/tokenize": {"inputs": "a b"},
+    "/decode": {"ids": [5]},
+    "/rerank": {"query": "a", "texts": ["b"]},
+    "/api/v1/embed": {"inputs": "a"},
+}
+#: What differs between two answers to one request: ids and times.
+VARYING = {"x-request-id", "x-compute-time", "x-total-time", "x-tokenization-time"}
+VARYING |= {"x-queue-time", "x-inference-time", "date"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with running(entries=("a", "b")) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), sorted((m, p) for p, methods in ROUTES.items() for m in methods)
+)
+def test_every_path_is_answered_as_on_lambda(server: Running, method: str, path: str) -> None:
+    """Status, headers and body are the same, but for ids and times."""
+    body = json.dumps(BODIES.get(path, {"inputs": "a"})).encode() if method == "POST" else b""
+    expected = server.service.handle(Request(method, path, body=body, id="1"))
+    found = httpx.request(
+        method,
+        server.url + path,
+        content=body,
+        headers={"accept-encoding": "identity", "x-request-id": "1"},
+        timeout=PATIENCE,
+    )
+    assert found.status_code == expected.status
+    timed = path == "/api/v1/embed"
+    assert _without_times(found.content, timed) == _without_times(expected.body, timed)
+    headers = {name: value for name, value in found.headers.items() if name not in VARYING}
+    headers.pop("content-length")
+    assert headers == {k: v for k, v in expected.headers.items() if k not in VARYING}
+
+
+def _without_times(body: bytes, timed: bool) -> Any:
+    return {**json.loads(body), "timings": None} if timed else body
+
+
+def test_head_has_no_body(server: Running) -> None:
+    """HEAD is GET without the body, as on Lambda."""
+    found = httpx.head(server.url + "/health", timeout=PATIENCE)
+    assert (found.status_code, found.content) == (200, b"")
+
+
+@pytest.mark.parametrize("path", ["/live", "/ready", "/ping", "/health"])
+def test_a_load_balancer_gets_its_200(server: Running, path: str) -> None:
+    """All four answer without a key; other methods than GET and HEAD do not."""
+    assert server.get(path).status_code == 200
+    assert httpx.head(server.url + path, timeout=PATIENCE).status_code == 200
+    assert server.post(path, {}).status_code == 405
+
+
+def test_the_clients_request_id_is_kept(server: Running) -> None:
+    """It is in the answer; one that is too long for a log is replaced."""
+    assert server.get("/health", headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
+    other = server.get("/health", headers={"x-request-id": "x" * 200}).headers["x-request-id"]
+    assert len(other) == 36
+
+
+def test_gzip_goes_both_ways(server: Running) -> None:
+    """A body in gzip is inflated, and a large answer is compressed for who asks for it."""
+    body = gzip.compress(json.dumps({"inputs": [f"text {n}" for n in range(200)]}).encode())
+    found = server.post("/embed", body, headers={"content-encoding": "gzip"})
+    assert len(found.json()) == 200
+    assert found.headers["content-encoding"] == "gzip"
+    refused = server.post("/embed", body, headers={"content-encoding": "br"})
+    assert refused.status_code == 400
+    assert "may be absent, or gzip, or identity" in refused.json()["error"]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_over_six_megabytes_is_refused(server: Running, chunked: bool) -> None:
+    """The client can read why, and its connection goes on."""
+    body = b" " * (MAX_REQUEST_BYTES + 1)
+    with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
+        refused = client.post("/embed", content=iter([body]) if chunked else body)
+        assert refused.status_code == 413
+        assert refused.json()["error"] == (
+            f"The body has {MAX_REQUEST_BYTES + 1} bytes; at most {MAX_REQUEST_BYTES} are allowed."
+        )
+        assert client.post("/embed", json={"inputs": "a"}).status_code == 200
+
+
+def test_a_body_that_is_far_too_large_is_not_read(server: Running) -> None:
+    """Its length says so in front; the connection is closed."""
+    with server.connect() as connection:
+        connection.sendall(
+            b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999\r\n\r\n"
+        )
+        answer = _all(connection)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close" in answer
+
+
+def _all(connection: socket.socket) -> bytes:
+    """Read until the server closes the connection."""
+    parts = []
+    while part := connection.recv(65536):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def test_a_slow_body_is_ended() -> None:
+    """The response is a 408, and nothing was queued."""
+    with running(body_timeout=0.05) as server, server.connect() as connection:
+        connection.sendall(b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: 60\r\n\r\n{")
+        answer = _all(connection)
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"The body was not there after 0.05 s." in answer
+        assert server.queue.waiting_tokens == 0
+        assert server.lifecycle.in_flight == 0
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-le"])
+def test_a_connection_without_a_whole_head_is_ended(sent: bytes) -> None:
+    """A half-open connection, or one that sends a byte now and then, does not stay."""
+    with running(header_timeout=0.05) as server, server.connect() as connection:
+        connection.sendall(sent)
+        with suppress(ConnectionResetError):
+            assert connection.recv(1) == b""
+
+
+def test_an_idle_connection_is_kept_and_then_closed() -> None:
+    """The time between two requests is not that for headers."""
+    with running(header_timeout=0.05, keep_alive=1) as server, server.connect() as connection:
+        for _ in range(2):
+            connection.sendall(b"GET /live HTTP/1.1\r\nhost: x\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += connection.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            threading.Event().wait(0.2)
+        assert connection.recv(1) == b""
+
+
+def test_a_client_that_goes_away_frees_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its runs are dropped before they are computed, and the log has 499."""
+    session = GatedSession()
+    with running(session) as server, ThreadPoolExecutor(1) as threads:
+        first = threads.submit(server.post, "/embed", {"inputs": "first"})
+        session.wait_for_run()
+        body = json.dumps({"inputs": "goes away"}).encode()
+        with server.connect() as connection:
+            head = f"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body)
+            server.wait_until("waiting_runs", 1)
+        server.wait_until("waiting_runs", 0)
+        server.wait_until("in_flight", 1)
+        session.open()
+        assert first.result(PATIENCE).status_code == 200
+    assert len(session.shapes) == 1
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted((line["status"], line.get("error")) for line in lines) == [
+        (200, None),
+        (499, "client_gone"),
+    ]
+
+
+def test_a_full_queue_is_a_429_of_every_api() -> None:
+    """A list and a single text get the same answer, in the words of the path's API."""
+    session = GatedSession()
+    with (
+        running(session, bounds=Bounds(39, 1e6)) as server,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        running_now = threads.submit(server.post, "/embed", {"inputs": "a"})
+        session.wait_for_run()
+        waiting = threads.submit(server.post, "/embed", {"inputs": "b " * 34})
+        server.wait_until("waiting_tokens", 36)
+        for inputs in ("one", ["one", "two", "three"]):
+            refused = server.post("/embed", {"inputs": inputs})
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            assert refused.json() == {
+                "error": "The server has too much to do: 36 tokens wait for the model, and at most "
+                "39 may. Send the request again in 1 s.",
+                "error_type": "Overloaded",
+            }
+        refused = server.post("/v1/embeddings", {"input": "a", "model": "m"})
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "overloaded"
+        refused = server.post("/", {"text": "a"})
+        assert (refused.status_code, refused.json()["code"]) == (429, "overloaded")
+        session.open()
+        assert running_now.result(PATIENCE).status_code == 200
+        assert waiting.result(PATIENCE).status_code == 200
+
+
+def test_a_body_is_refused_before_it_is_tokenized() -> None:
+    """Its bytes say that its tokens do not fit."""
+    session = GatedSession()
+    with (
+        running(session, bounds=Bounds(40, 1e6)) as server,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        with server.connect() as connection:
+            connection.sendall(b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: 240\r\n\r\n{")
+            server.wait_until("waiting_tokens", 41)
+            assert server.post("/embed", b"this is not JSON").status_code == 429
+        server.wait_until("waiting_tokens", 0)
+        assert server.post("/embed", b"this is not JSON").status_code == 400
+        del threads
+
+
+def test_too_many_requests_at_once_are_refused() -> None:
+    """Each takes a thread, so their number has a bound."""
+    session = GatedSession()
+    with (
+        running(session, max_concurrent_requests=1) as server,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        answer = threads.submit(server.post, "/embed", {"inputs": "a"})
+        session.wait_for_run()
+        refused = server.post("/embed", {"inputs": "b"})
+        assert refused.status_code == 429
+        assert "at most 1 requests at once" in refused.json()["error"]
+        assert server.get("/ready").status_code == 200
+        session.open()
+        assert answer.result(PATIENCE).status_code == 200
+
+
+def test_a_request_that_takes_too_long_is_ended() -> None:
+    """It gets the status of its API for that, and leaves the queue."""
+    session = GatedSession()
+    with (
+        running(session, timeout=0.2) as server,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        threads.submit(server.post, "/embed", {"inputs": "a"})
+        session.wait_for_run()
+        late = server.post("/", {"text": "b"})
+        assert (late.status_code, late.json()["code"]) == (503, "out_of_time")
+        session.open()
+
+
+def test_openais_client_sends_a_refused_request_again_by_itself() -> None:
+    """It reads our `Retry-After`, and the caller sees nothing of the 429."""
+    session = GatedSession()
+    with (
+        running(session, bounds=Bounds(8, 1e6)) as server,
+        ThreadPoolExecutor(4) as threads,
+    ):
+        statuses: list[int] = []
+
+        def seen(response: Any) -> None:
+            statuses.append(response.status_code)
+            session.open()
+
+        client = openai.OpenAI(
+            base_url=f"{server.url}/v1",
+            api_key="none",
+            http_client=openai.DefaultHttpxClient(event_hooks={"response": [seen]}),
+        )
+        answers = [threads.submit(server.post, "/embed", {"inputs": "a"})]
+        session.wait_for_run()
+        answers.append(threads.submit(server.post, "/embed", {"inputs": "b c d e f"}))
+        server.wait_until("waiting_tokens", 8)
+        vector = client.embeddings.create(model="m", input="g").data[0].embedding
+        client.close()
+    assert len(vector) == 32
+    assert statuses == [429, 200]
+    assert [answer.result(PATIENCE).status_code for answer in answers] == [200, 200]
+
+
+def test_a_pages_origin_is_allowed_if_it_is_listed() -> None:
+    """The question before the request is answered without a key; an unknown origin gets a 405."""
+    with running(cors_allow_origin=("https://a.example",)) as server:
+        asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
+        allowed = httpx.options(server.url + "/embed", headers=asked, timeout=PATIENCE)
+        assert allowed.status_code == 204
+        assert allowed.headers["access-control-allow-origin"] == "https://a.example"
+        other = {**asked, "origin": "https://b.example"}
+        assert (
+            httpx.options(server.url + "/embed", headers=other, timeout=PATIENCE).status_code == 405
+        )
+        answer = server.post("/embed", {"inputs": "a"}, headers={"origin": "https://a.example"})
+        assert answer.headers["access-control-allow-origin"] == "https://a.example"
+
+
+class _Keys:
+    """Refuses everyone but one."""
+
+    def authenticate(self, headers: Any) -> Caller:
+        """Return whose key it is."""
+        if headers.get("authorization") == "Bearer good":
+            return Caller("ada")
+        raise UnauthorizedError("Send a key.", headers={"www-authenticate": "Bearer"})
+
+
+def test_a_request_without_a_key_is_refused_before_its_body(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The 401 comes without the body; load balancers need no key; the log has the key's name."""
+    with running(hooks=Hooks(authenticator=_Keys())) as server:
+        with server.connect() as connection:
+            connection.sendall(b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: 50\r\n\r\n")
+            answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        assert b"www-authenticate: Bearer\r\n" in answer
+        assert server.get("/ready").status_code == 200
+        assert server.get("/health").status_code == 200
+        headers = {"authorization": "Bearer good"}
+        assert server.post("/embed", {"inputs": "a"}, headers=headers).status_code == 200
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [
+        (line["status"], line.get("key")) for line in lines if line["operation"] != "health"
+    ] == [
+        (401, None),
+        (200, "ada"),
+    ]
+
+
+def test_the_log_has_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line has what Lambda's has, with the time in the queue."""
+    with running() as server:
+        server.post("/embed", {"inputs": "a secret"})
+        server.post("/embed", {"inputs": "another secret", "extra": "secret"})
+        server.post("/embed", b'{"inputs": "secret')
+    output = capsys.readouterr().out
+    assert "secret" not in output
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert [line["status"] for line in lines] == [200, 422, 400]
+    assert lines[0]["texts"] == 1
+    assert lines[0]["queueMs"] >= 0
+    assert "coldStart" not in lines[0]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_worker_that_ended_makes_the_server_unready() -> None:
+    """Then only a new process helps, so `/live` fails as well."""
+
+    class Panicking(GatedSession):
+        def run(self, *_: Any) -> Any:
+            """Raise what no session should."""
+            raise SystemExit
+
+    with running(Panicking()) as server:
+        assert server.get("/ready").status_code == 200
+        assert server.post("/", {"text": "a"}).status_code == 500
+        server.queue._workers[0].join(PATIENCE)
+        assert server.get("/ready").status_code == 503
+        assert server.get("/live").json() == {"status": "a worker ended"}

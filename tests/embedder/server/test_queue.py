@@ -1,0 +1,320 @@
+"""The queue below the engine: what runs together, in which order, and what becomes of failures."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from embedder.engine import Engine
+from embedder.errors import InferenceError, OutOfTimeError, OverloadedError
+from embedder.runtimes import Batch, Runs
+from embedder.server.bounds import Bounds
+from embedder.server.queue import BatchingSession, ClientGoneError, MergedRun, Ticket
+from tests.embedder.server.running import PATIENCE, GatedSession
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
+
+NO_BOUNDS = Bounds(1_000_000, 1e6)
+MakeQueue = Callable[..., BatchingSession]
+
+
+@pytest.fixture
+def make_queue() -> Iterator[MakeQueue]:
+    """Return a function that makes a queue, which is closed at the end."""
+    made: list[tuple[BatchingSession, Runs]] = []
+
+    def make(session: Runs, *, workers: int = 1, bounds: Bounds = NO_BOUNDS) -> BatchingSession:
+        queue = BatchingSession(session, workers=workers, run_tokens=256, bounds=bounds)
+        made.append((queue, session))
+        return queue
+
+    yield make
+    for queue, session in made:
+        if isinstance(session, GatedSession):
+            session.open()
+        queue.close()
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(64) as pool:
+        yield pool
+
+
+def batch(seed: int, *, texts: int = 1, tokens: int = 8) -> Batch:
+    ids = np.random.default_rng(seed).integers(1, 1000, (texts, tokens))
+    return Batch(ids, np.ones_like(ids))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    turn = threading.Event()
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        turn.wait(0.005)
+
+
+def ask(
+    queue: BatchingSession, batches: list[Batch], ticket: Ticket | None = None
+) -> list[npt.NDArray[np.float32]]:
+    """Embed as the thread of a request does."""
+    queue.begin(ticket or Ticket())
+    try:
+        return list(queue.run_all(batches).vectors)
+    finally:
+        queue.begin(None)
+
+
+def held(queue: BatchingSession, session: GatedSession, threads: ThreadPoolExecutor) -> Future:
+    """Keep the one worker busy; the next requests wait."""
+    first = threads.submit(ask, queue, [batch(0, tokens=4)])
+    session.wait_for_run()
+    return first
+
+
+def test_runs_that_wait_are_merged(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+    """Runs of one padded length become one run, and each request gets its own rows."""
+    session = GatedSession()
+    queue = make_queue(session)
+    held(queue, session, threads)
+    asked = [batch(seed, texts=1 + seed % 3) for seed in range(1, 7)]
+    answers = [threads.submit(ask, queue, [one]) for one in asked]
+    wait_until(lambda: queue.waiting_runs == 6)
+    session.open()
+    alone = HashSession()
+    for one, answer in zip(asked, answers, strict=True):
+        np.testing.assert_array_equal(answer.result(PATIENCE)[0], alone.run(*one))
+    assert session.shapes == [(1, 4), (12, 8)]
+
+
+def test_nothing_waits_for_company(make_queue: MakeQueue) -> None:
+    """A request that comes alone is run at once, alone."""
+    session = HashSession()
+    queue = make_queue(session)
+    ask(queue, [batch(1)])
+    ask(queue, [batch(2)])
+    assert session.shapes == [(1, 8), (1, 8)]
+
+
+def test_a_single_text_goes_before_a_list_that_came_first(
+    make_queue: MakeQueue, threads: ThreadPoolExecutor
+) -> None:
+    """All runs of a list wait at once, and still a later single text is next."""
+    session = GatedSession()
+    queue = make_queue(session)
+    held(queue, session, threads)
+    large = threads.submit(ask, queue, [batch(n, texts=32) for n in range(8)])
+    wait_until(lambda: queue.waiting_runs == 8)
+    single = threads.submit(ask, queue, [batch(9, tokens=12)])
+    wait_until(lambda: queue.waiting_runs == 9)
+    session.open(1)
+    assert session.wait_for_run() == (1, 12)
+    assert not large.done()
+    session.open()
+    single.result(PATIENCE)
+    assert len(large.result(PATIENCE)) == 8
+
+
+def test_a_list_uses_all_workers(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+    """The runs of one request are computed at the same time."""
+    session = GatedSession()
+    queue = make_queue(session, workers=2)
+    asked = [batch(n, texts=32) for n in range(4)]
+    answer = threads.submit(ask, queue, asked)
+    session.wait_for_run()
+    session.wait_for_run()
+    session.open()
+    for one, vectors in zip(asked, answer.result(PATIENCE), strict=True):
+        np.testing.assert_array_equal(vectors, HashSession().run(*one))
+
+
+class PickySession(HashSession):
+    """A session that fails for batches with this id in them."""
+
+    bad_id = 77
+
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Compute, or fail."""
+        vectors = super().run(input_ids, attention_mask)
+        if (input_ids == self.bad_id).any():
+            raise RuntimeError("the text was ...")
+        return vectors
+
+
+class GatedPickySession(GatedSession, PickySession):
+    """Both."""
+
+
+def test_a_failure_in_company_is_only_its_own(
+    make_queue: MakeQueue, threads: ThreadPoolExecutor
+) -> None:
+    """A merged run that fails is run again one by one: the other requests get their vectors."""
+    session = GatedPickySession()
+    queue = make_queue(session)
+    held(queue, session, threads)
+    good = [threads.submit(ask, queue, [batch(seed)]) for seed in (1, 2)]
+    bad_ids = np.full((1, 8), PickySession.bad_id)
+    bad = threads.submit(ask, queue, [Batch(bad_ids, np.ones_like(bad_ids))])
+    wait_until(lambda: queue.waiting_runs == 3)
+    session.open()
+    for seed, answer in zip((1, 2), good, strict=True):
+        np.testing.assert_array_equal(answer.result(PATIENCE)[0], HashSession().run(*batch(seed)))
+    with pytest.raises(RuntimeError):
+        bad.result(PATIENCE)
+    assert queue.alive
+    ask(queue, [batch(3)])
+
+
+def test_a_session_that_raises_is_a_failed_request_and_no_dead_worker(
+    make_queue: MakeQueue,
+) -> None:
+    """The request fails as on Lambda, and the next is answered."""
+    session = HashSession(failure=RuntimeError("out of memory"))
+    queue = make_queue(session)
+    engine = Engine(manifest_of(), WordTokenizer(), queue)
+    with pytest.raises(InferenceError):
+        engine.embed(["a"])
+    session.failure = None
+    assert engine.embed(["a"]).tokens == [3]
+    assert queue.alive
+
+
+class _PanicError(BaseException):
+    """What no session should raise."""
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_worker_that_ends_is_noticed(make_queue: MakeQueue) -> None:
+    """Its request fails instead of waiting forever, and `alive` says that a worker is missing."""
+    session = HashSession()
+    session.failure = _PanicError()  # type: ignore[assignment]
+    queue = make_queue(session)
+    with pytest.raises(RuntimeError, match="A worker ended with _PanicError"):
+        ask(queue, [batch(1)])
+    wait_until(lambda: not queue.alive)
+
+
+def test_a_gone_clients_runs_are_dropped(
+    make_queue: MakeQueue, threads: ThreadPoolExecutor
+) -> None:
+    """They leave the queue at once, and are never computed."""
+    session = GatedSession()
+    queue = make_queue(session)
+    held(queue, session, threads)
+    ticket = Ticket()
+    gone = threads.submit(ask, queue, [batch(n, tokens=16) for n in range(5)], ticket)
+    stays = threads.submit(ask, queue, [batch(9, tokens=20)])
+    wait_until(lambda: queue.waiting_tokens == 100)
+    queue.cancel(ticket)
+    assert queue.waiting_tokens == 20
+    with pytest.raises(ClientGoneError):
+        gone.result(PATIENCE)
+    session.open()
+    stays.result(PATIENCE)
+    assert session.shapes == [(1, 4), (1, 20)]
+
+
+def test_a_client_that_is_gone_before_the_queue_is_never_queued(make_queue: MakeQueue) -> None:
+    """The request ends when its thread comes to the queue."""
+    session = HashSession()
+    queue = make_queue(session)
+    ticket = Ticket()
+    queue.cancel(ticket)
+    with pytest.raises(ClientGoneError):
+        ask(queue, [batch(1)], ticket)
+    assert session.shapes == []
+
+
+def test_a_deadline_ends_the_wait(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+    """A request that is not done in time leaves the queue, with an error that says how long."""
+    session = GatedSession()
+    queue = make_queue(session)
+    held(queue, session, threads)
+    with pytest.raises(OutOfTimeError, match=r"not done after \d+\.\d s at the model"):
+        queue.run_all([batch(1)], deadline=time.monotonic() + 0.01)
+    assert queue.waiting_runs == 0
+
+
+def test_a_full_queue_refuses(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+    """A list and a single text are each admitted or refused as a whole."""
+    session = GatedSession()
+    queue = make_queue(session, bounds=Bounds(100, 1e6))
+    held(queue, session, threads)
+    waits = threads.submit(ask, queue, [batch(1, texts=8), batch(2, texts=4)])
+    wait_until(lambda: queue.waiting_tokens == 96)
+    for refused in ([batch(3)], [batch(3), batch(4, texts=30)]):
+        with pytest.raises(OverloadedError, match="96 tokens wait for the model, and at most 100"):
+            ask(queue, refused)
+    ask_small = threads.submit(ask, queue, [batch(5, tokens=4)])
+    wait_until(lambda: queue.waiting_tokens == 100)
+    session.open()
+    waits.result(PATIENCE)
+    ask_small.result(PATIENCE)
+    assert queue.waiting_tokens == 0
+
+
+def test_expected_tokens_count_until_they_are_known(make_queue: MakeQueue) -> None:
+    """A body that is being read keeps its place, and gives it up when it comes to nothing."""
+    queue = make_queue(HashSession(), bounds=Bounds(100, 1e6))
+    ticket, other = Ticket(), Ticket()
+    queue.reserve(ticket, 90)
+    assert queue.waiting_tokens == 90
+    with pytest.raises(OverloadedError):
+        queue.reserve(other, 11)
+    assert other.reserved == 0
+    ask(queue, [batch(1)], ticket)
+    assert queue.waiting_tokens == 0
+    queue.reserve(other, 11)
+    queue.release(other)
+    queue.release(other)
+    assert queue.waiting_tokens == 0
+
+
+def test_every_run_is_observed(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+    """The metrics get how many requests, texts and tokens a run had."""
+    session = GatedSession()
+    queue = make_queue(session)
+    seen: list[MergedRun] = []
+    queue.observe = seen.append
+    first = held(queue, session, threads)
+    answers = [threads.submit(ask, queue, [batch(seed, texts=2)]) for seed in (1, 2)]
+    wait_until(lambda: queue.waiting_runs == 2)
+    session.open()
+    for answer in (first, *answers):
+        answer.result(PATIENCE)
+    wait_until(lambda: len(seen) == 2)
+    assert [run[:3] for run in seen] == [(1, 1, 4), (2, 4, 32)]
+
+
+def test_the_time_in_the_queue_is_that_without_a_run(
+    make_queue: MakeQueue, threads: ThreadPoolExecutor
+) -> None:
+    """Two runs at the same time count once."""
+    session = GatedSession()
+    queue = make_queue(session)
+    held(queue, session, threads)
+    waited = threads.submit(queue.run_all, [batch(1)])
+    wait_until(lambda: queue.waiting_runs == 1)
+    threading.Event().wait(0.05)
+    session.open()
+    assert waited.result(PATIENCE).queue_seconds >= 0.05
+
+
+def test_close_finishes_what_waits(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
+    """A server that stops gives the vectors that were asked for."""
+    session = GatedSession()
+    queue = make_queue(session)
+    first = held(queue, session, threads)
+    second = threads.submit(ask, queue, [batch(2)])
+    wait_until(lambda: queue.waiting_runs == 1)
+    closing = threads.submit(queue.close)
+    session.open()
+    closing.result(PATIENCE)
+    assert first.result(PATIENCE)
+    assert second.result(PATIENCE)
+    assert not queue.alive

@@ -1,0 +1,178 @@
+"""`python -m embedder.server` with a real model: equal bits, and SIGTERM under load."""
+
+import base64
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from embedder.artifact import Artifact
+
+PATIENCE = 120.0
+WORDS = (
+    (Path(__file__).parents[3] / "lambda_image/model_compiler/fidelity/documents.txt")
+    .read_text(encoding="utf-8")
+    .split()
+)
+
+
+def texts(count: int) -> list[str]:
+    """Return different texts of 1 to 100 words, most of them short."""
+    chosen = random.Random(1)
+    found = []
+    for number in range(count):
+        size = round(100 ** chosen.random())
+        start = chosen.randrange(len(WORDS) - size)
+        found.append(f"{number} " + " ".join(WORDS[start : start + size]))
+    return found
+
+
+@contextmanager
+def process(
+    artifact: Artifact, *flags: str, **environ: str
+) -> Iterator[tuple[str, subprocess.Popen]]:
+    """Start the server; yield its address and the process."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "embedder.server", "--host", "127.0.0.1", "--port", "0", *flags],
+        env=environment(artifact),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = program.stderr.readline()
+        ready = re.fullmatch(r"ready at (http://127\.0\.0\.1:\d+)\n", line)
+        assert ready, line + program.stderr.read()
+        yield ready[1], program
+    finally:
+        if program.poll() is None:
+            program.kill()
+        program.communicate(timeout=PATIENCE)
+
+
+def by_lambdas_handler(artifact: Artifact, inputs: Sequence[str]) -> list[bytes]:
+    """Return the vectors' bytes as the function's handler gives them, in a process of its own."""
+    events = [
+        {
+            "rawPath": "/v1/embeddings",
+            "requestContext": {"http": {"method": "POST"}},
+            "headers": {},
+            "body": orjson.dumps(body(text)).decode(),
+        }
+        for text in inputs
+    ]
+    program = """
+import io, sys
+from embedder.handler import handler
+import orjson
+log, sys.stdout = sys.stdout, io.StringIO()
+events = orjson.loads(sys.stdin.buffer.read())
+log.write(orjson.dumps([handler(event, None)["body"] for event in events]).decode())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(artifact),
+        input=orjson.dumps(events),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return [vector(answer) for answer in orjson.loads(done.stdout)]
+
+
+def environment(artifact: Artifact) -> dict[str, str]:
+    return {
+        **os.environ,
+        "EMBEDDING_ARTIFACT": str(artifact.folder),
+        "EMBEDDING_CACHE_ENTRIES": "0",
+        "EMBEDDING_TRUNCATE": "right",
+    }
+
+
+def body(text: str) -> dict[str, str]:
+    return {"input": text, "model": "m", "encoding_format": "base64"}
+
+
+def vector(answer: str | bytes) -> bytes:
+    return base64.b64decode(orjson.loads(answer)["data"][0]["embedding"])
+
+
+def asker(url: str, client: httpx.Client) -> Callable[[str], bytes]:
+    def ask(text: str) -> bytes:
+        answer = client.post(f"{url}/v1/embeddings", json=body(text))
+        assert answer.status_code == 200, answer.text
+        return vector(answer.content)
+
+    return ask
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_vectors_alone_in_company_and_by_lambda_are_equal(
+    minilm_artifact: Artifact, count: int
+) -> None:
+    """They are equal to the last bit, in whatever company a text is run, on two workers."""
+    inputs = texts(count)
+    with (
+        process(minilm_artifact, "--no-keys", "--workers", "2") as (url, _),
+        httpx.Client(timeout=PATIENCE, limits=httpx.Limits(max_connections=48)) as client,
+        ThreadPoolExecutor(48) as threads,
+    ):
+        ask = asker(url, client)
+        in_company = list(threads.map(ask, inputs))
+        alone = [ask(text) for text in inputs]
+        listed = client.post(f"{url}/v1/embeddings", json={**body(""), "input": inputs}).json()[
+            "data"
+        ]
+    assert alone == in_company
+    assert alone == [base64.b64decode(entry["embedding"]) for entry in listed]
+    assert alone == by_lambdas_handler(minilm_artifact, inputs)
+
+
+def test_sigterm_under_load_loses_no_request(minilm_artifact: Artifact) -> None:
+    """Every request that was sent is answered, `/ready` says 503, and the process exits with 0."""
+    inputs = [" ".join(WORDS[start : start + 100]) for start in range(48)]
+    with (
+        process(minilm_artifact, "--no-keys", "--drain-accept", "2") as (url, program),
+        httpx.Client(timeout=PATIENCE, limits=httpx.Limits(max_connections=64)) as client,
+        ThreadPoolExecutor(48) as threads,
+    ):
+        ask = asker(url, client)
+        all_sent = threading.Barrier(len(inputs) + 1)
+
+        def sent(text: str) -> bytes:
+            all_sent.wait(PATIENCE)
+            return ask(text)
+
+        answers = [threads.submit(sent, text) for text in inputs]
+        all_sent.wait(PATIENCE)
+        next(iter(answers)).result(PATIENCE)
+        program.send_signal(signal.SIGTERM)
+        assert all(len(answer.result(PATIENCE)) == 384 * 4 for answer in answers)
+        assert program.wait(PATIENCE) == 0
+
+
+def test_it_starts_only_with_keys_or_no_keys(minilm_artifact: Artifact) -> None:
+    """A server that anyone may use is started only by someone who says so."""
+    with pytest.raises(AssertionError, match=r"^error: The server has no keys, .* Give --no-keys"):
+        process(minilm_artifact).__enter__()
+
+
+def test_a_port_that_is_taken_is_one_clear_error(minilm_artifact: Artifact) -> None:
+    """The message names the address."""
+    with process(minilm_artifact, "--no-keys") as (url, _):
+        port = url.rpartition(":")[2]
+        expected = (
+            rf"^error: The server cannot listen at 127\.0\.0\.1, port {port}: Address already"
+        )
+        with pytest.raises(AssertionError, match=expected):
+            process(minilm_artifact, "--no-keys", "--port", port).__enter__()

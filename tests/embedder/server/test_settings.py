@@ -1,0 +1,101 @@
+"""The server's flags and variables."""
+
+import subprocess
+import sys
+
+import pytest
+
+from embedder.errors import SettingsError
+from embedder.server.settings import ServerSettings, parse
+
+
+def test_the_defaults_are_those_of_a_container() -> None:
+    """It listens everywhere, outlives a load balancer's connections, and has no CORS."""
+    settings = parse([], {})
+    assert settings == ServerSettings()
+    assert (settings.host, settings.port, settings.keep_alive) == ("0.0.0.0", 8080, 75)
+    assert settings.cors_allow_origin == ()
+    assert not settings.no_keys
+
+
+def test_a_flag_wins_over_its_variable() -> None:
+    """Each flag is also a variable; an empty variable is none."""
+    environ = {
+        "EMBEDDING_SERVER_PORT": "9001",
+        "EMBEDDING_SERVER_MAX_QUEUE_TOKENS": "500",
+        "EMBEDDING_SERVER_NO_KEYS": "true",
+        "EMBEDDING_SERVER_HOST": "",
+        "EMBEDDING_SERVER_CORS_ALLOW_ORIGIN": "https://a.example, https://b.example",
+        "EMBEDDING_TRUNCATE": "right",
+    }
+    settings = parse(["--port", "9002"], environ)
+    assert settings == ServerSettings(
+        port=9002,
+        max_queue_tokens=500,
+        no_keys=True,
+        cors_allow_origin=("https://a.example", "https://b.example"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "message"),
+    [
+        (
+            ["--port", "http"],
+            {},
+            "--port (EMBEDDING_SERVER_PORT) must be a whole number from 0 to 65535; found 'http'.",
+        ),
+        (
+            [],
+            {"EMBEDDING_SERVER_WORKERS": "0"},
+            "--workers (EMBEDDING_SERVER_WORKERS) must be a whole number from 1 up; found '0'.",
+        ),
+        (
+            ["--timeout", "nan"],
+            {},
+            "--timeout (EMBEDDING_SERVER_TIMEOUT) must be a number from 0.001 up; found 'nan'.",
+        ),
+        (
+            [],
+            {"EMBEDDING_SERVER_NO_KEYS": "maybe"},
+            "--no-keys (EMBEDDING_SERVER_NO_KEYS) must be true or false; found 'maybe'.",
+        ),
+        (["--prt", "1"], {}, "Unrecognized arguments: --prt 1. See --help for what is allowed."),
+        (
+            ["--drain-accept", "30"],
+            {},
+            "--drain-accept is a part of --drain, so it must not be longer; found 30 and 25 s.",
+        ),
+    ],
+)
+def test_a_bad_value_is_one_clear_error(
+    arguments: list[str], environ: dict[str, str], message: str
+) -> None:
+    """The message names the flag, its variable, what is allowed and what was found."""
+    with pytest.raises(SettingsError) as caught:
+        parse(arguments, environ)
+    assert str(caught.value) == message
+
+
+def test_an_unknown_variable_is_an_error() -> None:
+    """A misspelled variable would otherwise be ignored."""
+    with pytest.raises(SettingsError, match="Unknown environment variables EMBEDDING_SERVER_PROT"):
+        parse([], {"EMBEDDING_SERVER_PROT": "1"})
+
+
+def test_the_command_prints_one_line_for_a_bad_flag() -> None:
+    """The status is 2, as of other commands, and nothing was loaded."""
+    command = [sys.executable, "-m", "embedder.server", "--port", "x"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: --port (EMBEDDING_SERVER_PORT) must be")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_help_has_groups() -> None:
+    """Flags are grouped by what they are about."""
+    command = [sys.executable, "-m", "embedder.server", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    groups = [line for line in done.stdout.splitlines() if line[:1].isupper() and line[-1:] == ":"]
+    assert groups == ["Network:", "Queue and model:", "Callers:", "Shutdown:"]

@@ -1,0 +1,75 @@
+"""The end of a server: what SIGTERM does to requests under way, and to new ones."""
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.embedder.server.running import PATIENCE, GatedSession, running
+
+
+def test_requests_under_way_are_finished_and_new_ones_refused() -> None:
+    """A new request gets 503 and when to send it again, on a connection that is closed."""
+    session = GatedSession()
+    with (
+        running(session, drain_accept=0.0, drain=600.0) as server,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        under_way = threads.submit(server.post, "/embed", {"inputs": "a"})
+        session.wait_for_run()
+        server.server.handle_exit(signal.SIGTERM, None)
+        server.wait_until("refusing", True)
+        assert server.get("/ready").json() == {"status": "draining"}
+        assert server.get("/live").status_code == 200
+        refused = server.post("/v1/embeddings", {"input": "b", "model": "m"})
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"] == "1"
+        assert refused.headers["connection"] == "close"
+        assert refused.json()["error"]["code"] == "shutting_down"
+        session.open()
+        answer = under_way.result(PATIENCE)
+        assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+        server.thread.join(PATIENCE)
+        assert not server.thread.is_alive()
+
+
+def test_at_first_new_requests_are_still_answered() -> None:
+    """Load balancers send requests until they have seen that `/ready` says 503."""
+    with running(drain_accept=600.0, drain=600.0) as server:
+        assert server.get("/ready").status_code == 200
+        server.server.handle_exit(signal.SIGTERM, None)
+        server.wait_until("draining", True)
+        assert server.get("/ready").status_code == 503
+        answer = server.post("/embed", {"inputs": "a"})
+        assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+
+
+def test_a_drain_has_an_end() -> None:
+    """A request that is not done by then is dropped, and the server ends."""
+    session = GatedSession()
+    with running(session, drain_accept=0.0, drain=0.1) as server, ThreadPoolExecutor(1) as threads:
+        stuck = threads.submit(server.post, "/embed", {"inputs": "a"})
+        session.wait_for_run()
+        server.server.handle_exit(signal.SIGTERM, None)
+        server.thread.join(PATIENCE)
+        assert not server.thread.is_alive()
+        assert stuck.result(PATIENCE).status_code == 503
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_at_once(second: signal.Signals) -> None:
+    """Someone who asks twice does not wait for the drain."""
+    with running(drain_accept=600.0, drain=600.0) as server:
+        server.server.handle_exit(signal.SIGTERM, None)
+        server.wait_until("draining", True)
+        server.server.handle_exit(second, None)
+        server.thread.join(PATIENCE)
+        assert not server.thread.is_alive()
+
+
+def test_ctrl_c_does_not_wait_for_load_balancers() -> None:
+    """It finishes what is under way, and accepts nothing more."""
+    with running(drain_accept=600.0, drain=600.0) as server:
+        server.server.handle_exit(signal.SIGINT, None)
+        server.thread.join(PATIENCE)
+        assert not server.thread.is_alive()
