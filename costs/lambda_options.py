@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from costs.line_items import HOURS, LineItem, Option, priced
+from costs.option import Option
 from costs.traffic import MONTH_SECONDS
-from embedding_kit.prices import Prices
+from embedding_kit.prices import HOURS, LineItem, Prices, priced
 
 __all__ = [
     "ON_DEMAND",

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from costs.bounds import HourBounds, provisioned_month
 from costs.capacity import needed_environments
 from costs.duration import VCPU_MB, billed_seconds
 from costs.lambda_options import (
@@ -15,16 +14,18 @@ from costs.lambda_options import (
     provisioned,
     snapstart,
 )
-from costs.line_items import LineItem, Option
+from costs.option import Option
+from costs.provisioned_month import provisioned_month
 from costs.server_options import INSTANCES, ec2, fargate, needed_vcpus
 from costs.traffic import Traffic
-from embedding_kit.prices import HostedModel, Prices
+from embedding_kit.prices import HostedModel, LineItem, Prices
+from embedding_kit.scheduled_bounds import HourBounds
 
 __all__ = ["Scenario", "all_options", "break_even", "hosted"]
 
 #: The range in which break-even points are looked for, in requests a month.
-_FEWEST, _MOST = 1e3, 1e10
-_STEPS = 42
+_FEWEST, _MOST = 1e3, 1e9
+_STEPS = 36
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

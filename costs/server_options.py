@@ -2,9 +2,9 @@
 
 import math
 
-from costs.line_items import HOURS, LineItem, Option, priced
+from costs.option import Option
 from costs.traffic import Traffic
-from embedding_kit.prices import Prices
+from embedding_kit.prices import HOURS, LineItem, Prices, priced
 
 __all__ = ["INSTANCES", "ec2", "fargate", "needed_vcpus"]
 

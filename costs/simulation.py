@@ -40,19 +40,23 @@ def sample(
 ) -> Sample:
     """Draw Poisson arrivals of whole days, and exponential durations.
 
+    A day of more requests than wanted is drawn from its beginning on, at least for an hour.
+
     Args:
         loads: The traffic's loads. Those of one hour follow each other within that hour; those
             without an hour, within each hour.
         requests: Requests a month.
         seconds: The mean duration.
-        most: About the number of requests; a month's at the most, and a day's at the least.
+        most: About the number of requests; a month's at the most.
         seed: The seed; one seed gives one sample.
     """
     random = np.random.default_rng(seed)
     mean = requests / MONTH_SECONDS
     days = max(1, min(30, math.ceil(most / max(mean * _DAY, 1e-9))))
-    parts = []
+    parts: list[Times] = []
     for begin, end, multiple in _day(loads):
+        if begin % _HOUR == 0 and sum(map(len, parts)) > most * days:
+            break
         length = end - begin
         for day in range(days):
             count = random.poisson(mean * multiple * length)

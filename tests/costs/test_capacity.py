@@ -2,9 +2,10 @@
 
 import pytest
 
-from costs.bounds import hourly_bounds, provisioned_month
 from costs.capacity import busy_beyond, needed_environments
+from costs.provisioned_month import provisioned_month
 from costs.traffic import SHAPES, Traffic
+from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import Provisioned, ScheduledCapacity
 
 WORKDAY = Provisioned(

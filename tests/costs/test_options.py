@@ -32,8 +32,8 @@ NAMES = {
     "EC2 c7g.large + ALB": "EC2 c7g.large, load balancer",
     "Managed Instances 3x c7g.large": "Lambda Managed Instances, c7g.large",
     "OpenAI 3-small": "OpenAI text-embedding-3-small",
-    "Cohere v3 (Bedrock)": "Amazon Bedrock Cohere Embed v3",
-    "Cohere v4 (Bedrock)": "Amazon Bedrock Cohere Embed v4",
+    "Cohere v3 (Bedrock)": "Bedrock Cohere Embed v3",
+    "Cohere v4 (Bedrock)": "Bedrock Cohere Embed v4",
     "OpenAI 3-large": "OpenAI text-embedding-3-large",
     "gemini-embedding-001": "Google gemini-embedding-001",
 }

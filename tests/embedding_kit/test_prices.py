@@ -33,7 +33,7 @@ def test_every_hosted_price_has_a_source_and_a_date():
     """Amazon Bedrock, OpenAI, Voyage AI and Google."""
     models = hosted_models()
     assert {model.provider for model in models} == {
-        "Amazon Bedrock", "OpenAI", "Voyage AI", "Google",
+        "Bedrock", "OpenAI", "Voyage AI", "Google",
     }  # fmt: skip
     assert all(re.match(r"https://.+, as recorded by ", model.source) for model in models)
     assert all(model.date >= date(2026, 9, 1) for model in models)

@@ -1,10 +1,11 @@
-"""Line items of a monthly bill, and the ways to serve that they add up to."""
+"""Line items of a monthly bill."""
 
 from dataclasses import dataclass
 
-from embedding_kit.prices import LINES, Prices
+from embedding_kit.prices.lines import LINES
+from embedding_kit.prices.table import Prices
 
-__all__ = ["HOURS", "LineItem", "Option", "priced"]
+__all__ = ["HOURS", "LineItem", "priced"]
 
 #: Hours of a month.
 HOURS = 730
@@ -19,21 +20,6 @@ class LineItem:
     amount: float
     unit: str
     usd: float
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One way to serve the traffic."""
-
-    name: str
-    items: tuple[LineItem, ...]
-    #: `lambda`, `server` or `hosted`.
-    kind: str
-
-    @property
-    def usd(self) -> float:
-        """US dollars a month."""
-        return sum(item.usd for item in self.items)
 
 
 def priced(prices: Prices, line: str, name: str, amount: float, *, after: float = 0) -> LineItem:

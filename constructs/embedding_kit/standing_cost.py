@@ -1,0 +1,81 @@
+"""What an environment costs in a month without a request, and the default of its budget."""
+
+import math
+
+from embedding_kit.environment import Environment
+from embedding_kit.prices import HOURS, LineItem, Prices, priced
+from embedding_kit.scheduled_bounds import hourly_bounds
+from embedding_kit.settings import Provisioned, SnapStart, WeightedExperiment
+
+__all__ = ["IMAGE_GB", "alarm_metrics", "capacity_items", "default_budget", "monitoring_items"]
+
+#: An image with a model of up to 300 MB, as the registry stores it.
+IMAGE_GB = 0.5
+#: The metrics that the alarms read, of which each is billed. A test counts those of templates.
+_ALARM_METRICS = 19
+_OF_SNAPSTART, _OF_PROVISIONED, _OF_TRAFFIC, _OF_BATCH = 1, 6, 1, 4
+#: With fixed weights no release moves the alias, so the alarms that would stop one are absent.
+_OF_WEIGHTS = -4
+#: A default budget is this multiple of the standing cost, and so many dollars for requests.
+_TIMES, _FOR_REQUESTS = 1.5, 10
+_ROUNDED_TO = 5
+
+
+def monitoring_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:
+    """Return what watches over the endpoint, and where its image is stored.
+
+    Args:
+        environment: The environment.
+        prices: The prices of its region.
+    """
+    return (
+        priced(prices, "alarm", "alarms, by metrics", alarm_metrics(environment)),
+        priced(prices, "composite_alarm", "composite alarm", 1),
+        priced(prices, "dashboard", "dashboard", 1),
+        priced(prices, "key", "key of the topic", 1),
+        priced(prices, "image_storage", "image", IMAGE_GB),
+    )
+
+
+def capacity_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:
+    """Return what the strategy against cold starts bills without a request.
+
+    Args:
+        environment: The environment.
+        prices: The prices of its region.
+    """
+    gb_seconds = environment.function.memory_mb / 1024 * HOURS * 3600
+    cold_start = environment.cold_start
+    if isinstance(cold_start, SnapStart):
+        return (priced(prices, "lambda_snapshot", "snapshot", gb_seconds),)
+    if isinstance(cold_start, Provisioned):
+        kept = sum(bound.share * bound.minimum for bound in hourly_bounds(cold_start))
+        return (priced(prices, "lambda_provisioned", "provisioned concurrency", kept * gb_seconds),)
+    return ()
+
+
+def alarm_metrics(environment: Environment) -> int:
+    """Return how many metrics the environment's alarms read."""
+    return (
+        _ALARM_METRICS
+        + _OF_SNAPSTART * isinstance(environment.cold_start, SnapStart)
+        + _OF_PROVISIONED * isinstance(environment.cold_start, Provisioned)
+        + _OF_TRAFFIC * (environment.alarms.traffic_every is not None)
+        + _OF_BATCH * (environment.batch is not None)
+        + _OF_WEIGHTS * isinstance(environment.experiment, WeightedExperiment)
+    )
+
+
+def default_budget(environment: Environment, prices: Prices) -> float:
+    """Return the dollars a month of a budget without an amount.
+
+    It is 1.5 times the cost without a request and $10 for requests, rounded up to $5: a forgotten
+    environment stays below it, and one whose traffic or capacity grows does not.
+
+    Args:
+        environment: The environment.
+        prices: The prices of its region.
+    """
+    items = (*monitoring_items(environment, prices), *capacity_items(environment, prices))
+    amount = _TIMES * sum(item.usd for item in items) + _FOR_REQUESTS
+    return float(math.ceil(amount / _ROUNDED_TO) * _ROUNDED_TO)

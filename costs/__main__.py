@@ -1,0 +1,142 @@
+"""The command `scripts/cost`: what an environment costs a month, and what else would serve it."""
+
+import argparse
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from costs.as_json import as_json
+from costs.errors import CostError
+from costs.numbers import parse_number
+from costs.picture import as_svg
+from costs.run import Choices, Run, run
+from costs.table import as_table, price_notes
+from costs.traffic import SHAPES
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.prices import DEFAULT_REGION, hosted_models, load_prices
+
+__all__ = ["main"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+_ENVIRONMENTS = _ROOT / "environments"
+_PICTURES = _ROOT / ".cache" / "cost"
+
+
+def main(arguments: list[str] | None = None, *, environments: Path = _ENVIRONMENTS) -> int:
+    """Run the command; return its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _forecast(options, environments)
+    except (CostError, EnvironmentFileError) as error:
+        print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        return 1
+
+
+def _forecast(options: argparse.Namespace, environments: Path) -> int:
+    if options.environment is None:
+        raise CostError(
+            "an environment's name is missing; allowed: dev, or another in environments/"
+        )
+    environment = load_environment(options.environment, folder=environments)
+    region = options.region or environment.region or DEFAULT_REGION
+    prices, models = load_prices(region), hosted_models()
+    result: Run = run(environment, prices, models, _choices(options))
+    for note in price_notes(prices, models, today=datetime.now(UTC).date()):
+        print(note, file=sys.stderr)
+    for note in result.notes:
+        print(note, file=sys.stderr)
+    if options.json:
+        print(json.dumps(as_json(result.forecast, speed=result.speed), indent=2))
+    else:
+        print(as_table(result.forecast, speed=result.speed), end="")
+    picture = options.svg or _PICTURES / f"{environment.name}.svg"
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    picture.write_text(as_svg(result.forecast, models), encoding="utf-8")
+    print(f"picture: {picture}", file=sys.stderr)
+    return 0
+
+
+def _choices(options: argparse.Namespace) -> Choices:
+    return Choices(
+        requests=options.requests,
+        tokens=options.tokens,
+        shape=options.shape,
+        trace=options.trace,
+        slower=options.slower,
+        measured=options.measured,
+        milliseconds=options.milliseconds,
+        servers=options.servers,
+        releases=options.releases,
+        batch_texts=options.batch_texts,
+        seed=options.seed,
+        progress=sys.stderr.isatty(),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/cost", description=__doc__)
+    parser.add_argument("environment", nargs="?", help="a file of environments/, without .toml")
+    traffic = parser.add_argument_group("traffic")
+    traffic.add_argument(
+        "--requests", type=_amount, default=1e6, metavar="N", help="a month: 250k, 3M (default 1M)"
+    )
+    traffic.add_argument(
+        "--tokens", type=_count, default=128, metavar="N", help="of one request (default 128)"
+    )
+    traffic.add_argument("--shape", choices=SHAPES, default="diurnal", help="(default diurnal)")
+    traffic.add_argument(
+        "--trace", type=Path, metavar="CSV", help="arrivals, and if known their tokens"
+    )
+    traffic.add_argument("--seed", type=int, default=0, help="of the simulation (default 0)")
+    times = parser.add_argument_group("times")
+    times.add_argument(
+        "--slower", type=_factor, default=1.0, metavar="X", help="times of another processor"
+    )
+    times.add_argument("--measured", type=Path, metavar="JSON", help="a report of scripts/bench")
+    times.add_argument(
+        "--milliseconds", type=_factor, metavar="MS", help="of one core for one request"
+    )
+    others = parser.add_argument_group("assumptions")
+    others.add_argument("--region", help="of the prices; the environment's, or us-east-1")
+    others.add_argument(
+        "--servers", type=_count, default=2, metavar="N", help="behind a load balancer, at least"
+    )
+    others.add_argument(
+        "--releases", type=_count, default=4, metavar="N", help="a month (default 4)"
+    )
+    others.add_argument(
+        "--batch-texts", type=_amount, default=0.0, metavar="N", help="of batch jobs a month"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="instead of the table")
+    output.add_argument("--svg", type=Path, metavar="FILE", help="(default .cache/cost/NAME.svg)")
+    return parser
+
+
+def _amount(text: str) -> float:
+    try:
+        return parse_number(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _count(text: str) -> int:
+    value = _amount(text)
+    if value != int(value):
+        raise argparse.ArgumentTypeError(f"found: {text}; allowed: a whole number from 1 up")
+    return int(value)
+
+
+def _factor(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"found: {text}; allowed: a positive number such as 1.5")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

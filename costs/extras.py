@@ -1,0 +1,96 @@
+"""What a bill has beside the endpoint: logs, metrics, releases, batch jobs, the vector index."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from embedding_kit.environment import Environment
+from embedding_kit.prices import LineItem, Prices, priced
+from embedding_kit.scheduled_bounds import hourly_bounds
+from embedding_kit.settings import Provisioned, SnapStart
+
+__all__ = ["EXTRAS", "LOG_BYTES", "Volumes", "extra_items"]
+
+#: Bytes of log of one request: the embedder's line and its record of metrics (about 1,450), the
+#: platform's start and report (480), and 26 bytes of each of the four that CloudWatch adds.
+LOG_BYTES = 2000
+#: Metrics in an hour with requests of one version, API and status: 5 of the platform's records, 9
+#: of the embedder, 9 by API and status, and 2 of the version (docs/operations.md).
+_METRICS = 25
+#: A snapshot is billed for three hours at least: https://aws.amazon.com/lambda/pricing/
+_SNAPSHOT_HOURS = 3.0
+#: A release before and after its shift: the new version is warmed and checked.
+_RELEASE_HOURS = 0.25
+#: A shard of a batch job has about so many texts, and makes so many requests to S3.
+_SHARD_TEXTS, _SHARD_WRITES, _SHARD_READS = 500, 1, 10
+_EXPRESS_GB = 64 / 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volumes:
+    """Amounts of a month that no environment's file says."""
+
+    requests: float
+    #: Seconds of one core for one text.
+    core_seconds: float
+    releases: float = 4.0
+    #: Texts that batch jobs embed.
+    batch_texts: float = 0.0
+
+
+Extra = Callable[[Environment, Prices, Volumes], tuple[LineItem, ...]]
+
+
+def extra_items(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
+    """Return the items of all extras that the environment has switched on."""
+    return tuple(item for extra in EXTRAS for item in extra(environment, prices, volumes))
+
+
+def _logs(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
+    gigabytes = volumes.requests * LOG_BYTES / 1e9
+    months = environment.function.log_retention_days / 30
+    return (
+        priced(prices, "log_ingestion", "logs, written", gigabytes),
+        priced(prices, "log_storage", "logs, kept", gigabytes * months),
+    )
+
+
+def _metrics(_: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
+    return (priced(prices, "metric", "metrics", _METRICS if volumes.requests else 0),)
+
+
+def _releases(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
+    """Price the second version while traffic shifts to it."""
+    hours = environment.release.shift.total_seconds() / 3600 + _RELEASE_HOURS
+    gb_seconds = environment.function.memory_mb / 1024 * 3600 * volumes.releases
+    cold_start = environment.cold_start
+    if isinstance(cold_start, SnapStart):
+        amount = gb_seconds * max(hours, _SNAPSHOT_HOURS)
+        return (priced(prices, "lambda_snapshot", "second snapshot in a release", amount),)
+    if isinstance(cold_start, Provisioned):
+        kept = sum(bound.share * bound.minimum for bound in hourly_bounds(cold_start))
+        name = "second version provisioned in a release"
+        return (priced(prices, "lambda_provisioned", name, gb_seconds * hours * kept),)
+    return ()
+
+
+def _batch(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
+    """Price batch jobs: the function, the executions and the requests to S3."""
+    if environment.batch is None:
+        return ()
+    gigabytes = environment.batch.memory_mb / 1024
+    texts = volumes.batch_texts
+    shards = texts / _SHARD_TEXTS
+    seconds = texts * volumes.core_seconds
+    return (
+        priced(prices, "lambda_duration", "batch, duration", seconds * gigabytes),
+        priced(prices, "lambda_requests", "batch, requests", shards),
+        priced(prices, "express_requests", "batch, executions", shards),
+        priced(prices, "express_duration", "batch, their duration", seconds * _EXPRESS_GB),
+        priced(prices, "storage_write", "batch, writes to S3", shards * _SHARD_WRITES),
+        priced(prices, "storage_read", "batch, reads from S3", shards * _SHARD_READS),
+    )
+
+
+#: Each prices one thing that an environment's file switches on. A new table of settings that costs
+#: something adds a function here.
+EXTRAS: tuple[Extra, ...] = (_logs, _metrics, _releases, _batch)
