@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import botocore.session
+import numpy as np
+import numpy.typing as npt
 import orjson
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -35,6 +37,8 @@ _PASSING = {
     "ServiceUnavailableException",
     "TooManyRequestsException",
 }
+#: Keys of one `GetVectors`.
+_MAX_GET = 100
 #: The body of the next `PutVectors`; see `IndexClient.put`.
 _BODY: ContextVar[bytes] = ContextVar("body")
 
@@ -144,6 +148,41 @@ class IndexClient:
                 )
         finally:
             _BODY.reset(token)
+
+    def query(self, vector: npt.NDArray[np.float32], top: int) -> list[tuple[str, float]]:
+        """Return the keys of the nearest vectors and their cosines, best first.
+
+        Raises:
+            LoadError: If AWS refuses.
+            UnavailableError: If S3 Vectors throttles or does not answer.
+        """
+        query = {
+            "indexArn": self.arn,
+            "topK": top,
+            "queryVector": {"float32": vector.tolist()},
+            "returnDistance": True,
+        }
+        with _explained():
+            pages = self._client.get_paginator("query_vectors").paginate(**query)
+            return [
+                (found["key"], 1 - found["distance"]) for page in pages for found in page["vectors"]
+            ]
+
+    def existing(self, keys: Sequence[str]) -> set[str]:
+        """Return those of the keys that have a vector.
+
+        Raises:
+            LoadError: If AWS refuses.
+            UnavailableError: If S3 Vectors throttles or does not answer.
+        """
+        found: set[str] = set()
+        for start in range(0, len(keys), _MAX_GET):
+            with _explained():
+                page = self._client.get_vectors(
+                    indexArn=self.arn, keys=list(keys[start : start + _MAX_GET])
+                )
+            found.update(vector["key"] for vector in page["vectors"])
+        return found
 
 
 def _set_body(params: dict[str, Any], **_: Any) -> None:
