@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from embedder.errors import AnswerableError, ServerError, ShuttingDownError
+from embedder.errors import AnswerableError, ServerError, ShuttingDownError, UnauthorizedError
 from embedder.messages import MAX_REQUEST_BYTES, Request, Response
 from embedder.server.access_log import AccessLog
 from embedder.server.body import Receive, declared_length, read_body
@@ -98,6 +98,11 @@ class App:
         if response is not None:
             return response
         if path == "/metrics" and self._hooks.metrics is not None:
+            try:
+                if self._settings.metrics_key and self._hooks.authenticator is not None:
+                    self._hooks.authenticator.authenticate(headers)
+            except UnauthorizedError as error:
+                return self._service.error_response(error, new_request_id(), path=path)
             body, content_type = self._hooks.metrics.render(headers)
             return Response(200, body, {"content-type": content_type})
         allowed = self._cors.preflight(method, headers)

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from embedder.errors import SettingsError
 from embedder.server.exchange import Caller, Exchange
 from embedder.server.queue import MergedRun
-from embedder.server.settings import ServerSettings
 
 __all__ = [
     "Authenticator",
@@ -16,7 +14,6 @@ __all__ = [
     "QueueState",
     "Span",
     "Tracer",
-    "load_hooks",
 ]
 
 
@@ -102,17 +99,3 @@ class Hooks(NamedTuple):
     limiter: Limiter | None = None
     metrics: Metrics | None = None
     tracer: Tracer | None = None
-
-
-def load_hooks(settings: ServerSettings, _queue: QueueState) -> Hooks:
-    """Load what the settings turn on.
-
-    Raises:
-        SettingsError: if the server would be open to all without being told so.
-    """
-    if not settings.no_keys:
-        raise SettingsError(
-            "The server has no keys, so that anyone who reaches its port could use it. Give "
-            "--no-keys if that is what you want, for example behind a proxy that checks callers."
-        )
-    return Hooks()

@@ -15,9 +15,9 @@ from embedder.server.access_log import AccessLog
 from embedder.server.app import App
 from embedder.server.bounds import Bounds
 from embedder.server.cores import available_cores
-from embedder.server.hooks import load_hooks
 from embedder.server.http_protocol import protocol_with
 from embedder.server.lifecycle import Lifecycle
+from embedder.server.load_hooks import load_hooks
 from embedder.server.queue import BatchingSession
 from embedder.server.settings import ServerSettings
 from embedder.service import build_service

@@ -23,6 +23,10 @@ class _Flag(NamedTuple):
     kind: type
     least: float
     most: float
+    #: Another variable's name than the flag's.
+    variable: str | None
+    #: Not a flag: the command line of a process is there for all to read.
+    secret: bool
 
 
 def _flag(
@@ -33,13 +37,16 @@ def _flag(
     *,
     least: float = 0,
     most: float = float("inf"),
+    variable: str | None = None,
+    secret: bool = False,
 ) -> Any:
     """Make a field; `kind` is str, int, float, bool, or tuple for a list with commas."""
-    flag = _Flag(group, text, kind or type(default), least, most)
-    return dataclasses.field(default=default, metadata={"flag": flag})
+    flag = _Flag(group, text, kind or type(default), least, most, variable, secret)
+    return dataclasses.field(default=default, metadata={"flag": flag}, repr=not secret)
 
 
 _NETWORK, _QUEUE, _CALLERS, _SHUTDOWN = "Network", "Queue and model", "Callers", "Shutdown"
+_OBSERVATION = "Metrics and traces"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +107,28 @@ class ServerSettings:
         _QUEUE, "Seconds after which a request that is not done gets 503.", 30.0, least=0.001
     )
 
+    keys_file: str | None = _flag(
+        _CALLERS,
+        "File with a line name:sha256 for each API key, as `python -m embedder.server.new_key` "
+        f"prints it. A change is read without a restart. The variable {PREFIX}KEYS may have the "
+        "lines themselves instead.",
+        None,
+        str,
+    )
+    keys: str | None = _flag(_CALLERS, "The lines of the API keys.", None, str, secret=True)
     no_keys: bool = _flag(
         _CALLERS, "Answer everyone who reaches the port. Without keys this is required.", False
+    )
+
+    no_metrics: bool = _flag(_OBSERVATION, "Serve no metrics at /metrics.", False)
+    metrics_key: bool = _flag(_OBSERVATION, "Ask for an API key at /metrics, too.", False)
+    otlp_endpoint: str | None = _flag(
+        _OBSERVATION,
+        "Send traces to this OpenTelemetry collector by OTLP over HTTP, such as "
+        "http://127.0.0.1:4318. Default: no traces.",
+        None,
+        str,
+        variable="OTEL_EXPORTER_OTLP_ENDPOINT",
     )
 
     drain_accept: float = _flag(
@@ -129,7 +156,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerSetting
         SettingsError: if a flag or a variable is unknown or has a bad value; it names both.
     """
     found = vars(_parser().parse_args(list(arguments)))
-    names = {field.name: PREFIX + field.name.upper() for field in _fields()}
+    names = {field.name: _of(field).variable or PREFIX + field.name.upper() for field in _fields()}
     unknown = sorted(
         name for name in environ if name.startswith(PREFIX) and name not in names.values()
     )
@@ -141,7 +168,9 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerSetting
     values = {}
     for field in _fields():
         variable = names[field.name]
-        text = found[field.name] if found[field.name] is not None else environ.get(variable)
+        text = found.get(field.name)
+        if text is None:
+            text = environ.get(variable)
         if text:
             values[field.name] = _value(text, f"{_option(field.name)} ({variable})", _of(field))
     settings = ServerSettings(**values)
@@ -163,13 +192,16 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m embedder.server",
         description="Serve the embedding model over HTTP, for many requests at the same time.",
         epilog=f"Each flag is also an environment variable: --max-queue-tokens is {PREFIX}"
-        "MAX_QUEUE_TOKENS. A flag wins over its variable. The model's own settings are the "
-        "variables of the Lambda function: EMBEDDING_ARTIFACT, EMBEDDING_TRUNCATE and so on.",
+        "MAX_QUEUE_TOKENS, and --otlp-endpoint is OTEL_EXPORTER_OTLP_ENDPOINT. A flag wins over "
+        "its variable. The model's own settings are the variables of the Lambda function: "
+        "EMBEDDING_ARTIFACT, EMBEDDING_TRUNCATE and so on.",
         allow_abbrev=False,
     )
     groups: dict[str, argparse._ArgumentGroup] = {}
     for field in _fields():
         flag = _of(field)
+        if flag.secret:
+            continue
         if flag.group not in groups:
             groups[flag.group] = parser.add_argument_group(flag.group)
         default = field.default

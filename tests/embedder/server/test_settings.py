@@ -98,4 +98,5 @@ def test_the_help_has_groups() -> None:
     command = [sys.executable, "-m", "embedder.server", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     groups = [line for line in done.stdout.splitlines() if line[:1].isupper() and line[-1:] == ":"]
-    assert groups == ["Network:", "Queue and model:", "Callers:", "Shutdown:"]
+    names = ("Network", "Queue and model", "Callers", "Metrics and traces", "Shutdown")
+    assert groups == [f"{name}:" for name in names]

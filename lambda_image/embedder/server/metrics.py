@@ -1,0 +1,183 @@
+"""The server's Prometheus metrics, at `/metrics`.
+
+Metrics that mean what they mean in Hugging Face's text-embeddings-inference (TEI) have its names,
+labels, units and buckets, so that its dashboards work. Read from its source,
+github.com/huggingface/text-embeddings-inference at 0d124dc (2026-07): lib.rs, prometheus.rs and
+http/server.rs in router/src; infer.rs, queue.rs and tokenization.rs in core/src.
+
+What differs: the durations of a request are its own, where TEI has the mean of its inputs, and
+TEI's durations of each input (`te_embed_duration` and others) are left out; `method` is `batch` for
+more than one text, where TEI's is `batch` for a list of one, too; `te_queue_size` counts the runs
+of the model that wait, each with one or more texts.
+"""
+
+from collections.abc import Mapping
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from embedder.server.exchange import Exchange
+from embedder.server.hooks import QueueState
+from embedder.server.queue import MergedRun
+
+__all__ = ["Metrics"]
+
+_TEI_COUNTERS = (
+    "te_request_count",
+    "te_request_success",
+    "te_request_failure",
+    "te_embed_count",
+    "te_embed_success",
+)
+#: TEI's buckets: 35 of seconds, from 15 µs up, each half as large again; powers of two.
+_SECONDS = [0.00001 * 1.5**power for power in range(1, 36)]
+_INPUT_TOKENS = [2.0**power for power in range(20)]
+_RUN_TEXTS = [2.0**power for power in range(13)]
+_RUN_TOKENS = [2.0**power for power in range(21)]
+#: Operations that embed nothing, which TEI does not count either.
+_NOT_EMBEDDING = frozenset(
+    ("none", "health", "info", "list_models", "openapi", "tei_decode", "tei_tokenize")
+)
+#: TEI's kinds of failures by the code of our error; every other client's error is `validation`.
+_FAILURES = {
+    "batch_too_large": "batch_size",
+    "inference_failed": "inference",
+    "input_too_long": "tokenization",
+    "internal_error": "inference",
+    "out_of_time": "overloaded",
+    "overloaded": "overloaded",
+    "wrong_model_type": "model_type",
+}
+
+
+class Metrics:
+    """Counts each request and each run of the model.
+
+    Args:
+        queue: What waits for the model; read when the metrics are.
+    """
+
+    def __init__(self, queue: QueueState) -> None:
+        # Without it, each counter has a second time series with the time of its creation.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._requests = Counter(
+            "embedding_requests_total",
+            "Finished requests.",
+            ["key", "api", "operation", "status"],
+            registry=registry,
+        )
+        self._tokens = Counter(
+            "embedding_tokens_total",
+            "Tokens of answered requests.",
+            ["key", "api"],
+            registry=registry,
+        )
+        self._count = Counter("te_request_count", "Requests.", ["method"], registry=registry)
+        self._success = Counter(
+            "te_request_success", "Answered requests.", ["method"], registry=registry
+        )
+        self._failure = Counter(
+            "te_request_failure", "Failed requests.", ["err"], registry=registry
+        )
+        self._texts = Counter("te_embed_count", "Texts to embed.", registry=registry)
+        self._embedded = Counter("te_embed_success", "Embedded texts.", registry=registry)
+        self._durations = [
+            Histogram(
+                f"te_request{stage}_duration",
+                f"Seconds of an answered request: {meaning}.",
+                buckets=_SECONDS,
+                registry=registry,
+            )
+            for stage, meaning in (
+                ("", "all"),
+                ("_tokenization", "tokenization"),
+                ("_queue", "waiting for the model"),
+                ("_inference", "the model"),
+            )
+        ]
+        self._input_length = Histogram(
+            "te_request_input_length",
+            "Tokens of a text.",
+            buckets=_INPUT_TOKENS,
+            registry=registry,
+        )
+        self._run_size = Histogram(
+            "te_batch_next_size",
+            "Texts of a run of the model.",
+            buckets=_RUN_TEXTS,
+            registry=registry,
+        )
+        self._run_tokens = Histogram(
+            "te_batch_next_tokens",
+            "Tokens of a run of the model, padding included.",
+            buckets=_RUN_TOKENS,
+            registry=registry,
+        )
+        for name, documentation, read in (
+            ("te_queue_size", "Runs that wait for the model.", lambda: queue.waiting_runs),
+            ("embedding_queue_tokens", "Tokens that wait.", lambda: queue.waiting_tokens),
+            ("embedding_queue_seconds", "Time that those will take.", lambda: queue.seconds),
+        ):
+            Gauge(name, documentation, registry=registry).set_function(read)
+        # So that a rate of zero is not missing data.
+        for method in ("single", "batch"):
+            self._count.labels(method)
+            self._success.labels(method)
+        for err in sorted({*_FAILURES.values(), "dropped", "validation"}):
+            self._failure.labels(err)
+
+    def observe(self, exchange: Exchange) -> None:
+        """Count a finished request."""
+        caller = exchange.caller.name
+        self._requests.labels(caller, exchange.api, exchange.operation, str(exchange.status)).inc()
+        if exchange.tokens:
+            self._tokens.labels(caller, exchange.api).inc(exchange.tokens)
+        if exchange.operation in _NOT_EMBEDDING and exchange.error != "overloaded":
+            return
+        method = "batch" if exchange.texts > 1 else "single"
+        self._count.labels(method).inc()
+        if exchange.cancelled:
+            self._failure.labels("dropped").inc()
+        elif exchange.error is not None:
+            self._failure.labels(_FAILURES.get(exchange.error, "validation")).inc()
+        else:
+            self._success.labels(method).inc()
+            self._observe_embeddings(exchange)
+
+    def _observe_embeddings(self, exchange: Exchange) -> None:
+        self._texts.inc(exchange.texts)
+        self._embedded.inc(exchange.texts)
+        seconds = (
+            exchange.seconds,
+            exchange.tokenization_seconds,
+            exchange.queue_seconds,
+            exchange.inference_seconds,
+        )
+        for histogram, value in zip(self._durations, seconds, strict=True):
+            histogram.observe(value)
+        if exchange.record is not None and exchange.record.embeddings is not None:
+            for tokens in exchange.record.embeddings.tokens:
+                self._input_length.observe(tokens)
+
+    def observe_run(self, run: MergedRun) -> None:
+        """Count a run of the model; may be called in any thread."""
+        self._run_size.observe(run.texts)
+        self._run_tokens.observe(run.tokens)
+
+    def render(self, _headers: Mapping[str, str]) -> tuple[bytes, str]:
+        """Return all metrics in Prometheus' text format, and its content type."""
+        text = generate_latest(self._registry)
+        # The library ends the name of each counter with `_total`, which TEI's counters have not.
+        for name in _TEI_COUNTERS:
+            text = text.replace(f"{name}_total".encode(), name.encode())
+        return text, CONTENT_TYPE_PLAIN_0_0_4

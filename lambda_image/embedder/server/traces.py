@@ -1,0 +1,136 @@
+"""OpenTelemetry traces: one span for each request, sent to a collector by OTLP over HTTP.
+
+A request that carries `traceparent` (https://www.w3.org/TR/trace-context/) becomes part of its
+caller's trace, and each response carries the `traceparent` of its own span. OpenTelemetry's own
+variables configure the rest: the headers for the collector and its certificate, the service's name
+and attributes, the sampler and the batches
+(https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
+
+A span has the names of https://opentelemetry.io/docs/specs/semconv/http/http-spans/, and what the
+log line has. It has no text, no vector and no key.
+"""
+
+import threading
+from collections.abc import Mapping
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import (
+    SERVICE_NAME,
+    SERVICE_VERSION,
+    OTELResourceDetector,
+    Resource,
+)
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span as OpenTelemetrySpan
+from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import AttributeValue
+
+from embedder import __version__
+from embedder.errors import SettingsError
+from embedder.server.exchange import Exchange
+
+__all__ = ["Span", "Tracer"]
+
+_SERVICE = "embedding-kit"
+#: A server that ends waits this long for its last spans.
+_CLOSE_SECONDS = 3.0
+
+
+class Span:
+    """The span of one request.
+
+    Attributes:
+        headers: The headers that its response carries.
+    """
+
+    __slots__ = ("_span", "headers")
+
+    def __init__(self, span: OpenTelemetrySpan, headers: Mapping[str, str]) -> None:
+        self._span = span
+        self.headers = headers
+
+    def end(self, exchange: Exchange) -> None:
+        """End the span of a finished request."""
+        span = self._span
+        if span.is_recording():
+            # Only a path that is served names the span: what callers make up has no end.
+            if exchange.operation != "none":
+                span.update_name(f"{exchange.method} {exchange.path}")
+            span.set_attributes(_attributes(exchange))
+            if exchange.status >= 500:
+                span.set_status(StatusCode.ERROR)
+        span.end()
+
+
+class Tracer:
+    """Makes the spans, and sends them in a thread of its own.
+
+    Spans that cannot be sent, or that are more than its queue holds, are dropped: no request waits
+    for the collector.
+
+    Args:
+        endpoint: The collector's address, without a path.
+
+    Raises:
+        SettingsError: It is no HTTP address.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        if not endpoint.startswith(("http://", "https://")):
+            raise SettingsError(
+                "--otlp-endpoint (OTEL_EXPORTER_OTLP_ENDPOINT) must be an address such as "
+                f"http://127.0.0.1:4318; found {endpoint!r}."
+            )
+        ours = Resource({SERVICE_NAME: _SERVICE, SERVICE_VERSION: __version__})
+        # What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say replaces ours.
+        resource = Resource.create(ours.merge(OTELResourceDetector().detect()).attributes)
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(
+            BatchSpanProcessor(OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces"))
+        )
+        self._tracer = self._provider.get_tracer("embedder.server", __version__)
+        self._propagator = TraceContextTextMapPropagator()
+
+    def start(self, exchange: Exchange, headers: Mapping[str, str]) -> Span:
+        """Start the span of a request, as part of its caller's trace if it names one."""
+        span = self._tracer.start_span(
+            exchange.method,
+            context=self._propagator.extract(headers),
+            kind=SpanKind.SERVER,
+            start_time=exchange.started_ns,
+        )
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier, context=set_span_in_context(span))
+        return Span(span, carrier)
+
+    def close(self) -> None:
+        """Send what is left, but do not wait long for a collector that is gone."""
+        last = threading.Thread(target=self._provider.shutdown, daemon=True)
+        last.start()
+        last.join(_CLOSE_SECONDS)
+
+
+def _attributes(exchange: Exchange) -> dict[str, AttributeValue]:
+    attributes: dict[str, AttributeValue] = {
+        "http.request.method": exchange.method,
+        "http.response.status_code": exchange.status,
+        "http.request.body.size": exchange.request_bytes,
+        "http.response.body.size": exchange.response_bytes,
+        "embedding.request_id": exchange.id,
+        "embedding.api": exchange.api,
+        "embedding.operation": exchange.operation,
+        "embedding.texts": exchange.texts,
+        "embedding.tokens": exchange.tokens,
+        "embedding.tokenization_seconds": exchange.tokenization_seconds,
+        "embedding.queue_seconds": exchange.queue_seconds,
+        "embedding.inference_seconds": exchange.inference_seconds,
+    }
+    if exchange.operation != "none":
+        attributes["http.route"] = exchange.path
+    if exchange.caller.name:
+        attributes["embedding.key"] = exchange.caller.name
+    if exchange.error is not None:
+        attributes["error.type"] = exchange.error
+    return attributes

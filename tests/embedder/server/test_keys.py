@@ -1,0 +1,211 @@
+"""API keys: their lines, their check, and a change of their file."""
+
+import hashlib
+import hmac
+from pathlib import Path
+
+import pytest
+
+from embedder.errors import SettingsError, UnauthorizedError
+from embedder.server.exchange import Caller
+from embedder.server.keys import Keys, format_line, parse_keys
+from tests.embedder.server.clock import Clock
+
+SECRET = "ek_Zanzibar-4711"
+
+
+def digest(secret: str = SECRET) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def problems() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "keys"
+    path.write_text(f"search:{digest()}\n")
+    return path
+
+
+@pytest.fixture
+def keys(file: Path, clock: Clock, problems: list[str]) -> Keys:
+    return Keys.from_file(str(file), report=lambda error: problems.append(str(error)), clock=clock)
+
+
+def who(keys: Keys, secret: str) -> str:
+    return keys.authenticate({"authorization": f"Bearer {secret}"}).name
+
+
+def test_lines_are_parsed() -> None:
+    """Comments, blank lines and limits are allowed, and a line is written as it is read."""
+    text = (
+        "# our callers\n\n"
+        f"search:{digest()} tokens_per_minute=150000 requests_per_minute=600\r\n"
+        f"  indexer:{digest('other').upper()}\n"
+    )
+    search, indexer = parse_keys(text, source="keys")
+    assert search == (Caller("search", 600, 150_000), bytes.fromhex(digest()))
+    assert indexer.caller == Caller("indexer")
+    line = f"search:{digest()} requests_per_minute=600 tokens_per_minute=150000"
+    assert format_line(search) == line
+    assert parse_keys(line, source="keys") == (search,)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (SECRET, "name:sha256 [requests_per_minute=N] [tokens_per_minute=N] is expected; found no"),
+        (f":{digest()}", "a name has 1 to 64 characters; found 0"),
+        (f"{SECRET}!:{digest()}", "first a letter or a digit; found 17 characters, not all of"),
+        (f"search:{SECRET}", "is expected after the colon; found 16 characters, not all of them h"),
+        (
+            f"search:{digest()[:-1]}",
+            "64 hexadecimal digits, is expected after the colon; found 63 ",
+        ),
+        (f"search:{digest()} {SECRET}", "only requests_per_minute and tokens_per_minute are allo"),
+        (f"search:{digest()} tokens_per_minute={SECRET}", "must be a whole number from 1 up"),
+        (f"search:{digest()} tokens_per_minute=0", "must be a whole number from 1 up"),
+        (
+            f"search:{digest()} tokens_per_minute=1 tokens_per_minute=1",
+            "tokens_per_minute is given twice",
+        ),
+        (f"b:{digest('first')}", "the SHA-256 is that of line 2 too; each key needs a secret"),
+        (
+            f"first:{digest()} tokens_per_minute=9",
+            "the limits differ from those of the same name on line 2",
+        ),
+    ],
+)
+def test_a_bad_line_is_named(line: str, message: str) -> None:
+    """The error has the source and the line's number, and never what could be a secret."""
+    with pytest.raises(SettingsError) as error:
+        parse_keys(f"# keys\nfirst:{digest('first')}\n{line}\n", source="/etc/keys")
+    assert str(error.value).startswith("/etc/keys, line 3: ")
+    assert message in str(error.value)
+    assert SECRET not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "# none yet\n\n"])
+def test_no_keys_are_an_error(text: str) -> None:
+    """The message says how to make one."""
+    with pytest.raises(
+        SettingsError, match=r"keys has no keys\. .* -m embedder.server.new_key NAME"
+    ):
+        parse_keys(text, source="keys")
+
+
+def test_a_key_is_recognized(keys: Keys) -> None:
+    """The scheme is read in any case, as HTTP says; the secret exactly."""
+    for header in (f"Bearer {SECRET}", f"bearer  {SECRET} "):
+        assert keys.authenticate({"authorization": header}) == Caller("search")
+
+
+@pytest.mark.parametrize(
+    ("headers", "challenge"),
+    [
+        ({}, "Bearer"),
+        ({"authorization": ""}, "Bearer"),
+        ({"authorization": "Bearer"}, 'Bearer error="invalid_token"'),
+        ({"authorization": f"Basic {SECRET}"}, 'Bearer error="invalid_token"'),
+        ({"authorization": f"Bearer {SECRET}x"}, 'Bearer error="invalid_token"'),
+        ({"authorization": f"Bearer {digest()}"}, 'Bearer error="invalid_token"'),
+        ({"authorization": "Bearer \udcff\u1234"}, 'Bearer error="invalid_token"'),
+    ],
+)
+def test_all_else_is_refused(keys: Keys, headers: dict[str, str], challenge: str) -> None:
+    """The response says which scheme is wanted, and its message quotes nothing that was sent."""
+    with pytest.raises(UnauthorizedError) as error:
+        keys.authenticate(headers)
+    assert error.value.headers == {"www-authenticate": challenge}
+    assert "Authorization: Bearer KEY" in error.value.message
+    assert SECRET not in error.value.message
+
+
+def test_every_key_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that matches does not end the comparison, so the time is that of a wrong key."""
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((one, other))
+        return compare_digest(one, other)
+
+    compare_digest = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    names = ("a", "b", "c")
+    text = "\n".join(f"{name}:{digest(name)}" for name in names)
+    keys = Keys.from_variable(text, name="EMBEDDING_SERVER_KEYS")
+    for secret in names:
+        compared.clear()
+        assert who(keys, secret) == secret
+        assert compared == [
+            (bytes.fromhex(digest(n)), bytes.fromhex(digest(secret))) for n in names
+        ]
+
+
+def test_a_secret_is_replaced_without_a_restart(keys: Keys, file: Path, clock: Clock) -> None:
+    """With two lines of one name both secrets are valid; then the old line is taken out."""
+    file.write_text(f"search:{digest()}\nsearch:{digest('new')}\n")
+    clock.now += 1
+    assert who(keys, SECRET) == who(keys, "new") == "search"
+    file.write_text(f"search:{digest('new')}\n")
+    clock.now += 1
+    assert who(keys, "new") == "search"
+    with pytest.raises(UnauthorizedError):
+        who(keys, SECRET)
+
+
+def test_the_file_is_read_at_most_once_a_second(keys: Keys, file: Path, clock: Clock) -> None:
+    """Between two reads a request costs no system call."""
+    file.write_text(f"search:{digest('new')}\n")
+    clock.now += 0.9
+    assert who(keys, SECRET) == "search"
+
+
+def test_a_bad_change_locks_nobody_out(
+    keys: Keys, file: Path, clock: Clock, problems: list[str]
+) -> None:
+    """The keys from before stay valid, the problem is reported once, and a mended file is used."""
+    for broken in ("search:short", "search:short", ""):
+        file.write_text(broken)
+        clock.now += 1
+        assert who(keys, SECRET) == "search"
+    file.unlink()
+    clock.now += 1
+    assert who(keys, SECRET) == "search"
+    bad_line, no_keys, no_file = problems
+    assert bad_line.startswith(f"{file}, line 1: the SHA-256 of a secret, 64 hexadecimal digits,")
+    assert no_keys.startswith(
+        f"{file} has no keys. Expected: a line name:sha256 [requests_per_minu"
+    )
+    assert no_file == f"{file} cannot be read: No such file or directory."
+    file.write_text(f"search:{digest()}\n")
+    clock.now += 1
+    assert who(keys, SECRET) == "search"
+    file.write_text("search:short")
+    clock.now += 1
+    assert who(keys, SECRET) == "search"
+    assert len(problems) == 4
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    """The server does not start without its keys; the message names the file."""
+    report: list[SettingsError] = []
+    with pytest.raises(SettingsError, match="keys cannot be read: No such file or directory"):
+        Keys.from_file(str(tmp_path / "keys"), report=report.append)
+    (tmp_path / "keys").write_bytes(b"search:\xff")
+    with pytest.raises(SettingsError, match="keys is not text in UTF-8"):
+        Keys.from_file(str(tmp_path / "keys"), report=report.append)
+
+
+def test_a_variables_keys_are_named_by_it() -> None:
+    """A bad line of a variable is an error with the variable's name."""
+    with pytest.raises(SettingsError, match=r"EMBEDDING_SERVER_KEYS, line 1: .* found no colon"):
+        Keys.from_variable("search", name="EMBEDDING_SERVER_KEYS")

@@ -1,0 +1,262 @@
+"""Keys, limits, metrics and traces around a server's requests."""
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import openai
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from embedder.errors import SettingsError
+from embedder.server import keys as keys_module
+from embedder.server.hooks import Hooks
+from embedder.server.keys import Keys
+from embedder.server.limits import Limits
+from embedder.server.load_hooks import load_hooks
+from embedder.server.settings import ServerSettings, parse
+from tests.embedder.server.clock import Clock
+from tests.embedder.server.otlp_receiver import Receiver, attributes
+from tests.embedder.server.running import Running, running
+
+QUEUE = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
+VARIABLE = "EMBEDDING_SERVER_KEYS"
+BODY = {"model": "small", "input": "one two"}
+
+
+def line(secret: str, *, name: str = "search", limits: str = "") -> str:
+    return f"{name}:{hashlib.sha256(secret.encode()).hexdigest()} {limits}\n"
+
+
+def bearer(secret: str) -> dict[str, dict[str, str]]:
+    return {"headers": {"authorization": f"Bearer {secret}"}}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "keys"
+    path.write_text(line("s1"))
+    return path
+
+
+@contextmanager
+def serving(**options: Any) -> Iterator[Running]:
+    """Run a server with the hooks of these settings."""
+    settings = ServerSettings(**options)
+    hooks = load_hooks(settings, QUEUE)
+    try:
+        with running(hooks=hooks, metrics_key=settings.metrics_key) as server:
+            yield server
+    finally:
+        if hooks.tracer is not None:
+            hooks.tracer.close()
+
+
+def test_without_keys_the_server_does_not_start() -> None:
+    """The error says how to make a key, and how to do without."""
+    with pytest.raises(SettingsError, match=r"no keys.* --keys-file .*new_key NAME.* --no-keys"):
+        load_hooks(ServerSettings(), QUEUE)
+    hooks = load_hooks(ServerSettings(no_keys=True, no_metrics=True), QUEUE)
+    assert hooks == Hooks()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "message"),
+    [
+        (
+            ["--no-keys", "--keys-file", "keys"],
+            {},
+            "Only one of --keys-file, EMBEDDING_SERVER_KEYS",
+        ),
+        (["--keys-file", "keys"], {VARIABLE: line("s1")}, "Only one of"),
+        (["--keys-file", "missing"], {}, "missing cannot be read: No such file or directory"),
+        ([], {VARIABLE: "search:s1"}, "EMBEDDING_SERVER_KEYS, line 1: the SHA-256 of a secret"),
+        (["--no-keys", "--metrics-key"], {}, "--metrics-key needs keys"),
+        (["--no-keys", "--otlp-endpoint", "localhost:4317"], {}, "found 'localhost:4317'"),
+    ],
+)
+def test_bad_settings_are_named(arguments, environ, message, monkeypatch, file: Path) -> None:
+    """One clear error, and the server does not start."""
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(SettingsError, match=message):
+        load_hooks(parse(arguments, environ), QUEUE)
+
+
+def test_the_keys_are_no_flag() -> None:
+    """All users of a machine can read the command lines of its processes."""
+    with pytest.raises(SettingsError, match="--keys"):
+        parse(["--keys", line("s1")], {})
+    settings = parse([], {VARIABLE: line("s1")})
+    assert settings.keys == line("s1")
+    assert "search" not in repr(settings)
+
+
+def test_what_is_off_is_not_imported() -> None:
+    """Neither library costs a start of a server that does without."""
+    code = (
+        "import sys\n"
+        "from embedder.server.load_hooks import load_hooks\n"
+        "from embedder.server.settings import ServerSettings\n"
+        "load_hooks(ServerSettings(no_keys=True, no_metrics=True), None)\n"
+        "print([name for name in sys.modules if name.startswith(('prometheus', 'opentelemetry'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("source", ["file", "variable"])
+def test_only_a_key_opens_the_server(source: str, file: Path) -> None:
+    """The error is OpenAI's at OpenAI's path; the paths for load balancers stay open."""
+    given = {"keys_file": str(file)} if source == "file" else {"keys": line("s1")}
+    with serving(**given) as server:
+        for path in ("/live", "/ready", "/ping", "/health", "/metrics"):
+            assert server.get(path).status_code == 200
+        refused = server.post("/v1/embeddings", BODY)
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+        assert refused.json()["error"]["code"] == "invalid_api_key"
+        wrong = server.post("/v1/embeddings", BODY, **bearer("s2"))
+        assert wrong.headers["www-authenticate"] == 'Bearer error="invalid_token"'
+        assert server.post("/v1/embeddings", BODY, **bearer("s1")).status_code == 200
+
+
+def test_openais_client_sends_the_key(file: Path) -> None:
+    """It needs the address and the key, and nothing else."""
+    with serving(keys_file=str(file)) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="s1")
+        assert len(client.embeddings.create(model="small", input="one two").data) == 1
+        with pytest.raises(openai.AuthenticationError):
+            client.with_options(api_key="s2").embeddings.create(model="small", input="one two")
+
+
+def test_a_key_is_replaced_while_the_server_runs(file: Path, monkeypatch) -> None:
+    """The new key is valid, then the old one is not; a broken file changes nothing."""
+    monkeypatch.setattr(keys_module, "RELOAD_SECONDS", 0.0)
+    with serving(keys_file=str(file)) as server:
+
+        def status(secret: str) -> int:
+            return server.post("/embed", {"inputs": "one"}, **bearer(secret)).status_code
+
+        file.write_text(line("s1") + line("s2"))
+        assert [status("s1"), status("s2")] == [200, 200]
+        file.write_text(line("s2"))
+        assert [status("s1"), status("s2")] == [401, 200]
+        file.write_text("search")
+        assert [status("s1"), status("s2")] == [401, 200]
+
+
+def test_a_keys_limits_are_its_own() -> None:
+    """The headers say what is left; over the limit it is 429, and another key is not affected."""
+    limited = line("s1", limits="requests_per_minute=2 tokens_per_minute=1000")
+    with serving(keys=limited + line("s2", name="other")) as server:
+        answered = server.post("/v1/embeddings", BODY, **bearer("s1"))
+        used = answered.json()["usage"]["total_tokens"]
+        assert answered.headers["x-ratelimit-remaining-requests"] == "1"
+        assert answered.headers["x-ratelimit-remaining-tokens"] == str(1000 - used)
+        server.post("/v1/embeddings", BODY, **bearer("s1"))
+        refused = server.post("/v1/embeddings", BODY, **bearer("s1"))
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+        assert int(refused.headers["retry-after"]) >= 1
+        assert refused.headers["x-ratelimit-remaining-requests"] == "0"
+        free = server.post("/v1/embeddings", BODY, **bearer("s2"))
+        assert free.status_code == 200
+        assert not [name for name in free.headers if name.startswith("x-ratelimit")]
+
+
+def test_openais_client_waits_and_tries_again() -> None:
+    """It reads `Retry-After` by itself, so a caller over its limit is slower and has no error."""
+    clock, statuses = Clock(), []
+    keys = Keys.from_variable(line("s1", limits="requests_per_minute=60"), name=VARIABLE)
+    limits = Limits(clock)
+    for _ in range(60):
+        limits.admit(keys.keys[0].caller, tokens=1)
+
+    def wait(response: Any) -> None:
+        statuses.append(response.status_code)
+        clock.now += int(response.headers.get("retry-after", 0))
+
+    with (
+        running(hooks=Hooks(keys, limits)) as server,
+        openai.DefaultHttpxClient(event_hooks={"response": [wait]}) as http,
+    ):
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="s1", http_client=http)
+        assert len(client.embeddings.create(model="small", input="one two").data) == 1
+    assert statuses == [429, 200]
+
+
+def counted(server: Running, name: str, **labels: str) -> float:
+    """Return the value of a metric's samples with these labels, added up."""
+    families = text_string_to_metric_families(server.get("/metrics").text)
+    return sum(
+        sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
+
+
+def test_requests_are_counted(file: Path) -> None:
+    """By key, API and status; a client's or a server's error too."""
+    with serving(keys_file=str(file)) as server:
+        server.post("/v1/embeddings", {**BODY, "input": ["one two", "three"]}, **bearer("s1"))
+        server.post("/embed", {"inputs": 5}, **bearer("s1"))
+        server.post("/embed", {"inputs": "one"})
+        total = "embedding_requests_total"
+        assert counted(server, total, key="search", api="openai", status="200") == 1
+        assert counted(server, total, key="search", api="tei", status="422") == 1
+        assert counted(server, total, key="", api="tei", status="401") == 1
+        assert counted(server, "te_request_duration_count") == 1
+        assert counted(server, "te_embed_success_total") == 2
+        assert counted(server, "te_request_failure_total", err="validation") == 1
+
+
+def test_the_metrics_may_need_a_key(file: Path) -> None:
+    """The error is that of every other path."""
+    with serving(keys_file=str(file), metrics_key=True) as server:
+        refused = server.get("/metrics")
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+        found = server.get("/metrics", **bearer("s1"))
+        assert found.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+
+def test_metrics_can_be_off() -> None:
+    """The path is then as unknown as any other."""
+    with serving(no_keys=True, no_metrics=True) as server:
+        assert server.get("/metrics").status_code == 404
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+def test_requests_are_traced(receiver: Receiver, file: Path) -> None:
+    """Each has a span in its caller's trace, with the key's name; a refused one too."""
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    sent = bearer("s1")
+    sent["headers"]["traceparent"] = f"00-{trace}-b7ad6b7169203331-01"
+    with serving(keys_file=str(file), otlp_endpoint=receiver.url) as server:
+        answered = server.post("/v1/embeddings", BODY, **sent)
+        refused = server.post("/v1/embeddings", BODY)
+    first, second = receiver.spans
+    assert answered.headers["traceparent"] == f"00-{trace}-{first.span_id.hex()}-01"
+    found = attributes(first.attributes)
+    assert found["embedding.key"] == "search"
+    assert found["embedding.tokens"] == answered.json()["usage"]["total_tokens"]
+    assert found["embedding.request_id"] == answered.headers["x-request-id"]
+    assert refused.headers["traceparent"].split("-")[1] == second.trace_id.hex()
+    assert attributes(second.attributes)["error.type"] == "invalid_api_key"
+
+
+def test_the_collectors_variable_is_opentelemetrys_own() -> None:
+    """So a container that is set up for OpenTelemetry sends traces without a flag."""
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_SERVICE_NAME": "x"}
+    assert parse([], environ).otlp_endpoint == "http://collector:4318"
+    assert parse([], {}).otlp_endpoint is None

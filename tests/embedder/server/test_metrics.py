@@ -1,0 +1,198 @@
+"""`/metrics`, parsed as Prometheus parses it."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from embedder.server.exchange import Caller, Exchange
+from embedder.server.metrics import Metrics
+from embedder.server.queue import MergedRun
+
+#: Names, types and labels in TEI at 0d124dc that mean the same here.
+TEI = {
+    "te_request_count": ("counter", {"method"}),
+    "te_request_success": ("counter", {"method"}),
+    "te_request_failure": ("counter", {"err"}),
+    "te_embed_count": ("counter", set()),
+    "te_embed_success": ("counter", set()),
+    "te_request_duration": ("histogram", {"le"}),
+    "te_request_tokenization_duration": ("histogram", {"le"}),
+    "te_request_queue_duration": ("histogram", {"le"}),
+    "te_request_inference_duration": ("histogram", {"le"}),
+    "te_request_input_length": ("histogram", {"le"}),
+    "te_batch_next_size": ("histogram", {"le"}),
+    "te_batch_next_tokens": ("histogram", {"le"}),
+    "te_queue_size": ("gauge", set()),
+}
+
+
+@pytest.fixture
+def queue() -> SimpleNamespace:
+    return SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
+
+
+@pytest.fixture
+def metrics(queue: SimpleNamespace) -> Metrics:
+    return Metrics(queue)
+
+
+def exchange(*tokens: int, **values: Any) -> Exchange:
+    """Return a finished request with texts of these lengths."""
+    made = Exchange("1", "POST", "/v1/embeddings")
+    made.caller = Caller("search")
+    made.api, made.operation, made.status = "openai", "create_embeddings", 200
+    made.texts, made.tokens = len(tokens), sum(tokens)
+    record: Any = SimpleNamespace(embeddings=SimpleNamespace(tokens=list(tokens)))
+    made.record = record
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def samples(metrics: Metrics) -> dict[str, float]:
+    """Return each sample's value by its name and labels, as `name{label=value,...}`."""
+    text = metrics.render({})[0].decode()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            # The parser ends the names of all counters with `_total`; TEI's have no such end.
+            name = sample.name.removesuffix("_total") if family.name in TEI else sample.name
+            found[f"{name}{{{labels}}}" if labels else name] = sample.value
+    return found
+
+
+def test_teis_metrics_have_its_names_types_and_labels(metrics: Metrics) -> None:
+    """A dashboard for TEI finds them before the first request, so that its rates begin at zero."""
+    body, content_type = metrics.render({})
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+    families = {family.name: family for family in text_string_to_metric_families(body.decode())}
+    found = {
+        name: (families[name].type, {label for s in families[name].samples for label in s.labels})
+        for name in TEI
+    }
+    assert found == TEI
+    for line in (b'te_request_count{method="single"} 0.0', b"te_embed_count 0.0"):
+        assert line in body.splitlines()
+
+
+def test_an_answered_request_is_counted(metrics: Metrics) -> None:
+    """It counts by key, API and status, and its durations are seconds."""
+    metrics.observe(
+        exchange(
+            7,
+            20,
+            seconds=0.5,
+            tokenization_seconds=0.01,
+            queue_seconds=0.15,
+            inference_seconds=0.3,
+        )
+    )
+    metrics.observe(exchange(5))
+    found = samples(metrics)
+    labels = "{api=openai,key=search,operation=create_embeddings,status=200}"
+    assert found[f"embedding_requests_total{labels}"] == 2
+    assert found["embedding_tokens_total{api=openai,key=search}"] == 32
+    assert found["te_request_count{method=batch}"] == 1
+    assert found["te_request_success{method=single}"] == 1
+    assert (found["te_embed_count"], found["te_embed_success"]) == (3, 3)
+    sums = [
+        found[f"te_request{stage}_duration_sum"]
+        for stage in ("", "_tokenization", "_queue", "_inference")
+    ]
+    assert sums == [0.5, 0.01, 0.15, 0.3]
+    assert found["te_request_duration_count"] == 2
+    assert found["te_request_input_length_sum"] == 32
+    assert found["te_request_input_length_bucket{le=8.0}"] == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "err"),
+    [
+        ("overloaded", 429, "overloaded"),
+        ("out_of_time", 503, "overloaded"),
+        ("batch_too_large", 422, "batch_size"),
+        ("input_too_long", 413, "tokenization"),
+        ("inference_failed", 500, "inference"),
+        ("internal_error", 500, "inference"),
+        ("wrong_model_type", 424, "model_type"),
+        ("invalid_field", 400, "validation"),
+    ],
+)
+def test_a_failed_request_has_teis_kind(metrics: Metrics, error, status, err) -> None:
+    """It counts as a failure of its kind, and not among the durations."""
+    metrics.observe(exchange(error=error, status=status))
+    found = samples(metrics)
+    failures = {name: n for name, n in found.items() if name.startswith("te_request_failure") and n}
+    assert failures == {f"te_request_failure{{err={err}}}": 1}
+    assert (found["te_request_count{method=single}"], found["te_request_duration_count"]) == (1, 0)
+    labels = f"{{api=openai,key=search,operation=create_embeddings,status={status}}}"
+    assert found[f"embedding_requests_total{labels}"] == 1
+
+
+def test_a_client_that_is_gone_is_dropped(metrics: Metrics) -> None:
+    """TEI has a kind of its own for it."""
+    metrics.observe(exchange(cancelled=True, status=499))
+    assert samples(metrics)["te_request_failure{err=dropped}"] == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"operation": "none", "error": "invalid_api_key", "status": 401},
+        {"operation": "none", "error": "rate_limit_exceeded", "status": 429},
+        {"operation": "tei_tokenize"},
+        {"operation": "list_models"},
+    ],
+)
+def test_teis_counters_have_only_what_embeds(metrics: Metrics, values) -> None:
+    """What was refused before it, or embeds nothing, counts by key, API and status alone."""
+    metrics.observe(exchange(**values))
+    found = samples(metrics)
+    assert sum(n for name, n in found.items() if name.startswith("te_request_count")) == 0
+    assert sum(n for name, n in found.items() if name.startswith("embedding_requests")) == 1
+
+
+def test_what_was_refused_for_load_counts_without_an_operation(metrics: Metrics) -> None:
+    """The server refuses such a request before it reads the body."""
+    metrics.observe(exchange(operation="none", error="overloaded", status=429))
+    found = samples(metrics)
+    assert found["te_request_failure{err=overloaded}"] == 1
+    assert found["te_request_count{method=single}"] == 1
+
+
+def test_the_queue_is_read_when_it_is_asked_for(metrics: Metrics, queue) -> None:
+    """The gauges need no call for each request."""
+    queue.waiting_runs, queue.waiting_tokens, queue.seconds = 3, 400, 0.25
+    found = samples(metrics)
+    assert found["te_queue_size"] == 3
+    assert found["embedding_queue_tokens"] == 400
+    assert found["embedding_queue_seconds"] == 0.25
+
+
+def test_runs_are_counted_from_all_threads(metrics: Metrics) -> None:
+    """No run is lost when several threads count at the same time."""
+
+    def count() -> None:
+        for _ in range(2000):
+            metrics.observe_run(MergedRun(requests=2, texts=8, tokens=128, seconds=0.1))
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = samples(metrics)
+    assert (found["te_batch_next_size_count"], found["te_batch_next_size_sum"]) == (8000, 64_000)
+    assert found["te_batch_next_tokens_bucket{le=64.0}"] == 0
+    assert found["te_batch_next_tokens_bucket{le=128.0}"] == 8000
+
+
+def test_the_process_is_measured(metrics: Metrics) -> None:
+    """Memory and processor time have the names that all Prometheus clients use."""
+    found = samples(metrics)
+    assert found["process_resident_memory_bytes"] > 0
+    assert found["process_cpu_seconds_total"] > 0

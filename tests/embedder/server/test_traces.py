@@ -1,0 +1,155 @@
+"""Traces, as a collector on this machine receives them."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from embedder.errors import SettingsError
+from embedder.server.exchange import Caller, Exchange
+from embedder.server.traces import Tracer
+from tests.embedder.server.otlp_receiver import Receiver, attributes
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def tracer(receiver: Receiver) -> Iterator[Tracer]:
+    tracer = Tracer(receiver.url)
+    yield tracer
+    tracer.close()
+
+
+def trace(tracer: Tracer, headers: dict[str, str], **values: Any) -> str:
+    """Trace a request; return the `traceparent` of its response."""
+    exchange = Exchange("r-1", "POST", "/v1/embeddings")
+    exchange.started_ns = 1_800_000_000_000_000_000
+    span = tracer.start(exchange, headers)
+    exchange.api, exchange.operation, exchange.status = "openai", "create_embeddings", 200
+    exchange.caller = Caller("search")
+    for name, value in values.items():
+        setattr(exchange, name, value)
+    span.end(exchange)
+    return span.headers["traceparent"]
+
+
+def test_a_span_is_part_of_its_callers_trace(tracer: Tracer, receiver: Receiver) -> None:
+    """The collector receives it with the caller's trace, and the response names it."""
+    answered = trace(
+        tracer,
+        {"traceparent": f"00-{TRACE}-{PARENT}-01"},
+        texts=3,
+        tokens=40,
+        request_bytes=100,
+        response_bytes=5000,
+        tokenization_seconds=0.25,
+        queue_seconds=0.5,
+        inference_seconds=1.5,
+    )
+    tracer.close()
+    (span,) = receiver.spans
+    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
+    assert TRACEPARENT.fullmatch(answered).groups() == (TRACE, span.span_id.hex(), "01")
+    assert (span.name, span.kind, span.status.code) == ("POST /v1/embeddings", 2, 0)
+    assert span.start_time_unix_nano == 1_800_000_000_000_000_000
+    assert attributes(span.attributes) == {
+        "http.request.method": "POST",
+        "http.route": "/v1/embeddings",
+        "http.response.status_code": 200,
+        "http.request.body.size": 100,
+        "http.response.body.size": 5000,
+        "embedding.request_id": "r-1",
+        "embedding.api": "openai",
+        "embedding.operation": "create_embeddings",
+        "embedding.key": "search",
+        "embedding.texts": 3,
+        "embedding.tokens": 40,
+        "embedding.tokenization_seconds": 0.25,
+        "embedding.queue_seconds": 0.5,
+        "embedding.inference_seconds": 1.5,
+    }
+
+
+def test_a_request_without_a_trace_begins_one(tracer: Tracer, receiver: Receiver) -> None:
+    """So does one whose `traceparent` is malformed; two requests have two traces."""
+    found = [trace(tracer, {}), trace(tracer, {"traceparent": "00-xyz"})]
+    tracer.close()
+    spans = receiver.spans
+    assert [span.parent_span_id for span in spans] == [b"", b""]
+    assert [TRACEPARENT.fullmatch(header)[1] for header in found] == [
+        span.trace_id.hex() for span in spans
+    ]
+    assert len(set(found)) == 2
+
+
+def test_a_trace_that_its_caller_does_not_sample_is_not_sent(tracer, receiver: Receiver) -> None:
+    """Its identifiers still reach the response."""
+    answered = trace(tracer, {"traceparent": f"00-{TRACE}-{PARENT}-00"})
+    tracer.close()
+    assert receiver.spans == []
+    assert TRACEPARENT.fullmatch(answered)[1] == TRACE
+    assert TRACEPARENT.fullmatch(answered)[3] == "00"
+
+
+def test_errors_are_named(tracer: Tracer, receiver: Receiver) -> None:
+    """A server's error makes the span one; a path that is not served does not name it."""
+    trace(tracer, {}, status=500, error="inference_failed")
+    trace(tracer, {}, status=404, error="unknown_path", operation="none", caller=Caller())
+    tracer.close()
+    failed, unknown = receiver.spans
+    assert failed.status.code == 2
+    assert attributes(failed.attributes)["error.type"] == "inference_failed"
+    assert (unknown.name, unknown.status.code) == ("POST", 0)
+    assert not {"http.route", "embedding.key"} & attributes(unknown.attributes).keys()
+
+
+def test_the_service_has_a_name(tracer: Tracer, receiver: Receiver) -> None:
+    """It is the kit's unless OpenTelemetry's variables say otherwise."""
+    trace(tracer, {})
+    tracer.close()
+    (request,) = receiver.requests
+    resource = attributes(request.resource_spans[0].resource.attributes)
+    assert resource["service.name"] == "embedding-kit"
+    assert resource["telemetry.sdk.name"] == "opentelemetry"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("OTEL_SERVICE_NAME", "search"), ("OTEL_RESOURCE_ATTRIBUTES", "service.name=search")],
+)
+def test_the_services_name_can_be_set(receiver: Receiver, monkeypatch, name, value) -> None:
+    """Either of OpenTelemetry's own variables does."""
+    monkeypatch.setenv(name, value)
+    tracer = Tracer(f"{receiver.url}/")
+    trace(tracer, {})
+    tracer.close()
+    (request,) = receiver.requests
+    assert attributes(request.resource_spans[0].resource.attributes)["service.name"] == "search"
+
+
+def test_an_address_of_another_kind_is_refused() -> None:
+    """The library would only log an error for each batch of spans."""
+    with pytest.raises(SettingsError, match=r"http://127\.0\.0\.1:4318; found '127\.0\.0\.1:4317'"):
+        Tracer("127.0.0.1:4317")
+
+
+def test_lambda_imports_neither_library() -> None:
+    """What only the server needs costs no cold start anything."""
+    code = (
+        "import sys, embedder.service; "
+        "names = ('embedder.server', 'prometheus', 'opentelemetry'); "
+        "print([name for name in sys.modules if name.startswith(names)])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
