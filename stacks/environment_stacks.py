@@ -12,9 +12,11 @@ from stacks.names import (
     index_stack_name,
     observability_stack_name,
     repository_stack_name,
+    server_stack_name,
 )
 from stacks.observability_stack import ObservabilityStack
 from stacks.repository_stack import RepositoryStack
+from stacks.server_stack import ServerStack
 
 __all__ = ["EnvironmentStacks"]
 
@@ -27,6 +29,7 @@ class EnvironmentStacks:
         index: The stack of the vector index; None without one.
         endpoint: The stack of the endpoint.
         batch: The stack of the batch jobs; None without them.
+        server: The stack of the server; None without it.
         observability: The stack of alarms, dashboard and budget.
     """
 
@@ -74,12 +77,26 @@ class EnvironmentStacks:
             self.batch.add_stack_dependency(
                 self.repository, "the image is published into the repository"
             )
+        self.server: ServerStack | None = None
+        if environment.server:
+            self.server = ServerStack(
+                app,
+                server_stack_name(environment.name),
+                environment=environment,
+                settings=environment.server,
+                repository_name=self.repository.repository_name,
+                env=where,
+            )
+            self.server.add_stack_dependency(
+                self.repository, "the image is published into the repository"
+            )
         self.observability = ObservabilityStack(
             app,
             observability_stack_name(environment.name),
             environment=environment,
             endpoint=self.endpoint.endpoint,
             batch=self.batch.batch if self.batch else None,
+            service=self.server.service if self.server else None,
             cost_tag=(COST_TAG, environment.name),
             env=where,
         )
@@ -87,7 +104,14 @@ class EnvironmentStacks:
         if "project" not in map(str.lower, tags):
             tags["Project"] = "embedding-kit"
         # Not on the app, because another environment in the same app has other tags.
-        stacks = [self.repository, self.index, self.endpoint, self.batch, self.observability]
+        stacks = [
+            self.repository,
+            self.index,
+            self.endpoint,
+            self.batch,
+            self.server,
+            self.observability,
+        ]
         for stack in filter(None, stacks):
             for key, value in tags.items():
                 cdk.Tags.of(stack).add(key, value)

@@ -7,6 +7,7 @@ __all__ = [
     "observability_stack_name",
     "repository_name",
     "repository_stack_name",
+    "server_stack_name",
 ]
 
 
@@ -28,6 +29,11 @@ def batch_stack_name(environment: str) -> str:
 def index_stack_name(environment: str) -> str:
     """Return the name of the stack that holds the vector index."""
     return f"EmbeddingKit-{environment}-Index"
+
+
+def server_stack_name(environment: str) -> str:
+    """Return the name of the stack that holds the server."""
+    return f"EmbeddingKit-{environment}-Server"
 
 
 def observability_stack_name(environment: str) -> str:

@@ -11,8 +11,10 @@ from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.batch import BatchAlarms, batch_widgets
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
+from embedding_kit.monitoring.server import ServerAlarms, server_widgets
 from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.release_notices import ReleaseNotices
+from embedding_kit.service import EmbeddingService
 
 __all__ = ["ObservabilityStack"]
 
@@ -28,6 +30,7 @@ class ObservabilityStack(Stack):
         environment: Environment,
         endpoint: EmbeddingEndpoint,
         batch: EmbeddingBatch | None,
+        service: EmbeddingService | None,
         cost_tag: tuple[str, str],
         env: Where,
     ) -> None:
@@ -59,6 +62,15 @@ class ObservabilityStack(Stack):
                 runbook_url=environment.alarms.runbook_url,
             )
             dashboard.dashboard.add_widgets(*batch_widgets(batch, of_batch))
+        if service:
+            of_server = ServerAlarms(
+                self,
+                "ServerAlarms",
+                service=service,
+                settings=environment.alarms,
+                topic=notices.topic,
+            )
+            dashboard.dashboard.add_widgets(*server_widgets(service, of_server))
         if environment.budget:
             CostBudget(
                 self,

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from embedding_kit.monitoring.batch import BatchAlarms
     from embedding_kit.monitoring.budget import CostBudget
     from embedding_kit.monitoring.dashboard import EndpointDashboard
+    from embedding_kit.monitoring.server import ServerAlarms
     from embedding_kit.monitoring.topic import AlarmTopic
     from embedding_kit.release_notices import ReleaseNotices
     from embedding_kit.repository import EmbeddingRepository
+    from embedding_kit.service import EmbeddingService
     from embedding_kit.settings import (
         AlarmSettings,
         AliasExperiment,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
         Provisioned,
         RepositorySettings,
         ScheduledCapacity,
+        ServerSettings,
         SnapStart,
         VectorIndexSettings,
         WeightedExperiment,
@@ -64,6 +67,7 @@ __all__ = [
     "EmbeddingBatch",
     "EmbeddingEndpoint",
     "EmbeddingRepository",
+    "EmbeddingService",
     "EndpointAlarms",
     "EndpointDashboard",
     "FunctionSettings",
@@ -76,6 +80,8 @@ __all__ = [
     "ReleaseNotices",
     "RepositorySettings",
     "ScheduledCapacity",
+    "ServerAlarms",
+    "ServerSettings",
     "SnapStart",
     "VectorIndex",
     "VectorIndexSettings",
@@ -90,11 +96,13 @@ _MODULES = {
     "EmbeddingBatch": "batch",
     "EmbeddingEndpoint": "endpoint",
     "EmbeddingRepository": "repository",
+    "EmbeddingService": "service",
     "EndpointAlarms": "monitoring.alarms",
     "EndpointDashboard": "monitoring.dashboard",
     "IEmbeddingEndpoint": "endpoint_interface",
     "IVectorIndex": "vector_index",
     "ReleaseNotices": "release_notices",
+    "ServerAlarms": "monitoring.server",
     "VectorIndex": "vector_index",
 }
 

@@ -18,6 +18,7 @@ from embedding_kit.settings import (
     OnDemand,
     Release,
     RepositorySettings,
+    ServerSettings,
     VectorIndexSettings,
     check_alarms,
     check_batch,
@@ -100,6 +101,10 @@ class Environment(Settings):
 
     index: VectorIndexSettings | None = Field(
         default=None, description="An index in S3 Vectors to search in; none by default."
+    )
+    server: ServerSettings | None = Field(
+        default=None,
+        description="A long-lived server of the same model on Fargate; none by default.",
     )
 
     @model_validator(mode="before")

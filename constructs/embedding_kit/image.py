@@ -2,14 +2,15 @@
 
 import hashlib
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from aws_cdk import aws_ecr_assets as assets
 from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
 
 from embedding_kit.settings import Model
 
-__all__ = ["image_code", "image_folder", "model_identity"]
+__all__ = ["image_asset", "image_code", "image_folder", "model_identity"]
 
 #: Files of one target only. Without them in its context, another image does not change with them.
 _OWN_FILES = {
@@ -39,7 +40,7 @@ def image_code(
     command: list[str] | None = None,
     target: Literal["batch", "server"] | None = None,
 ) -> lambda_.DockerImageCode:
-    """Return the image that serves a model; every use of the same model gives the same image.
+    """Return the image of a function; every use of the same model gives the same image.
 
     Args:
         model: The model that is compiled into the image.
@@ -49,6 +50,32 @@ def image_code(
     Raises:
         FileNotFoundError: The model's folder or the file of texts does not exist.
     """
+    return lambda_.DockerImageCode.from_image_asset(
+        str(image_folder()), cmd=command, **_recipe(model, target)
+    )
+
+
+def image_asset(
+    scope: Construct, id: str, model: Model, *, target: Literal["server"]
+) -> assets.DockerImageAsset:
+    """Return the image of a task.
+
+    Args:
+        scope: The parent.
+        id: The construct's id.
+        model: The model that is compiled into the image.
+        target: The Dockerfile's stage.
+
+    Raises:
+        FileNotFoundError: The model's folder or the file of texts does not exist.
+    """
+    return assets.DockerImageAsset(
+        scope, id, directory=str(image_folder()), **_recipe(model, target)
+    )
+
+
+def _recipe(model: Model, target: str | None) -> dict[str, Any]:
+    """Return how the image of a target is built; functions and tasks have the same properties."""
     token = model.hub_token_variable
     arguments = {"MODEL": model.name}
     if model.revision:
@@ -63,22 +90,20 @@ def image_code(
         arguments["BASE_IMAGE"] = model.base_image
     if model.index:
         arguments["TEXTS"] = model.index.name
-    return lambda_.DockerImageCode.from_image_asset(
-        str(image_folder()),
-        cmd=command,
-        target=target,
-        exclude=[file for name, files in _OWN_FILES.items() if name != target for file in files],
-        platform=assets.Platform.LINUX_ARM64,
-        build_args=arguments,
+    return {
+        "target": target,
+        "exclude": [file for name, files in _OWN_FILES.items() if name != target for file in files],
+        "platform": assets.Platform.LINUX_ARM64,
+        "build_args": arguments,
         # The variable is read when the image is built; synth knows only its name.
-        build_secrets={"hub_token": f"env={token}"} if token else None,
+        "build_secrets": {"hub_token": f"env={token}"} if token else None,
         # A named context replaces the Dockerfile's empty stage of that name in BuildKit.
-        build_contexts=_contexts(model),
+        "build_contexts": _contexts(model),
         # The CDK hashes the image's folder and the arguments, but not the named contexts. Their
         # paths on this machine must not change the image.
-        extra_hash=_digest([path for path in (model.folder, model.index) if path]),
-        invalidation=assets.DockerImageAssetInvalidationOptions(build_contexts=False),
-    )
+        "extra_hash": _digest([path for path in (model.folder, model.index) if path]),
+        "invalidation": assets.DockerImageAssetInvalidationOptions(build_contexts=False),
+    }
 
 
 def model_identity(model: Model) -> list[str | None]:

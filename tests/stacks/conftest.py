@@ -31,6 +31,7 @@ from embedding_kit.settings import (
     Linear,
     Provisioned,
     ScheduledCapacity,
+    ServerSettings,
     SnapStart,
     VectorIndexSettings,
     WeightedExperiment,
@@ -83,6 +84,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "index": VectorIndexSettings(
             non_filterable=("url",),
             key="arn:aws:kms:us-east-1:123456789012:key/5555eeee-66ff",
+        )
+    },
+    "server": {
+        "server": ServerSettings(
+            vpc="vpc-0123456789abcdef0",
+            subnets=("subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"),
+            clients=("10.0.0.0/16",),
+            certificate="arn:aws:acm:us-east-1:123456789012:certificate/1234abcd-12ab",
+            domain_name="embeddings.example.com",
+            keys_secret="arn:aws:secretsmanager:us-east-1:123456789012:secret:keys-AbCdEf",
+            keys_secret_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
         )
     },
     "told": {

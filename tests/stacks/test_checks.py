@@ -18,7 +18,7 @@ from stacks.environment_stacks import EnvironmentStacks
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Together they have every resource that any switch adds.
-CHECKED = ("production", "snapstart", "all-together", "batch", "index")
+CHECKED = ("production", "snapstart", "all-together", "batch", "index", "server")
 #: The CDK adds a DependsOn that a Ref already implies, in every stack of every app.
 IGNORED_BY_CFN_LINT = ["W3005"]
 

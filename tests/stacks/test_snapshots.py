@@ -26,6 +26,7 @@ SWITCHES = (
     "placed",
     "provisioned",
     "reserved",
+    "server",
     "snapstart",
     "told",
     "vector-space-change",

@@ -35,6 +35,7 @@ from embedding_kit.settings.release import (
     WeightedExperiment,
 )
 from embedding_kit.settings.repository import RepositorySettings
+from embedding_kit.settings.server import ServerSettings
 
 __all__ = [
     "AlarmSettings",
@@ -56,6 +57,7 @@ __all__ = [
     "Release",
     "RepositorySettings",
     "ScheduledCapacity",
+    "ServerSettings",
     "Settings",
     "SnapStart",
     "VectorIndexSettings",

@@ -1,0 +1,210 @@
+"""The alarms of a server, and its row of the dashboard."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
+from embedding_kit.monitoring.alarms import make_alarm
+from embedding_kit.monitoring.metrics import PERIOD, percent
+from embedding_kit.service import REJECTED_METRIC, EmbeddingService
+from embedding_kit.settings import AlarmSettings
+
+__all__ = ["ServerAlarms", "server_widgets"]
+
+#: The server's own limit on a request.
+_TIMEOUT = timedelta(seconds=30)
+#: Scaling adds tasks long before, so the highest number of tasks is reached.
+_CPU_PERCENT = 90
+_FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
+
+
+class ServerAlarms(Construct):
+    """Alarms on a server. Each notifies the topic itself.
+
+    Attributes:
+        alarms: Each alarm by its name.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        service: EmbeddingService,
+        settings: AlarmSettings | None = None,
+        topic: sns.ITopic | None = None,
+    ) -> None:
+        """Create the alarms.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            service: The server.
+            settings: The thresholds of errors, throttling, duration and memory, and the runbook.
+            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
+        """
+        super().__init__(scope, id)
+        settings = settings or AlarmSettings()
+        self.alarms: dict[str, cloudwatch.Alarm] = {}
+        for definition in _definitions(service, settings):
+            alarm = make_alarm(self, definition, settings.runbook_url)
+            self.alarms[definition.name] = alarm
+            if topic:
+                alarm.add_alarm_action(actions.SnsAction(topic))
+
+
+def server_widgets(service: EmbeddingService, alarms: ServerAlarms) -> list[cloudwatch.IWidget]:
+    """Return the row of the dashboard: requests, duration, tasks and their load."""
+    return [
+        cloudwatch.AlarmStatusWidget(
+            title="Server: alarms", alarms=list(alarms.alarms.values()), width=24, height=2
+        ),
+        _graph(
+            "Server: requests",
+            _balanced(service, "RequestCount", "Sum", "Requests"),
+            _failed(service, "FILL(failed, 0) + FILL(unanswered, 0)", "Failed (5xx)"),
+            _rejected(service, "Rejected (429)"),
+        ),
+        _graph(
+            "Server: duration, seconds",
+            *(
+                _balanced(service, "TargetResponseTime", statistic, statistic)
+                for statistic in ("p50", "p99")
+            ),
+        ),
+        _graph(
+            "Server: tasks",
+            _balanced(service, "HealthyHostCount", "Minimum", "Healthy"),
+            _balanced(service, "UnHealthyHostCount", "Maximum", "Unhealthy"),
+            right=[
+                service.service.metric_cpu_utilization(period=PERIOD, label="CPU, percent"),
+                service.service.metric_memory_utilization(
+                    period=PERIOD, statistic="Maximum", label="Memory, percent"
+                ),
+            ],
+        ),
+    ]
+
+
+def _definitions(service: EmbeddingService, settings: AlarmSettings) -> Iterator[AlarmDefinition]:
+    requests = _balanced(service, "RequestCount", "Sum")
+    yield AlarmDefinition(
+        name="Server5xx",
+        # A request without a task to send it to is not among the load balancer's requests.
+        metric=_failed(
+            service,
+            "IF(FILL(requests, 0) + FILL(unanswered, 0) > 0, 100 * (FILL(failed, 0) + "
+            "FILL(unanswered, 0)) / (FILL(requests, 0) + FILL(unanswered, 0)), 0)",
+            "Failed requests, percent",
+            requests=requests,
+        ),
+        threshold=settings.error_percent,
+        condition="Failed requests (5xx) above {:,g}%",
+        advice="The load balancer has no healthy task, or the log has the fault",
+    )
+    yield AlarmDefinition(
+        name="ServerDurationP99",
+        metric=_balanced(service, "TargetResponseTime", "p99"),
+        threshold=settings.effective_duration_p99(_TIMEOUT).total_seconds(),
+        condition="p99 duration above {:,g} s",
+        advice="Likely longer texts, larger batches, or too few tasks",
+    )
+    yield AlarmDefinition(
+        name="ServerUnhealthy",
+        metric=_balanced(service, "UnHealthyHostCount", "Maximum"),
+        threshold=0,
+        datapoints=5,
+        condition="Unhealthy tasks above {:,g}",
+        advice="A task does not get ready, or is overloaded for so long that it is replaced",
+    )
+    yield AlarmDefinition(
+        name="ServerCpu",
+        metric=service.service.metric_cpu_utilization(period=PERIOD),
+        threshold=_CPU_PERCENT,
+        datapoints=10,
+        periods=10,
+        condition="CPU utilization above {:,g}%",
+        advice="Likely the highest number of tasks is reached",
+    )
+    yield AlarmDefinition(
+        name="ServerMemory",
+        metric=service.service.metric_memory_utilization(period=PERIOD, statistic="Maximum"),
+        threshold=settings.memory_percent,
+        condition="Memory utilization above {:,g}%",
+        advice="ECS ends a task without memory, and its requests fail",
+    )
+    yield AlarmDefinition(
+        name="ServerRejected",
+        # The load balancer counts a 429 only among all 4xx.
+        metric=percent(_rejected(service), requests, "Rejected requests, percent"),
+        threshold=settings.throttle_percent,
+        condition="Rejected requests (429) above {:,g}%",
+        advice="The queue is full, or a key is over its limits",
+    )
+
+
+def _failed(
+    service: EmbeddingService, expression: str, label: str, **others: cloudwatch.IMetric
+) -> cloudwatch.MathExpression:
+    """Return an expression of the tasks' failures and those of the load balancer itself."""
+    return cloudwatch.MathExpression(
+        expression=expression,
+        using_metrics={
+            "failed": _balanced(service, "HTTPCode_Target_5XX_Count", "Sum"),
+            "unanswered": service.load_balancer.metrics.http_code_elb(
+                elbv2.HttpCodeElb.ELB_5XX_COUNT, period=PERIOD, statistic="Sum"
+            ),
+            **others,
+        },
+        period=PERIOD,
+        label=label,
+    )
+
+
+def _balanced(
+    service: EmbeddingService, name: str, statistic: str, label: str | None = None
+) -> cloudwatch.Metric:
+    """Return a metric of the load balancer about the tasks."""
+    # Those of the CDK take the load balancer's name from its listener's ARN, by functions that
+    # CloudFormation may not take on a value of another stack.
+    return cloudwatch.Metric(
+        namespace="AWS/ApplicationELB",
+        metric_name=name,
+        dimensions_map={
+            "LoadBalancer": service.load_balancer.load_balancer_full_name,
+            "TargetGroup": service.target_group.target_group_full_name,
+        },
+        statistic=statistic,
+        period=PERIOD,
+        label=label,
+    )
+
+
+def _rejected(service: EmbeddingService, label: str | None = None) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace=service.namespace,
+        metric_name=REJECTED_METRIC,
+        statistic="Sum",
+        period=PERIOD,
+        label=label,
+    )
+
+
+def _graph(
+    title: str, *left: cloudwatch.IMetric, right: list[cloudwatch.IMetric] | None = None
+) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(
+        title=title,
+        left=list(left),
+        right=right or [],
+        left_y_axis=_FROM_ZERO,
+        right_y_axis=_FROM_ZERO,
+        width=8,
+        height=6,
+    )

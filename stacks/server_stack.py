@@ -1,0 +1,49 @@
+"""The stack of the server. Its image is published into the environment's own repository."""
+
+from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from aws_cdk import Environment as Where
+from constructs import Construct
+
+from embedding_kit.environment import Environment
+from embedding_kit.service import EmbeddingService
+from embedding_kit.settings import ServerSettings
+
+__all__ = ["ServerStack"]
+
+
+class ServerStack(Stack):
+    """The server of one environment.
+
+    Attributes:
+        service: The server, for the stack that monitors it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        environment: Environment,
+        settings: ServerSettings,
+        repository_name: str,
+        env: Where,
+    ) -> None:
+        """Create the stack."""
+        super().__init__(
+            scope,
+            id,
+            env=env,
+            description=f"Embedding Kit, {environment.name}: server",
+            termination_protection=environment.protect,
+            synthesizer=DefaultStackSynthesizer(image_assets_repository_name=repository_name),
+        )
+        self.service = EmbeddingService(
+            self,
+            "Server",
+            model=environment.model,
+            settings=settings,
+            name=environment.name,
+            protect=environment.protect,
+        )
+        CfnOutput(self, "Url", value=self.service.url)
+        CfnOutput(self, "LoadBalancerName", value=self.service.load_balancer.load_balancer_dns_name)

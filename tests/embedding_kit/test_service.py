@@ -1,0 +1,362 @@
+"""Test the server: tasks, network, keys, scaling, alarms, dashboard."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk.assertions import Match, Template
+
+from embedding_kit import (
+    AlarmSettings,
+    AlarmTopic,
+    EmbeddingService,
+    ServerAlarms,
+    ServerSettings,
+)
+from embedding_kit import service as service_module
+from embedding_kit.monitoring import server as monitoring
+from embedding_kit.monitoring.server import server_widgets
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = "123456789012"
+SECRET = f"arn:aws:secretsmanager:us-east-1:{HOME}:secret:keys-AbCdEf"
+KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa"
+CERTIFICATE = f"arn:aws:acm:us-east-1:{HOME}:certificate/1234abcd"
+PRIVATE: dict[str, Any] = {
+    "vpc": "vpc-0123456789abcdef0",
+    "subnets": ("subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"),
+    "clients": ("10.0.0.0/16", "192.168.0.0/24"),
+}
+WITH_KEYS = {
+    "certificate": CERTIFICATE,
+    "domain_name": "embeddings.example.com",
+    "keys_secret": SECRET,
+    "keys_secret_key": KEY,
+}
+ALARMS = {
+    "Server5xx",
+    "ServerDurationP99",
+    "ServerUnhealthy",
+    "ServerCpu",
+    "ServerMemory",
+    "ServerRejected",
+}
+
+
+@pytest.fixture(scope="module")
+def make(synthesize, model):
+    """Return a function that synthesizes a server with alarms and dashboard, once."""
+    made: dict[str, Template] = {}
+
+    def template(**changes) -> Template:
+        settings = ServerSettings(**{**PRIVATE, **changes})
+
+        def build(stack: Stack) -> None:
+            server = EmbeddingService(stack, "Server", model=model, settings=settings, name="test")
+            topic = AlarmTopic(stack, "Notices").topic
+            alarms = ServerAlarms(stack, "Alarms", service=server, topic=topic)
+            dashboard = cloudwatch.Dashboard(stack, "Dashboard")
+            dashboard.add_widgets(*server_widgets(server, alarms))
+
+        key = repr(settings)
+        if key not in made:
+            made[key] = synthesize(build)
+        return made[key]
+
+    return template
+
+
+@pytest.fixture(scope="module")
+def template(make) -> Template:
+    return make(**WITH_KEYS)
+
+
+@pytest.fixture(scope="module")
+def open_template(make) -> Template:
+    return make(no_keys=True)
+
+
+def only(template: Template, kind: str) -> dict:
+    """Return the properties of the only resource of a kind."""
+    (resource,) = template.find_resources(kind).values()
+    return resource["Properties"]
+
+
+def test_a_task_runs_the_image_on_arm(template):
+    """It has the settings' size, and nothing but the log and the keys around it."""
+    task = only(template, "AWS::ECS::TaskDefinition")
+    assert (task["Cpu"], task["Memory"]) == ("1024", "2048")
+    assert task["RuntimePlatform"] == {
+        "CpuArchitecture": "ARM64",
+        "OperatingSystemFamily": "LINUX",
+    }
+    (container,) = task["ContainerDefinitions"]
+    assert container["EntryPoint"] + container["Command"] == ["python", "-m", "embedder.server"]
+    assert container["PortMappings"] == [{"ContainerPort": 8080, "Protocol": "tcp"}]
+    assert container["ReadonlyRootFilesystem"] is True
+    variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
+    assert variables == {
+        "EMBEDDING_ENVIRONMENT": "test",
+        "EMBEDDING_SERVER_PORT": "8080",
+        "EMBEDDING_SERVER_WORKERS": "1",
+    }
+    assert container["LogConfiguration"]["LogDriver"] == "awslogs"
+
+
+def test_the_keys_are_a_secret_by_reference(template):
+    """The template has the secret's ARN, in the variable that the server reads."""
+    (container,) = only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
+    assert container["Secrets"] == [{"Name": "EMBEDDING_SERVER_KEYS", "ValueFrom": SECRET}]
+
+
+def test_without_keys_the_server_is_told_so(open_template):
+    """There is no secret; the load balancer speaks HTTP in the private network."""
+    (container,) = only(open_template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
+    assert "Secrets" not in container
+    assert {"Name": "EMBEDDING_SERVER_NO_KEYS", "Value": "true"} in container["Environment"]
+    listener = only(open_template, "AWS::ElasticLoadBalancingV2::Listener")
+    assert (listener["Port"], listener["Protocol"]) == (80, "HTTP")
+    assert "secretsmanager" not in json.dumps(open_template.to_json())
+
+
+def test_the_server_knows_its_variables_and_is_given_time(open_template, template):
+    """Its own defaults fit the load balancer's idle timeout and the time until ECS kills it."""
+    from embedder.server.settings import parse
+
+    (container,) = only(open_template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
+    variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
+    settings = parse([], variables)
+    assert settings.no_keys
+    assert settings.drain < container["StopTimeout"] <= 120
+    assert settings.keep_alive > 60
+    assert settings.timeout == monitoring._TIMEOUT.total_seconds()
+    (container,) = only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
+    assert parse([], {entry["Name"]: "a" for entry in container["Secrets"]}).keys == "a"
+
+
+def test_workers_are_the_tasks_vcpus(make):
+    """A task sees the cores of a larger machine, and would start too many threads."""
+    for cpu, memory, workers in ((256, 1024, "1"), (4096, 8192, "4")):
+        task = only(make(no_keys=True, cpu=cpu, memory_mb=memory), "AWS::ECS::TaskDefinition")
+        (container,) = task["ContainerDefinitions"]
+        assert {"Name": "EMBEDDING_SERVER_WORKERS", "Value": workers} in container["Environment"]
+
+
+def test_a_failed_deployment_rolls_back(template):
+    """No task is stopped before its successor is healthy, and none has a public address."""
+    service = only(template, "AWS::ECS::Service")
+    assert service["DeploymentConfiguration"] == {
+        "DeploymentCircuitBreaker": {"Enable": True, "Rollback": True},
+        "MinimumHealthyPercent": 100,
+        "MaximumPercent": 200,
+    }
+    network = service["NetworkConfiguration"]["AwsvpcConfiguration"]
+    assert network["AssignPublicIp"] == "DISABLED"
+    assert network["Subnets"] == list(PRIVATE["subnets"])
+    assert "DesiredCount" not in service, "a deployment would undo the scaling"
+
+
+def test_the_load_balancer_is_internal_and_speaks_tls(template):
+    """Only the clients' networks reach it; it has the certificate and a policy of today."""
+    balancer = only(template, "AWS::ElasticLoadBalancingV2::LoadBalancer")
+    assert balancer["Scheme"] == "internal"
+    assert balancer["Subnets"] == list(PRIVATE["subnets"])
+    attributes = {entry["Key"]: entry["Value"] for entry in balancer["LoadBalancerAttributes"]}
+    assert attributes["routing.http.drop_invalid_header_fields.enabled"] == "true"
+    listener = only(template, "AWS::ElasticLoadBalancingV2::Listener")
+    assert (listener["Port"], listener["Protocol"]) == (443, "HTTPS")
+    assert listener["Certificates"] == [{"CertificateArn": CERTIFICATE}]
+    assert "TLS13" in listener["SslPolicy"]
+
+
+def test_only_clients_reach_the_load_balancer_and_only_it_reaches_the_tasks(template):
+    """The tasks connect to AWS's services by HTTPS, and to nothing else."""
+    groups = {
+        group["Properties"]["GroupDescription"]: group["Properties"]
+        for group in template.find_resources("AWS::EC2::SecurityGroup").values()
+    }
+    balancer, tasks = groups["Load balancer of test"], groups["Tasks of test"]
+    found = [(rule["CidrIp"], rule["FromPort"]) for rule in balancer["SecurityGroupIngress"]]
+    assert found == [("10.0.0.0/16", 443), ("192.168.0.0/24", 443)]
+    assert "SecurityGroupIngress" not in tasks
+    assert [(rule["CidrIp"], rule["ToPort"]) for rule in tasks["SecurityGroupEgress"]] == [
+        ("0.0.0.0/0", 443)
+    ]
+    for kind in ("Ingress", "Egress"):
+        rule = only(template, f"AWS::EC2::SecurityGroup{kind}")
+        assert (rule["FromPort"], rule["ToPort"]) == (8080, 8080)
+
+
+def test_a_public_server_has_the_subnets_of_its_load_balancer(make):
+    """The tasks stay in the private ones."""
+    public = ("subnet-0bbbbbbbbbbbbbbb1", "subnet-0bbbbbbbbbbbbbbb2")
+    template = make(**WITH_KEYS, public=True, load_balancer_subnets=public)
+    balancer = only(template, "AWS::ElasticLoadBalancingV2::LoadBalancer")
+    assert (balancer["Scheme"], balancer["Subnets"]) == ("internet-facing", list(public))
+    network = only(template, "AWS::ECS::Service")["NetworkConfiguration"]["AwsvpcConfiguration"]
+    assert (network["AssignPublicIp"], network["Subnets"]) == (
+        "DISABLED",
+        list(PRIVATE["subnets"]),
+    )
+
+
+def test_requests_go_to_the_ready_task_with_the_fewest(template):
+    """Readiness is the server's own; a task that leaves finishes what it has."""
+    group = only(template, "AWS::ElasticLoadBalancingV2::TargetGroup")
+    assert (group["HealthCheckPath"], group["Port"], group["TargetType"]) == ("/ready", 8080, "ip")
+    attributes = {entry["Key"]: entry["Value"] for entry in group["TargetGroupAttributes"]}
+    assert attributes["load_balancing.algorithm.type"] == "least_outstanding_requests"
+    assert attributes["deregistration_delay.timeout_seconds"] == "30"
+
+
+def test_the_metrics_are_not_behind_the_load_balancer(template):
+    """They would be those of whichever task answers."""
+    rule = only(template, "AWS::ElasticLoadBalancingV2::ListenerRule")
+    assert rule["Conditions"][0]["PathPatternConfig"] == {"Values": ["/metrics"]}
+    assert rule["Actions"][0]["FixedResponseConfig"]["StatusCode"] == "404"
+
+
+def test_tasks_follow_cpu_and_requests(template):
+    """There are two or more."""
+    template.has_resource_properties(
+        "AWS::ApplicationAutoScaling::ScalableTarget", {"MinCapacity": 2, "MaxCapacity": 10}
+    )
+    policies = template.find_resources("AWS::ApplicationAutoScaling::ScalingPolicy").values()
+    found = {
+        configuration["PredefinedMetricSpecification"]["PredefinedMetricType"]: configuration[
+            "TargetValue"
+        ]
+        for policy in policies
+        for configuration in [policy["Properties"]["TargetTrackingScalingPolicyConfiguration"]]
+    }
+    assert found == {"ECSServiceAverageCPUUtilization": 60, "ALBRequestCountPerTarget": 1000}
+
+
+def test_the_roles_may_do_what_is_needed(template):
+    """ECS pulls the image, reads the secret and writes the log; the server itself may nothing."""
+    roles = template.find_resources("AWS::IAM::Role")
+    policies = [
+        policy["Properties"] for policy in template.find_resources("AWS::IAM::Policy").values()
+    ]
+    (execution,) = policies
+    assert len(roles) == 2
+    assert not any("ManagedPolicyArns" in role["Properties"] for role in roles.values())
+    task = only(template, "AWS::ECS::TaskDefinition")
+    assert execution["Roles"] == [{"Ref": task["ExecutionRoleArn"]["Fn::GetAtt"][0]}]
+    assert task["TaskRoleArn"] != task["ExecutionRoleArn"]
+    actions = {
+        action
+        for statement in execution["PolicyDocument"]["Statement"]
+        for action in (
+            [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
+        )
+    }
+    assert actions == {
+        "ecr:BatchCheckLayerAvailability",
+        "ecr:BatchGetImage",
+        "ecr:GetAuthorizationToken",
+        "ecr:GetDownloadUrlForLayer",
+        "kms:Decrypt",
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+        "secretsmanager:DescribeSecret",
+        "secretsmanager:GetSecretValue",
+    }
+    unbounded = [
+        statement["Action"]
+        for statement in execution["PolicyDocument"]["Statement"]
+        if statement["Resource"] == "*"
+    ]
+    assert unbounded == ["ecr:GetAuthorizationToken"]
+
+
+def test_rejected_requests_are_counted_from_the_log(template):
+    """The load balancer counts them among all 4xx only; the log's field is the server's."""
+    template.has_resource_properties(
+        "AWS::Logs::MetricFilter",
+        {
+            "FilterPattern": "{ $.status = 429 }",
+            "MetricTransformations": [
+                Match.object_like(
+                    {
+                        "MetricName": "RejectedRequests",
+                        "MetricNamespace": "EmbeddingKit/test/Server",
+                    }
+                )
+            ],
+        },
+    )
+
+
+def test_every_alarm_notifies_and_has_a_section_in_the_runbook(template):
+    """Its text ends with the link."""
+    sections = [
+        line[3:].lower()
+        for line in (ROOT / "docs" / "runbook.md").read_text().splitlines()
+        if line.startswith("## ")
+    ]
+    alarms = [a["Properties"] for a in template.find_resources("AWS::CloudWatch::Alarm").values()]
+    links = [
+        alarm["AlarmDescription"].rpartition("Runbook: docs/runbook.md#")[2] for alarm in alarms
+    ]
+    assert sorted(links) == sorted(name.lower() for name in ALARMS)
+    assert set(links) <= set(sections)
+    assert all(len(alarm["AlarmActions"]) == 1 for alarm in alarms)
+
+
+def test_the_thresholds_are_the_environments(synthesize, model):
+    """They are those of the endpoint's alarms, for the same callers."""
+
+    def build(stack: Stack) -> None:
+        settings = ServerSettings(**PRIVATE, no_keys=True)
+        server = EmbeddingService(stack, "Server", model=model, settings=settings)
+        given = AlarmSettings(error_percent=2.0, throttle_percent=3.0, memory_percent=80.0)
+        made = ServerAlarms(stack, "Alarms", service=server, settings=given)
+        assert set(made.alarms) == ALARMS
+
+    template = synthesize(build)
+    found = {
+        alarm["Properties"]["AlarmDescription"].rpartition("#")[2]: alarm["Properties"]["Threshold"]
+        for alarm in template.find_resources("AWS::CloudWatch::Alarm").values()
+    }
+    assert found == {
+        "server5xx": 2,
+        "serverdurationp99": 15,
+        "serverunhealthy": 0,
+        "servercpu": 90,
+        "servermemory": 80,
+        "serverrejected": 3,
+    }
+
+
+def test_the_dashboards_row_shows_requests_duration_and_tasks(template):
+    """The metrics are those of the load balancer, of ECS and of the log."""
+    body = json.dumps(only(template, "AWS::CloudWatch::Dashboard")["DashboardBody"])
+    for name in (
+        "RequestCount",
+        "HTTPCode_Target_5XX_Count",
+        "HTTPCode_ELB_5XX_Count",
+        "TargetResponseTime",
+        "HealthyHostCount",
+        "CPUUtilization",
+        "MemoryUtilization",
+        service_module.REJECTED_METRIC,
+    ):
+        assert f'\\"{name}\\"' in body
+
+
+def test_a_protected_server_is_not_deleted_with_its_stack(synthesize, model):
+    """Its load balancer refuses; the address of callers would be lost."""
+    settings = ServerSettings(**PRIVATE, no_keys=True)
+    template = synthesize(
+        lambda stack: EmbeddingService(
+            stack, "Server", model=model, settings=settings, protect=True
+        )
+    )
+    balancer = only(template, "AWS::ElasticLoadBalancingV2::LoadBalancer")
+    assert {"Key": "deletion_protection.enabled", "Value": "true"} in balancer[
+        "LoadBalancerAttributes"
+    ]
