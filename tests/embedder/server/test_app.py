@@ -168,6 +168,16 @@ def test_an_idle_connection_is_kept_and_then_closed() -> None:
         assert connection.recv(1) == b""
 
 
+def test_a_response_does_not_wait_for_acknowledgments(server: Running) -> None:
+    """Nagle's algorithm would delay the body, which is sent after the head, by 40 ms."""
+    with server.connect() as connection:
+        connection.sendall(b"GET /live HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert connection.recv(1)
+        (accepted,) = server.server.server_state.connections
+        end = accepted.transport.get_extra_info("socket")
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_a_client_that_goes_away_frees_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
     """Its runs are dropped before they are computed, and the log has 499."""
     session = GatedSession()
