@@ -4,18 +4,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
-from image_rehearsal.contents import unloaded
-from image_rehearsal.image_under_test import ImageUnderTest, first_few
+from image_rehearsal.contents import TASK, unloaded
+from image_rehearsal.image_under_test import ImageUnderTest, first_few, precision_of, unpacked
 from image_rehearsal.layers import LARGE_BYTES
 from image_rehearsal.runtime import event, run_here, run_inside, running
 from image_rehearsal.vectors import COSINE, SHORT_TEXTS, TEXTS, body_of, least_cosine, vectors_of
 
 __all__ = ["check_answers", "check_other_precision"]
 
-_TASK = PurePosixPath("/var/task")
 _BY = "the emulator in the container"
 
 
@@ -48,7 +47,7 @@ def check_answers(tested: ImageUnderTest) -> None:
 
 def check_other_precision(tested: ImageUnderTest) -> None:
     """Compile the model in the other precision on this machine, and compare its vectors in both."""
-    other = "fp32" if _precision(tested) == "int8" else "int8"
+    other = "fp32" if precision_of(tested) == "int8" else "int8"
     artifact = tested.folder / other
     with tested.report.step(f"compiling the same model in {other}, and running the image with it"):
         model = tested.asset.arguments["MODEL"]
@@ -76,20 +75,8 @@ def check_other_precision(tested: ImageUnderTest) -> None:
 
 
 def _here(tested: ImageUnderTest) -> dict[str, str]:
-    """Unpack the image's code and artifact, to run them with this machine's libraries."""
-    task = tested.folder / "task"
-    for layer in tested.image.own if not task.is_dir() else ():
-        for part in ("artifact", "index", "embedder"):
-            for path, content in tested.image.read(layer, f"{_TASK}/{part}/"):
-                place = task / path.relative_to(_TASK)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(content)
-    return {**tested.variables, "LAMBDA_TASK_ROOT": str(task), "PATH": "/usr/bin:/bin"}
-
-
-def _precision(tested: ImageUnderTest) -> str:
-    manifest = Path(_here(tested)["LAMBDA_TASK_ROOT"]) / "artifact" / "manifest.json"
-    return str(json.loads(manifest.read_text())["precision"])
+    """Return the variables that run the image's code and artifact with this machine's libraries."""
+    return {**tested.variables, "LAMBDA_TASK_ROOT": str(unpacked(tested)), "PATH": "/usr/bin:/bin"}
 
 
 def _check_service(tested: ImageUnderTest, here: dict[str, str]) -> None:
@@ -126,7 +113,7 @@ def _check_service(tested: ImageUnderTest, here: dict[str, str]) -> None:
         tested,
         answers,
         here,
-        _precision(tested),
+        precision_of(tested),
         texts=TEXTS,
         artifact="the image's own artifact",
     )
@@ -147,7 +134,7 @@ def _check_libraries(tested: ImageUnderTest) -> None:
     tested.report.check(
         "image",
         f"a start loads each shared library of {LARGE_BYTES / 1e6:.0f} MB or more",
-        not idle and any(path.is_relative_to(_TASK) for path in loaded),
+        not idle and any(path.is_relative_to(TASK) for path in loaded),
         by="/proc/self/maps in the container",
         found=first_few(idle),
     )

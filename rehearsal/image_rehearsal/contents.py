@@ -21,7 +21,14 @@ __all__ = [
 
 TASK = PurePosixPath("/var/task")
 
-_KINDS = {"artifact": "model", "index": "model", "embedder": "code", "release_check": "code"}
+_KINDS = {
+    "artifact": "model",
+    "index": "model",
+    "batch_embedding": "code",
+    "vector_loading": "code",
+    "embedder": "code",
+    "release_check": "code",
+}
 
 #: Path patterns of files that only a build needs, with their kind.
 _LEFTOVERS = (

@@ -6,11 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from image_rehearsal.asset import ImageAsset
+from image_rehearsal.contents import TASK
 from image_rehearsal.docker import Docker
 from image_rehearsal.layers import Image
 from image_rehearsal.report import Report
 
-__all__ = ["FUNCTION_SECONDS", "ImageUnderTest", "embedder_function", "first_few", "variables_of"]
+__all__ = [
+    "FUNCTION_SECONDS",
+    "ImageUnderTest",
+    "embedder_function",
+    "first_few",
+    "precision_of",
+    "unpacked",
+    "variables_of",
+]
 
 #: The emulator's timeout of one request. Answers are checked for correctness, not for speed: with
 #: an emulated processor on a busy machine, one text took 407 s, too close to Lambda's 900 s.
@@ -28,6 +37,10 @@ class ImageUnderTest:
         image: The image's layers.
         variables: The environment variables of the deployed function.
         folder: A folder for temporary files.
+        name: The image in the report.
+        handler: The module of its handler.
+        layers: The kinds of its layers, in order.
+        most_bytes: The limit for everything except the base and the model, unpacked.
     """
 
     report: Report
@@ -36,6 +49,10 @@ class ImageUnderTest:
     image: Image
     variables: dict[str, str]
     folder: Path
+    name: str = "image"
+    handler: str = "embedder.handler"
+    layers: tuple[str, ...] = ("dependencies", "model", "code")
+    most_bytes: int = 100_000_000
 
 
 def embedder_function(assembly: Path) -> dict[str, Any]:
@@ -63,6 +80,24 @@ def variables_of(function: dict[str, Any]) -> dict[str, str]:
         "AWS_LAMBDA_FUNCTION_TIMEOUT": str(FUNCTION_SECONDS),
         "LAMBDA_TASK_ROOT": "/var/task",
     }
+
+
+def unpacked(tested: ImageUnderTest) -> Path:
+    """Unpack the image's code and artifact, once, and return the folder."""
+    task = tested.folder / "task"
+    for layer in tested.image.own if not task.is_dir() else ():
+        for part in ("artifact", "index", "embedder"):
+            for path, content in tested.image.read(layer, f"{TASK}/{part}/"):
+                place = task / path.relative_to(TASK)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(content)
+    return task
+
+
+def precision_of(tested: ImageUnderTest) -> str:
+    """Return the precision of the image's model."""
+    manifest = unpacked(tested) / "artifact" / "manifest.json"
+    return str(json.loads(manifest.read_text())["precision"])
 
 
 def first_few(found: list[str], most: int = 4) -> str:

@@ -14,35 +14,32 @@ from image_rehearsal.runtime import run_inside
 __all__ = ["PLATFORM", "check_bytecode", "check_code_change", "check_layers"]
 
 PLATFORM = "linux/arm64"
-#: The limit for everything except the base and the model, unpacked.
-_GOAL_BYTES = 100_000_000
 _BY = "docker save"
 
 
 def check_layers(tested: ImageUnderTest) -> None:
     """Check platform, manifest, order and size, and that no build files are left."""
-    report, image = tested.report, tested.image
+    report, image, name = tested.report, tested.image, tested.name
     report.check(
-        "image", f"platform {PLATFORM}", image.platform == PLATFORM, by=_BY, found=image.platform
+        name, f"platform {PLATFORM}", image.platform == PLATFORM, by=_BY, found=image.platform
     )
     check = "one plain manifest, not an index"
-    report.check("image", check, image.manifests == 1, by=_BY, found=f"{image.manifests} manifest")
+    report.check(name, check, image.manifests == 1, by=_BY, found=f"{image.manifests} manifest")
     found = contents.kinds(image.own)
-    order = ["dependencies", "model", "code"]
-    check = "dependencies, then model, then code"
-    report.check("layers", check, found == order, by=_BY, found=", ".join(found))
+    check = f"the layers are {', '.join(tested.layers)}"
+    report.check(name, check, found == [*tested.layers], by=_BY, found=", ".join(found))
     _check_size(tested, found)
     files = [file for layer in image.own for file in layer.files]
     left = [f"{path} ({kind})" for kind, path in contents.leftovers(files)]
     check = "no build stages, package caches, tests, compilers or model sources"
-    report.check("image", check, not left, by=_BY, found=first_few(left))
+    report.check(name, check, not left, by=_BY, found=first_few(left))
     every = [file for layer in image.layers for file in layer.files]
     doubled = [" = ".join(map(str, paths)) for paths in contents.copies(every)]
     check = f"no file of {LARGE_BYTES / 1e6:.0f} MB or more is in it twice"
-    report.check("image", check, not doubled, by="SHA-256 of each", found=first_few(doubled))
+    report.check(name, check, not doubled, by="SHA-256 of each", found=first_few(doubled))
     closed = [str(path) for path in contents.unreadable(files)]
     report.check(
-        "image", "Lambda's user can read each file", not closed, by=_BY, found=first_few(closed)
+        name, "Lambda's user can read each file", not closed, by=_BY, found=first_few(closed)
     )
 
 
@@ -51,16 +48,16 @@ def _check_size(tested: ImageUnderTest, kinds: list[str]) -> None:
     measured = contents.sizes(image.own)
     beside = sum(sum(tops.values()) for kind, tops in measured.items() if kind != "model")
     report.check(
-        "size",
-        f"everything except base and model is under {_GOAL_BYTES / 1e6:.0f} MB unpacked",
-        beside < _GOAL_BYTES,
+        tested.name,
+        f"everything except base and model is under {tested.most_bytes / 1e6:.0f} MB unpacked",
+        beside < tested.most_bytes,
         by=_BY,
         found=f"{beside / 1e6:.1f} MB",
     )
     for number, layer in enumerate(image.layers):
         kind = "base" if number < image.base_layers else kinds[number - image.base_layers]
         size = f"{layer.size / 1e6:.1f} MB, {len(layer.files)} files"
-        report.note(f"Layer {number + 1}, {kind}: {size}.")
+        report.note(f"Layer {number + 1} of the {tested.name}, {kind}: {size}.")
     for kind, tops in measured.items():
         largest = [f"{top} {size / 1e6:.1f}" for top, size in list(tops.items())[:12]]
         report.note(f"In {kind}, MB: {', '.join(largest)}.")
@@ -87,7 +84,7 @@ def check_bytecode(tested: ImageUnderTest) -> None:
     ]
     modules = sum(path.suffix == ".py" for path in task)
     report.check(
-        "byte code",
+        tested.name,
         f"each of the {modules} modules under /var/task has its .pyc for Python {version}, "
         "unchecked-hash",
         not faults and modules > 0,
@@ -99,7 +96,7 @@ def check_bytecode(tested: ImageUnderTest) -> None:
     ours = [path for path in compiled if path.startswith("/var/task/")]
     check = "importing the handler compiles no module of ours"
     report.check(
-        "byte code", check, not ours, by="python -v in the container", found=first_few(ours)
+        tested.name, check, not ours, by="python -v in the container", found=first_few(ours)
     )
     if base := [path for path in compiled if path not in ours]:
         report.note(
@@ -108,7 +105,7 @@ def check_bytecode(tested: ImageUnderTest) -> None:
 
 
 def _compiled_imports(tested: ImageUnderTest) -> list[str]:
-    script = "import sys; sys.path.insert(0, '/var/task'); import embedder.handler"
+    script = f"import sys; sys.path.insert(0, '/var/task'); import {tested.handler}"
     # Python reports imports on the standard error, which the wrapper prints.
     wrapper = (
         "import subprocess, sys; done = subprocess.run([sys.executable, '-v', '-c', sys.argv[1]], "
@@ -141,7 +138,7 @@ def check_code_change(tested: ImageUnderTest) -> None:
     pairs = enumerate(zip(before, after, strict=False), start=1)
     differ = [number for number, (one, other) in pairs if one != other]
     tested.report.check(
-        "layers",
+        tested.name,
         "a change of code changes only the last layer, even without a build cache",
         differ == [len(before)] and len(before) == len(after),
         by="a second build without cache",

@@ -9,6 +9,13 @@ from image_rehearsal import layers
 from image_rehearsal.answer_checks import check_answers, check_other_precision
 from image_rehearsal.asset import ImageAsset, build, certificates, image_assets, synthesize
 from image_rehearsal.base_image import Base, ensure_bases, final_base
+from image_rehearsal.batch_image import (
+    LAYERS,
+    MOST_BYTES,
+    batch_image,
+    check_job,
+    check_shared_layers,
+)
 from image_rehearsal.docker import ContainersUnavailableError, Docker, containers, emulated
 from image_rehearsal.image_under_test import ImageUnderTest, embedder_function, variables_of
 from image_rehearsal.layer_checks import (
@@ -17,6 +24,7 @@ from image_rehearsal.layer_checks import (
     check_code_change,
     check_layers,
 )
+from image_rehearsal.layers import Image
 from image_rehearsal.report import Report
 
 __all__ = ["verify"]
@@ -47,7 +55,10 @@ def verify(root: Path, environment: str, *, require_containers: bool) -> Report:
         _check_asset(report, asset)
         try:
             with containers(root / ".cache" / "docker") as docker:
-                _check_image(report, docker, asset, function, folder)
+                image = _check_image(report, docker, asset, function, folder)
+                own = folder / "batch"
+                batch = batch_image(root, environment, own / "cdk.out")
+                _check_batch_image(report, docker, *batch, folder=own, endpoint=image)
         except ContainersUnavailableError as error:
             if require_containers:
                 report.check("containers", "run on this machine", False, by="Docker", found=error)
@@ -68,7 +79,7 @@ def _check_asset(report: Report, asset: ImageAsset) -> None:
 
 def _check_image(
     report: Report, docker: Docker, asset: ImageAsset, function: dict[str, Any], folder: Path
-) -> None:
+) -> Image:
     with report.step("getting the base images"):
         bases = ensure_bases(docker, asset)
     _note_bases(report, docker, bases)
@@ -92,6 +103,39 @@ def _check_image(
         check_code_change(tested)
     check_answers(tested)
     check_other_precision(tested)
+    docker.run("image", "rm", asset.tag)
+    return image
+
+
+def _check_batch_image(
+    report: Report,
+    docker: Docker,
+    asset: ImageAsset,
+    function: dict[str, Any],
+    *,
+    folder: Path,
+    endpoint: Image,
+) -> None:
+    """Build the target for batch jobs, check its layers, and run a job in it."""
+    with report.step("building the image of batch jobs: docker " + " ".join(asset.command)):
+        build(docker, asset)
+    image = layers.save(docker, asset.tag, base=final_base(asset).name, folder=folder)
+    tested = ImageUnderTest(
+        report=report,
+        docker=docker,
+        asset=asset,
+        image=image,
+        variables=variables_of(function),
+        folder=folder,
+        name="batch image",
+        handler="batch_embedding.handler",
+        layers=LAYERS,
+        most_bytes=MOST_BYTES,
+    )
+    check_layers(tested)
+    check_shared_layers(tested, endpoint)
+    check_bytecode(tested)
+    check_job(tested)
     docker.run("image", "rm", asset.tag)
 
 

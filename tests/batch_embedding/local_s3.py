@@ -27,14 +27,14 @@ class LocalS3:
 
 
 @contextmanager
-def local_s3() -> Iterator[LocalS3]:
-    """Serve an empty S3."""
+def local_s3(port: int = 0) -> Iterator[LocalS3]:
+    """Serve an empty S3 at a port, or at any free one."""
     s3 = LocalS3()
 
     class Handler(_Handler):
         store = s3
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     s3.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever)
