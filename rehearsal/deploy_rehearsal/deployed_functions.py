@@ -1,8 +1,8 @@
 """Run each deployed function with the code of its image.
 
-The versions of the embedder and the release check run in AWS's runtime on this machine: from the
-folder that the image is built from, with the variables and the role of the deployed function.
-Their own metrics and Lambda's metrics are published to the emulated AWS.
+The versions of the embedder, the release check and the function of batch jobs run in AWS's runtime
+on this machine: from the folder that the image is built from, with the variables and the role of
+the deployed function. Their own metrics and Lambda's metrics are published to the emulated AWS.
 
 For another vector space, an image with full precision serves the same vectors under another name:
 compiling the real ones would take half a minute.
@@ -28,6 +28,7 @@ from local_function_url.runtime import Function, FunctionError, Runtime, start
 __all__ = ["DeployedFunctions", "rename_space"]
 
 _EMBEDDER = "embedder.handler.handler"
+_BATCH = "batch_embedding.handler.handler"
 #: The number of embedder processes: the serving version, the new version, and one more.
 _KEPT = 3
 
@@ -69,6 +70,8 @@ class DeployedFunctions:
         self._assets: dict[str, ImageAsset] = {}
         self._running: OrderedDict[str, Runtime] = OrderedDict()
         self._lock = threading.Lock()
+        self._batch: Runtime | None = None
+        self._batch_lock = threading.Lock()
         # A runtime ends with the thread that started it, so one thread starts all of them.
         self._starter = ThreadPoolExecutor(1)
 
@@ -95,6 +98,8 @@ class DeployedFunctions:
             relay(event, self._as_role(invocation), _handler_of(configuration))
             return b"null"
         code = self._code(configuration, found.get("Code", {}).get("ImageUri", ""))
+        if code.handler == _BATCH:
+            return self._embed_shard(code, invocation)
         if code.handler != _EMBEDDER:
             # A Delete removes the check and checks no version.
             self.checks += [event] if event.get("RequestType") != "Delete" else []
@@ -106,6 +111,8 @@ class DeployedFunctions:
         for runtime in self._running.values():
             runtime.close()
         self._running.clear()
+        if self._batch is not None:
+            self._batch.close()
         self._starter.shutdown()
 
     def _code(self, configuration: dict[str, Any], uri: str) -> _Code:
@@ -126,6 +133,13 @@ class DeployedFunctions:
             return runtime.invoke(invocation.event)
         finally:
             runtime.close()
+
+    def _embed_shard(self, code: _Code, invocation: Invocation) -> bytes:
+        # Like AWS, the runtime answers one event at a time. One process is enough for a short job.
+        with self._batch_lock:
+            if self._batch is None:
+                self._batch = self._start(code, invocation)
+            return self._batch.invoke(invocation.event)
 
     def _serve(self, code: _Code, invocation: Invocation) -> bytes:
         with self._lock:

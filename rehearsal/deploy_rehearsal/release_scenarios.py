@@ -13,6 +13,7 @@ from pathlib import Path
 
 from botocore.exceptions import ClientError
 
+from deploy_rehearsal.batch_scenario import check_job, make_documents, remove_batch
 from deploy_rehearsal.callers import CALLER
 from deploy_rehearsal.calls import send
 from deploy_rehearsal.capacity import allocate, check_declined, check_ended, check_registered
@@ -65,7 +66,10 @@ class Scenarios:
         check_declined(self.report, self.cdk, self.deployed)
         ended = self._deploy("not-provisioned", "without provisioned concurrency")
         check_ended(self.report, self.cdk, self.deployed, ended)
+        make_documents(self.cdk.aws)
+        check_job(self.report, self.cdk, self._deploy("batch", "with batch jobs"))
         self._experiments()
+        remove_batch(self.report, self.cdk)
 
     def _refused_then_allowed(self) -> None:
         before, versions = self.state.alias(), self.state.versions()

@@ -1,5 +1,6 @@
 """The variants of an environment that the release scenarios deploy."""
 
+from deploy_rehearsal.batch_scenario import BATCH_SETTINGS
 from deploy_rehearsal.variants import Variant
 
 __all__ = ["SERVING", "VARIANTS"]
@@ -26,7 +27,8 @@ _FIRST_SPACE, SERVING = 2, 8
 
 
 def _variant(name: str, code: str = "", **settings: object) -> Variant:
-    sections = {"release": _AT_ONCE, "cold_start": None, "experiment": None} | settings
+    unset = {"cold_start": None, "experiment": None, "batch": None}
+    sections = {"release": _AT_ONCE, **unset, **settings}
     return Variant(name=name, code=code, settings={"model": _OTHER_SPACE, **sections})  # type: ignore[dict-item]
 
 
@@ -42,6 +44,7 @@ VARIANTS = (
     _variant("fix", "\n# The fix.\n", **_SHIFTED),
     _variant("next", "\n# The next release.\n", **_SHIFTED),
     _variant("not-provisioned", "\n# The next release.\n"),
+    _variant("batch", "\n# The next release.\n", batch=BATCH_SETTINGS),
     _variant(
         "weights",
         "\n# With an experiment.\n",

@@ -26,6 +26,7 @@ from typing import Any
 import ministack_alarms
 import ministack_codedeploy
 import ministack_codedeploy_api
+import ministack_map_runs
 import ministack_policies
 import ministack_releases
 import ministack_scaling
@@ -67,6 +68,7 @@ PRIVATE_NAMES = tuple(
         + ministack_alarms.PRIVATE_NAMES
         + ministack_codedeploy.PRIVATE_NAMES
         + ministack_codedeploy_api.PRIVATE_NAMES
+        + ministack_map_runs.PRIVATE_NAMES
         + ministack_policies.PRIVATE_NAMES
         + ministack_releases.PRIVATE_NAMES
         + ministack_versions.PRIVATE_NAMES
@@ -102,6 +104,7 @@ def install() -> None:
     ministack_versions.install()
     ministack_alarms.install(_metric_math)
     ministack_releases.install(records)
+    ministack_map_runs.install()
 
 
 def _metric_math(alarm: str) -> list[dict[str, Any]]:

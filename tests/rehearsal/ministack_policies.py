@@ -3,6 +3,8 @@
 - Bootstrap's bucket refuses requests without TLS: the loopback interface counts as TLS.
 - `DescribeRepositories` is authorized against the named repository.
 - Reading an alias is `GetAlias` and changing it is `UpdateAlias`, not `ListAliases`.
+- `DescribeMapRun` is authorized against the map run
+  (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsstepfunctions.html).
 - The resource of a function with a qualifier is that version or alias
   (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awslambda.html).
 """
@@ -36,6 +38,7 @@ def install() -> None:
     resource = iam_actions.extract_resource_arn
     iam_actions.extract_resource_arn = lambda service, *request: (
         _named_repository(service, request)
+        or _map_run(service, request)
         or _qualified(service, request, resource(service, *request))
     )
 
@@ -49,6 +52,12 @@ def _named_repository(service: str, request: tuple[Any, ...]) -> str | None:
     _, _, _, body, _, region, account = request
     names = json.loads(body or b"{}").get("repositoryNames", []) if service == "ecr" else []
     return f"arn:aws:ecr:{region}:{account}:repository/{names[0]}" if len(names) == 1 else None
+
+
+def _map_run(service: str, request: tuple[Any, ...]) -> str | None:
+    named = json.loads(request[3] or b"{}") if service == "states" else {}
+    found: str | None = named.get("mapRunArn")
+    return found
 
 
 def _qualified(service: str, request: tuple[Any, ...], arn: str) -> str:
