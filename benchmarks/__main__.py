@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import measure
+from benchmarks import batch, measure
 from benchmarks.contenders import KIT, ROOT, Contender, compile_modules, contenders
 from benchmarks.families import report as family_report
 from benchmarks.families.run import measure_family
@@ -27,6 +27,8 @@ QUICK_LENGTHS = (8, 32, 128, 512)
 
 def main() -> int:
     """Measure, print the table, and save table, JSON and picture."""
+    if sys.argv[1:2] == ["batch"]:
+        return batch.main(sys.argv[2:])
     options = _options()
     compile_modules()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -57,6 +59,7 @@ def _options() -> argparse.Namespace:
         prog="scripts/bench",
         description="Measure Embedding Kit, the baseline, sentence-transformers, "
         "fastembed and a plain ONNX export, on a replica of EmbeddingGemma made on the spot.",
+        epilog="`scripts/bench batch` measures batch jobs; it has options of its own.",
     )
     parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
     parser.add_argument(

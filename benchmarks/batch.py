@@ -1,36 +1,47 @@
 """Batch embedding against a loop over the engine and against other libraries.
 
-`python -m benchmarks.batch [--rows N] [--peers PYTHON]` embeds the same texts, made of Python's
+`scripts/bench batch [--rows N] [--peers PYTHON]` embeds the same texts, made of Python's
 docstrings, with all-MiniLM-L6-v2:
 
 - a loop over the engine, 64 texts at a time: the model alone;
 - `batch_embedding` in one process, and in one for each core: files, shards and Parquet too;
-- with `--peers`, an interpreter that has sentence-transformers: its `encode`, on one thread.
+- with `--peers`, an interpreter that has torch, sentence-transformers and fastembed: `encode` on
+  one thread, and fastembed's parallel mode with a process for each core, over a plain ONNX export.
+
+`scripts/bench batch --plan ROWS` measures the plan of an input of that many rows instead.
 
 The contenders take turns, and the median of the rounds counts. CPU time is that of all processes of
 a contender; other work on the machine hardly changes it.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.batch_plan import measure_plan
 from model_compiler.compile import Options, compile_model
 from model_compiler.docstrings import standard_library
 from model_compiler.source.find import find_source
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-ROUNDS = 3
+_EXPORTER = Path(__file__).parent / "families" / "torch_replica.py"
 #: The least rate of a job per CPU second, as a part of the loop's.
 LEAST = 0.9
+
+#: No contender asks the model hub for a newer revision.
+_ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1"}
 
 _LOOP = """
 import json, sys
@@ -48,6 +59,24 @@ torch.set_num_threads(1)
 texts = [json.loads(line)["text"] for line in open(sys.argv[1])]
 SentenceTransformer(sys.argv[2], device="cpu").encode(texts, batch_size=64)
 """
+#: fastembed's processes import this program again, so the model is registered in each.
+_FASTEMBED = """
+import json, sys
+from fastembed import TextEmbedding
+from fastembed.common.model_description import ModelSource, PoolingType
+TextEmbedding.add_custom_model(
+    model="bench/minilm", pooling=PoolingType.DISABLED, normalization=False, dim=384,
+    sources=ModelSource(hf="bench/minilm"), model_file="model.onnx",
+    additional_files=["model.onnx.data"],
+)
+if __name__ == "__main__":
+    texts = [json.loads(line)["text"] for line in open(sys.argv[1])]
+    model = TextEmbedding("bench/minilm", specific_model_path=sys.argv[2], threads=1)
+    for _ in model.embed(texts, batch_size=64, parallel=int(sys.argv[3])):
+        pass
+"""
+#: The files that fastembed's tokenizer needs.
+_TOKENIZER = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 class Spent(NamedTuple):
@@ -57,12 +86,24 @@ class Spent(NamedTuple):
     wall: float
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Measure, and print a table; return 1 if a job is slower than it may be."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench batch", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--rows", type=int, default=3000, help="default: %(default)s")
-    parser.add_argument("--peers", help="an interpreter with sentence-transformers")
-    options = parser.parse_args()
+    parser.add_argument(
+        "--peers",
+        metavar="PYTHON",
+        help="an interpreter with torch, sentence-transformers and fastembed",
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
+    parser.add_argument(
+        "--plan", type=int, metavar="ROWS", help="measure only the plan of an input"
+    )
+    options = parser.parse_args(arguments)
+    if options.plan:
+        return measure_plan(options.plan)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = find_source(MODEL)
@@ -79,10 +120,18 @@ def main() -> int:
                 *("--artifact", artifact, "--processes", processes, "--truncate", "right"),
             ]
         if options.peers:
-            contenders["sentence-transformers"] = [
-                *(options.peers, "-c", _ENCODE, texts, source.folder)
-            ]
-        spent = _measure({name: [*map(str, words)] for name, words in contenders.items()}, folder)
+            export, program = folder / "export", folder / "fastembed_job.py"
+            _write_export(source.folder, export, options.peers)
+            program.write_text(_FASTEMBED)
+            processes = os.cpu_count() or 1
+            contenders |= {
+                "sentence-transformers": [options.peers, "-c", _ENCODE, texts, source.folder],
+                f"fastembed, {processes} processes": [
+                    *(options.peers, program, texts, export, processes)
+                ],
+            }
+        commands = {name: [*map(str, words)] for name, words in contenders.items()}
+        spent = _measure(commands, folder, rounds=options.rounds)
     return _report(spent, options.rows)
 
 
@@ -95,9 +144,25 @@ def _rows(count: int) -> list[str]:
     ]
 
 
-def _measure(contenders: dict[str, list[str]], folder: Path) -> dict[str, list[Spent]]:
+def _write_export(source: Path, target: Path, python: str) -> None:
+    """Write the model's plain export, with pooling and normalization, and its tokenizer."""
+    target.mkdir()
+    for name in _TOKENIZER:
+        shutil.copy(source / name, target)
+    # torch_replica reads the pooling in the new form of its configuration.
+    described = target / "source"
+    shutil.copytree(source, described)
+    (described / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
+    command = [python, str(_EXPORTER), str(described), str(target)]
+    subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - our own program
+
+
+def _measure(
+    contenders: dict[str, list[str]], folder: Path, *, rounds: int
+) -> dict[str, list[Spent]]:
+    _adopt_orphans()
     spent: dict[str, list[Spent]] = {name: [] for name in contenders}
-    for round_number in range(ROUNDS):
+    for round_number in range(rounds):
         for name, command in contenders.items():
             # Each run is a new job: a folder of its own for its parts.
             words = [
@@ -105,13 +170,29 @@ def _measure(contenders: dict[str, list[str]], folder: Path) -> dict[str, list[S
                 for word in command
             ]
             before, began = os.times(), time.perf_counter()
-            subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - our own commands
+            subprocess.run(words, check=True, capture_output=True, env=_ENVIRONMENT)  # noqa: S603
+            _wait_for_orphans()
             after = os.times()
             cpu = (after.children_user - before.children_user) + (
                 after.children_system - before.children_system
             )
             spent[name].append(Spent(cpu, time.perf_counter() - began))
     return spent
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of processes that outlive theirs, so that their CPU time is counted.
+
+    The processes of fastembed are children of a server that forks them, and which ends last.
+    """
+    set_child_subreaper = 36  # prctl(2)
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
+
+
+def _wait_for_orphans() -> None:
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
 
 
 def _report(spent: dict[str, list[Spent]], rows: int) -> int:
@@ -138,4 +219,4 @@ def _report(spent: dict[str, list[Spent]], rows: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
