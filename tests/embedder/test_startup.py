@@ -68,7 +68,7 @@ print([name for name in unwanted if name in sys.modules])
 
 
 def test_an_index_of_s3_vectors_needs_no_botocore() -> None:
-    """The setting imports the endpoint's own client, which is a tenth of botocore's cost."""
+    """The setting imports the endpoint's own client, at a quarter of botocore's cost."""
     program = """
 import sys
 import embedder.startup
