@@ -51,6 +51,7 @@ class RequestRecord:
         "operation",
         "request_bytes",
         "response_bytes",
+        "search_seconds",
         "started",
         "status",
     )
@@ -65,6 +66,8 @@ class RequestRecord:
         self.request_bytes = 0
         self.response_bytes = 0
         self.embeddings: Embeddings | None = None
+        #: The time that the search index took, if it was searched.
+        self.search_seconds: float | None = None
         #: The code and the field of the error that was answered.
         self.error: str | None = None
         self.field: str | None = None
@@ -120,6 +123,8 @@ class Telemetry:
                 "repeats": embeddings.repeats,
                 "paddingWaste": _waste(embeddings),
             }
+        if record.search_seconds is not None:
+            line["searchMs"] = _milliseconds(record.search_seconds)
         if record.error is not None:
             line["error"] = record.error
             line["field"] = record.field

@@ -68,6 +68,13 @@ def test_a_request_leaves_a_line_of_log(told: Service, capsys: Capture) -> None:
     }
 
 
+def test_a_search_leaves_its_time(told: Service, capsys: Capture) -> None:
+    """The line of a search has the time of the index beside those of the model."""
+    post(told, "/similar", {"text": "a"})
+    log, _ = lines(capsys)
+    assert 0 <= log["searchMs"] <= log["durationMs"]
+
+
 def test_a_request_leaves_a_record_of_metrics(told: Service, capsys: Capture) -> None:
     """Each metric is defined with its unit and has a value in the record."""
     post(told, "/embed", {"inputs": ["x", "y z"]})

@@ -1,5 +1,6 @@
 """The kit's own API: `POST /`, `POST /similar`, `GET /health`."""
 
+import time
 from typing import Any, ClassVar
 
 from embedder.apis.input_types import InputsType, TextType
@@ -203,12 +204,16 @@ class Similar(Operation):
             field="text",
             truncate_hint=TRUNCATE_HINT,
         )
-        matches = index.search(
-            embeddings.vectors[0],
-            values["num_results"] or values["top"] or DEFAULT_RESULTS,
-            where=values["filter"],
-            deadline=call.request.deadline,
-        )
+        began = time.perf_counter()
+        try:
+            matches = index.search(
+                embeddings.vectors[0],
+                values["num_results"] or values["top"] or DEFAULT_RESULTS,
+                where=values["filter"],
+                deadline=call.request.deadline,
+            )
+        finally:
+            call.record.search_seconds = time.perf_counter() - began
         return json_response(
             {
                 "results": [

@@ -18,6 +18,7 @@ from embedder.s3_vectors.index import SPACE_TAG, VectorIndex, open_index, parse_
 from embedder.search import SearchIndex
 from embedder.service import Service, build_service
 from embedder.settings import Settings
+from embedder.snapshot import renew, settle
 from embedder.telemetry import Telemetry
 from tests.embedder.calls import get, post, read
 from tests.fixtures.s3_vectors.indexes import Index
@@ -271,10 +272,12 @@ def test_the_log_names_the_kind_of_error(
 ) -> None:
     """An operator sees which call failed and how, and no text."""
     service.telemetry = Telemetry(Settings(artifact="a"))
+    service.model.search_index.prepare(None)
     s3_vectors.failures = [Failure(403, "AccessDeniedException")]
     similar(service, 500)
     line = json.loads(capsys.readouterr().out.splitlines()[0])
     assert line["fault"]["type"] == "AccessDeniedError"
+    assert line["searchMs"] > 0
     assert "entry" not in json.dumps(line)
 
 
@@ -293,7 +296,8 @@ def test_the_document_describes_the_filter(service: Service) -> None:
 def test_a_snapshot_carries_no_connection(service: Service, s3_vectors: LocalS3Vectors) -> None:
     """After the snapshot's hook, a restored copy connects anew."""
     similar(service)
-    service.model.search_index.forget()
+    settle(service)
+    renew(service)
     similar(service)
     assert s3_vectors.connections == 2
 
