@@ -13,8 +13,10 @@ from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
 from embedding_kit.monitoring.server import ServerAlarms, server_widgets
 from embedding_kit.monitoring.topic import AlarmTopic
+from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.release_notices import ReleaseNotices
 from embedding_kit.service import EmbeddingService
+from embedding_kit.standing_cost import default_budget
 
 __all__ = ["ObservabilityStack"]
 
@@ -78,5 +80,8 @@ class ObservabilityStack(Stack):
                 settings=environment.budget,
                 tag=cost_tag,
                 topic=notices.topic,
+                default_usd=default_budget(
+                    environment, load_prices(environment.region or DEFAULT_REGION)
+                ),
             )
         CfnOutput(self, "AlarmTopicArn", value=notices.topic.topic_arn)

@@ -6,7 +6,9 @@ from typing import Any
 from deploy_rehearsal.deployed import DeployedStacks
 from deploy_rehearsal.emulator import Emulator
 from embedding_kit.environment import Environment
+from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.settings import Provisioned, SnapStart
+from embedding_kit.standing_cost import default_budget
 from image_rehearsal.report import Report
 
 __all__ = ["check_environment"]
@@ -84,7 +86,10 @@ def _check_callers(report: Report, client: Any, environment: Environment, name: 
 def _check_budget(report: Report, aws: Emulator, environment: Environment) -> None:
     found = aws.client("budgets").describe_budgets(AccountId=aws.account).get("Budgets", [])
     amounts = [float(budget["BudgetLimit"]["Amount"]) for budget in found]
-    wanted = [environment.budget.monthly_usd] if environment.budget else []
+    wanted = []
+    if environment.budget:
+        prices = load_prices(environment.region or DEFAULT_REGION)
+        wanted = [environment.budget.monthly_usd or default_budget(environment, prices)]
     _expect(report, "budget, US dollars a month", wanted, amounts)
 
 

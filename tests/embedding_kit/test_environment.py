@@ -188,13 +188,6 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             ),
         ),
         (
-            "[budget]",
-            (
-                "environments/test.toml: budget.monthly_usd: missing; found: nothing; "
-                "allowed: a number from 1 to 1000000"
-            ),
-        ),
-        (
             '[alarms]\nemails = ["ops"]',
             'environments/test.toml: alarms.emails[0]: found: "ops"; allowed: an e-mail address',
         ),

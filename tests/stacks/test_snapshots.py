@@ -14,6 +14,8 @@ import pytest
 import yaml
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from embedding_kit.standing_cost import alarm_metrics
+
 STACKS = ("repository", "endpoint", "observability")
 ENVIRONMENTS = ("staging", "production")
 SWITCHES = (
@@ -150,3 +152,22 @@ def test_this_differs_from_dev(synthesized, snapshot, name):
 def test_every_variant_has_a_snapshot(environments):
     """Every environment and variant has a snapshot."""
     assert set(environments) == {"dev", *ENVIRONMENTS, *SWITCHES, "all-together"}
+
+
+@pytest.mark.parametrize("name", ["dev", *ENVIRONMENTS, *SWITCHES])
+def test_the_priced_alarms_are_those_of_the_templates(synthesized, environments, name):
+    """Each metric that an alarm reads is billed, beside one composite alarm, dashboard and key."""
+    resources = [
+        resource
+        for template in synthesized(name).templates.values()
+        for resource in template["Resources"].values()
+    ]
+    read = [
+        sum("MetricStat" in metric for metric in alarm["Properties"].get("Metrics", [])) or 1
+        for alarm in resources
+        if alarm["Type"] == "AWS::CloudWatch::Alarm"
+    ]
+    assert sum(read) == alarm_metrics(environments[name])
+    kinds = [resource["Type"] for resource in resources]
+    for priced in ("CloudWatch::CompositeAlarm", "CloudWatch::Dashboard", "KMS::Key"):
+        assert kinds.count(f"AWS::{priced}") == 1

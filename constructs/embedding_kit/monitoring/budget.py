@@ -30,6 +30,7 @@ class CostBudget(Construct):
         settings: Budget,
         tag: tuple[str, str],
         topic: sns.ITopic,
+        default_usd: float | None = None,
     ) -> None:
         """Create the budget.
 
@@ -39,8 +40,19 @@ class CostBudget(Construct):
             settings: The monthly amount.
             tag: Key and value of the cost-allocation tag.
             topic: The topic to notify. Its key must let AWS Budgets encrypt.
+            default_usd: The amount if the settings have none, such as
+                `embedding_kit.standing_cost.default_budget` of an environment.
+
+        Raises:
+            ValueError: There is no amount.
         """
         super().__init__(scope, id)
+        amount = settings.monthly_usd or default_usd
+        if amount is None:
+            raise ValueError(
+                "a budget needs an amount; found: neither monthly_usd nor default_usd; "
+                "allowed: US dollars per month in one of them"
+            )
         key, value = tag
         actual = [self._notice("ACTUAL", percent, topic) for percent in _ACTUAL_PERCENT]
         self.budget = budgets.CfnBudget(
@@ -49,9 +61,7 @@ class CostBudget(Construct):
             budget=budgets.CfnBudget.BudgetDataProperty(
                 budget_type="COST",
                 time_unit="MONTHLY",
-                budget_limit=budgets.CfnBudget.SpendProperty(
-                    amount=settings.monthly_usd, unit="USD"
-                ),
+                budget_limit=budgets.CfnBudget.SpendProperty(amount=amount, unit="USD"),
                 cost_filters={"TagKeyValue": [f"user:{key}${value}"]},
             ),
             notifications_with_subscribers=[

@@ -3,7 +3,7 @@
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit.monitoring.metrics import PERIOD, EndpointMetrics
-from embedding_kit.monitoring.prices import LAMBDA_ARM64, LambdaPrices
+from embedding_kit.prices import Prices, load_prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 
 __all__ = ["cost_per_thousand", "cost_rate"]
@@ -14,15 +14,15 @@ def cost_rate(
     *,
     memory_mb: int,
     cold_start: ColdStart,
-    prices: LambdaPrices = LAMBDA_ARM64,
+    prices: Prices | None = None,
 ) -> cloudwatch.MathExpression:
     """Return US dollars per hour for duration, requests and provisioned concurrency.
 
     Billed duration includes cold starts. With SnapStart, the cost includes restores and the
     snapshot of one published version, the number of versions outside a release. Storage of images
-    and logs and data transfer are not included.
+    and logs and data transfer are not included. The prices are those of us-east-1 by default.
     """
-    expression, used = _dollars(metrics, memory_mb, cold_start, prices)
+    expression, used = _dollars(metrics, memory_mb, cold_start, prices or load_prices())
     return cloudwatch.MathExpression(
         expression=f"({expression}) * 3600 / PERIOD(billed)",
         using_metrics=used,
@@ -36,10 +36,10 @@ def cost_per_thousand(
     *,
     memory_mb: int,
     cold_start: ColdStart,
-    prices: LambdaPrices = LAMBDA_ARM64,
+    prices: Prices | None = None,
 ) -> cloudwatch.MathExpression:
     """Return US dollars per 1,000 embeddings at the current traffic."""
-    expression, used = _dollars(metrics, memory_mb, cold_start, prices)
+    expression, used = _dollars(metrics, memory_mb, cold_start, prices or load_prices())
     return cloudwatch.MathExpression(
         expression=f"IF(texts > 0, 1000 * ({expression}) / texts)",
         using_metrics={**used, "texts": metrics.of_embedder("Texts", "Sum")},
@@ -49,28 +49,28 @@ def cost_per_thousand(
 
 
 def _dollars(
-    metrics: EndpointMetrics, memory_mb: int, cold_start: ColdStart, prices: LambdaPrices
+    metrics: EndpointMetrics, memory_mb: int, cold_start: ColdStart, prices: Prices
 ) -> tuple[str, dict[str, cloudwatch.IMetric]]:
     """Return the expression of one period's cost in US dollars, and its metrics."""
     gigabytes = memory_mb / 1024
     provisioned = isinstance(cold_start, Provisioned)
-    second = prices.provisioned_duration_gb_second if provisioned else prices.gb_second
+    second = prices["lambda_provisioned_duration" if provisioned else "lambda_duration"].usd
     used: dict[str, cloudwatch.IMetric] = {
         "billed": metrics.of_platform("BilledDuration", "Sum"),
         "requests": metrics.of_alias("Invocations", "Sum"),
     }
     expression = (
         f"FILL(billed, 0) / 1000 * {_number(gigabytes * second)}"
-        f" + FILL(requests, 0) * {_number(prices.request)}"
+        f" + FILL(requests, 0) * {_number(prices['lambda_requests'].usd)}"
     )
     if provisioned:
         used["ready"] = metrics.of_alias("ProvisionedConcurrentExecutions", "Average")
-        per_second = _number(gigabytes * prices.provisioned_gb_second)
+        per_second = _number(gigabytes * prices["lambda_provisioned"].usd)
         expression += f" + FILL(ready, 0) * PERIOD(billed) * {per_second}"
     if isinstance(cold_start, SnapStart):
         used["restores"] = metrics.of_platform("RestoreDuration", "SampleCount")
-        per_restore = _number(gigabytes * prices.restore_gb)
-        per_second = _number(gigabytes * prices.snapshot_gb_second)
+        per_restore = _number(gigabytes * prices["lambda_restore"].usd)
+        per_second = _number(gigabytes * prices["lambda_snapshot"].usd)
         expression += f" + FILL(restores, 0) * {per_restore} + PERIOD(billed) * {per_second}"
     return expression, used
 

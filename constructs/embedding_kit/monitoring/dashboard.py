@@ -1,6 +1,6 @@
 """The dashboard: alarm states, traffic, latency, cold starts, capacity, cost, log queries."""
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Duration, Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
@@ -8,12 +8,14 @@ from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate
 from embedding_kit.monitoring.metrics import PERIOD
-from embedding_kit.monitoring.prices import LAMBDA_ARM64, LambdaPrices
+from embedding_kit.prices import DEFAULT_REGION, Prices, load_prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 
 __all__ = ["EndpointDashboard"]
 
 _WIDTH = 24
+_PRICES_PAGE = "https://aws.amazon.com/lambda/pricing/"
+_DURATION = "lambda_duration"
 _HEIGHT = 6
 _SLOWEST = (
     "fields @timestamp, durationMs, tokens, texts, dialect, status, requestId",
@@ -45,7 +47,7 @@ class EndpointDashboard(Construct):
         *,
         endpoint: EmbeddingEndpoint,
         alarms: EndpointAlarms,
-        prices: LambdaPrices = LAMBDA_ARM64,
+        prices: Prices | None = None,
     ) -> None:
         """Create the dashboard.
 
@@ -54,12 +56,13 @@ class EndpointDashboard(Construct):
             id: The construct's id.
             endpoint: The endpoint.
             alarms: The alarms at the top.
-            prices: The prices that costs are computed with.
+            prices: The prices that costs are computed with; list prices of the stack's region if
+                None, and of us-east-1 if the region is not known at synth.
         """
         super().__init__(scope, id)
         self._endpoint = endpoint
         self._metrics = endpoint.metrics
-        self._prices = prices
+        self._prices = prices or _list_prices(Stack.of(self).region)
         self._thresholds = alarms.thresholds
         self.dashboard = cloudwatch.Dashboard(
             self,
@@ -222,9 +225,9 @@ class EndpointDashboard(Construct):
                 title="US dollars per hour", left=[rate], width=12, height=4, left_y_axis=_FROM_ZERO
             ),
             cloudwatch.TextWidget(
-                markdown=f"List prices of [AWS Lambda]({prices.source}) on ARM64, {prices.region}, "
-                f"read {prices.read}: {_price_list(prices, kind)}. Storage of images "
-                "and logs and your discounts are not included.",
+                markdown=f"List prices of [AWS Lambda]({_PRICES_PAGE}) on ARM64, "
+                f"{prices.region}, {prices[_DURATION].date}: {_price_list(prices, kind)}. Storage "
+                "of images and logs and your discounts are not included.",
                 width=6,
                 height=4,
             ),
@@ -245,18 +248,26 @@ class EndpointDashboard(Construct):
         ]
 
 
-def _price_list(prices: LambdaPrices, kind: ColdStart) -> str:
-    second = f"${prices.gb_second:.10f} per GB-second"
+def _list_prices(region: str) -> Prices:
+    """Return the prices of a region; of us-east-1 for a token, or without Lambda's prices."""
+    prices = load_prices(DEFAULT_REGION if Token.is_unresolved(region) else region)
+    return load_prices() if _DURATION in prices.assumed else prices
+
+
+def _price_list(prices: Prices, kind: ColdStart) -> str:
+    second = f"${prices[_DURATION].usd:.10f} per GB-second"
     more = ""
     if isinstance(kind, Provisioned):
-        second = f"${prices.provisioned_duration_gb_second:.10f} per GB-second"
-        more = f", ${prices.provisioned_gb_second:.10f} per GB-second of provisioned concurrency"
+        second = f"${prices['lambda_provisioned_duration'].usd:.10f} per GB-second"
+        more = (
+            f", ${prices['lambda_provisioned'].usd:.10f} per GB-second of provisioned concurrency"
+        )
     if isinstance(kind, SnapStart):
         more = (
-            f", ${prices.snapshot_gb_second:.10f} per GB-second of one snapshot, "
-            f"${prices.restore_gb:.10f} per GB of a restore"
+            f", ${prices['lambda_snapshot'].usd:.10f} per GB-second of one snapshot, "
+            f"${prices['lambda_restore'].usd:.10f} per GB of a restore"
         )
-    return f"{second}, ${prices.request * 1_000_000:.2f} per million requests{more}"
+    return f"{second}, ${prices['lambda_requests'].usd * 1_000_000:.2f} per million requests{more}"
 
 
 _FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)

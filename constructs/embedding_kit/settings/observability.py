@@ -129,8 +129,10 @@ class AlarmSettings(Settings):
 class Budget(Settings):
     """The endpoint's monthly budget."""
 
-    monthly_usd: Annotated[float, Field(ge=1, le=1_000_000)] = Field(
-        description="US dollars per month; notifies at 50, 80, 100% of actual, 100% of forecast."
+    monthly_usd: Annotated[float, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None,
+        description="US dollars per month; notifies at 50, 80, 100% of actual, 100% of forecast. "
+        "If unset, 1.5 times the cost without a request at list prices, and $10 for requests.",
     )
 
 

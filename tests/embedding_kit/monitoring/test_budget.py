@@ -50,3 +50,32 @@ def test_every_notice_goes_to_the_topic(budget):
         for subscriber in notice["Subscribers"]
     }
     assert kinds == {"SNS"}
+
+
+def test_a_budget_without_an_amount_takes_the_default(synthesize):
+    """The settings' amount comes first."""
+
+    def build(stack):
+        topic = AlarmTopic(stack, "Notices").topic
+        CostBudget(
+            stack,
+            "Budget",
+            settings=Budget(),
+            tag=("EmbeddingKit", "dev"),
+            topic=topic,
+            default_usd=20.0,
+        )
+
+    (found,) = synthesize(build).find_resources("AWS::Budgets::Budget").values()
+    assert found["Properties"]["Budget"]["BudgetLimit"] == {"Amount": 20, "Unit": "USD"}
+
+
+def test_a_budget_needs_an_amount(synthesize):
+    """It cannot be derived without the environment."""
+
+    def build(stack):
+        topic = AlarmTopic(stack, "Notices").topic
+        CostBudget(stack, "Budget", settings=Budget(), tag=("EmbeddingKit", "dev"), topic=topic)
+
+    with pytest.raises(ValueError, match="found: neither monthly_usd nor default_usd; allowed: US"):
+        synthesize(build)

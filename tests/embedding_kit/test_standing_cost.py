@@ -1,0 +1,57 @@
+"""Test what an environment costs without a request, and the default of its budget."""
+
+import pytest
+
+from embedding_kit.environment import Environment
+from embedding_kit.prices import load_prices
+from embedding_kit.standing_cost import capacity_items, default_budget, monitoring_items
+
+MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
+PRICES = load_prices()
+
+
+def environment(**tables):
+    return Environment.model_validate({"name": "test", "model": MODEL, **tables})
+
+
+def usd(items):
+    return {item.name: round(item.usd, 2) for item in items}
+
+
+def test_monitoring_costs_the_same_in_every_month():
+    """Alarms by the metrics that they read, the composite alarm, dashboard, key and image."""
+    assert usd(monitoring_items(environment(), PRICES)) == {
+        "alarms, by metrics": 1.90,
+        "composite alarm": 0.50,
+        "dashboard": 3.00,
+        "key of the topic": 1.00,
+        "image": 0.05,
+    }
+
+
+def test_on_demand_costs_nothing_without_a_request():
+    """SnapStart keeps a snapshot, and provisioned concurrency its minimum."""
+    assert capacity_items(environment(), PRICES) == ()
+    snapstart = environment(cold_start={"kind": "snapstart"})
+    assert usd(capacity_items(snapstart, PRICES)) == {"snapshot": 7.91}
+    provisioned = environment(cold_start={"kind": "provisioned", "minimum": 3})
+    assert usd(capacity_items(provisioned, PRICES)) == {"provisioned concurrency": 52.56}
+
+
+def test_a_schedule_changes_what_is_kept():
+    """Five environments instead of one at 50 of 168 hours: 2.19 on average."""
+    entries = [
+        {"name": "day", "at": "cron(0 8 ? * MON-FRI *)", "minimum": 5, "maximum": 10},
+        {"name": "night", "at": "cron(0 18 ? * MON-FRI *)", "minimum": 1, "maximum": 10},
+    ]
+    scheduled = environment(cold_start={"kind": "provisioned", "schedule": entries})
+    one = environment(cold_start={"kind": "provisioned"})
+    ratio = capacity_items(scheduled, PRICES)[0].usd / capacity_items(one, PRICES)[0].usd
+    assert ratio == pytest.approx(1 + 4 * 50 / 168)
+
+
+def test_the_default_budget_is_one_and_a_half_times_the_standing_cost_and_10_dollars():
+    """Rounded up to $5."""
+    assert default_budget(environment(), PRICES) == 20  # 1.5 x 6.45 + 10
+    large = environment(cold_start={"kind": "provisioned", "minimum": 10, "maximum": 20})
+    assert default_budget(large, PRICES) == 285  # 1.5 x (175.24 + 7.05) + 10
