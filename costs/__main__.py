@@ -69,6 +69,8 @@ def _choices(options: argparse.Namespace) -> Choices:
         servers=options.servers,
         releases=options.releases,
         batch_texts=options.batch_texts,
+        vectors=options.vectors,
+        searches=options.searches,
         seed=options.seed,
         progress=sys.stderr.isatty(),
     )
@@ -107,6 +109,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     others.add_argument(
         "--batch-texts", type=_amount, default=0.0, metavar="N", help="of batch jobs a month"
+    )
+    others.add_argument(
+        "--vectors", type=_amount, default=0.0, metavar="N", help="in the index of [index]"
+    )
+    others.add_argument(
+        "--searches", type=_amount, metavar="N", help="of the index a month (default: --requests)"
     )
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="instead of the table")

@@ -1,12 +1,13 @@
-"""What a bill has beside the endpoint: logs, metrics, releases, batch jobs, the vector index."""
+"""What a bill has beside the endpoint: logs, metrics, releases, batch jobs, server, index."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedding_kit.environment import Environment
-from embedding_kit.prices import LineItem, Prices, priced
+from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import Provisioned, SnapStart
+from embedding_kit.settings.index import index_dimension
 
 __all__ = ["EXTRAS", "LOG_BYTES", "Volumes", "extra_items"]
 
@@ -23,6 +24,11 @@ _RELEASE_HOURS = 0.25
 #: A shard of a batch job has about so many texts, and makes so many requests to S3.
 _SHARD_TEXTS, _SHARD_WRITES, _SHARD_READS = 500, 1, 10
 _EXPRESS_GB = 64 / 1024
+#: A public load balancer has an address in each of two Availability Zones.
+_ZONES = 2
+#: Bytes of a stored vector beside its numbers: its key, and its text and metadata.
+_METADATA_BYTES = 1000
+_GB, _TB = 1e9, 1e12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,10 @@ class Volumes:
     releases: float = 4.0
     #: Texts that batch jobs embed.
     batch_texts: float = 0.0
+    #: Vectors that are loaded into the index in this month, and kept.
+    vectors: float = 0.0
+    #: Searches of the index.
+    searches: float = 0.0
 
 
 Extra = Callable[[Environment, Prices, Volumes], tuple[LineItem, ...]]
@@ -91,6 +101,43 @@ def _batch(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[
     )
 
 
+def _server(environment: Environment, prices: Prices, _: Volumes) -> tuple[LineItem, ...]:
+    """Price the fewest tasks of the server beside the function, and its load balancer.
+
+    Not included: the NAT gateway or the VPC endpoints of its subnets, which it shares with others.
+    """
+    server = environment.server
+    if server is None:
+        return ()
+    hours = server.minimum * HOURS
+    public = (priced(prices, "public_ipv4", "server, public addresses", _ZONES * HOURS),)
+    return (
+        priced(prices, "fargate_vcpu", "server, vCPU", hours * server.cpu / 1024),
+        priced(prices, "fargate_memory", "server, memory", hours * server.memory_mb / 1024),
+        priced(prices, "load_balancer", "server, load balancer", HOURS),
+        priced(prices, "load_balancer_capacity", "server, its capacity", HOURS),
+        *(public if server.public else ()),
+    )
+
+
+def _index(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
+    """Price the vectors of S3 Vectors: loaded once, kept for the month, and searched.
+
+    A search is billed by the size of the index, at the price of its first tier.
+    """
+    if environment.index is None:
+        return ()
+    dimension = index_dimension(environment.index, environment.model)
+    size = volumes.vectors * (4 * dimension + _METADATA_BYTES)
+    searched = size * volumes.searches / _TB
+    return (
+        priced(prices, "vector_storage", "index, vectors", size / _GB),
+        priced(prices, "vector_writes", "index, loading them", size / _GB),
+        priced(prices, "vector_searches", "index, searches", volumes.searches),
+        priced(prices, "vector_processing", "index, data searched", searched),
+    )
+
+
 #: Each prices one thing that an environment's file switches on. A new table of settings that costs
 #: something adds a function here.
-EXTRAS: tuple[Extra, ...] = (_logs, _metrics, _releases, _batch)
+EXTRAS: tuple[Extra, ...] = (_logs, _metrics, _releases, _batch, _server, _index)

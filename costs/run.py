@@ -37,6 +37,8 @@ class Choices:
     servers: int = 2
     releases: float = 4
     batch_texts: float = 0.0
+    vectors: float = 0.0
+    searches: float | None = None
     seed: int = 0
     progress: bool = False
 
@@ -83,6 +85,8 @@ def run(
             core_seconds=core,
             releases=choices.releases,
             batch_texts=choices.batch_texts,
+            vectors=choices.vectors,
+            searches=traffic.requests if choices.searches is None else choices.searches,
         ),
         cold_starts=cold,
     )

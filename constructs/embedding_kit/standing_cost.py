@@ -13,7 +13,7 @@ __all__ = ["IMAGE_GB", "alarm_metrics", "capacity_items", "default_budget", "mon
 IMAGE_GB = 0.5
 #: The metrics that the alarms read, of which each is billed. A test counts those of templates.
 _ALARM_METRICS = 19
-_OF_SNAPSTART, _OF_PROVISIONED, _OF_TRAFFIC, _OF_BATCH = 1, 6, 1, 4
+_OF_SNAPSTART, _OF_PROVISIONED, _OF_TRAFFIC, _OF_BATCH, _OF_SERVER = 1, 6, 1, 4, 9
 #: With fixed weights no release moves the alias, so the alarms that would stop one are absent.
 _OF_WEIGHTS = -4
 #: A default budget is this multiple of the standing cost, and so many dollars for requests.
@@ -62,6 +62,7 @@ def alarm_metrics(environment: Environment) -> int:
         + _OF_PROVISIONED * isinstance(environment.cold_start, Provisioned)
         + _OF_TRAFFIC * (environment.alarms.traffic_every is not None)
         + _OF_BATCH * (environment.batch is not None)
+        + _OF_SERVER * (environment.server is not None)
         + _OF_WEIGHTS * isinstance(environment.experiment, WeightedExperiment)
     )
 

@@ -26,6 +26,14 @@ EXAMPLES = {
     "provisioned": PROVISIONED,
     "snapstart": DEV + '[cold_start]\nkind = "snapstart"\n',
     "batch": DEV + '[batch]\ninput = "s3://example-in/"\noutput = "s3://example-out/"\n',
+    "index": DEV + "[index]\n",
+    "server": DEV
+    + """[server]
+vpc = "vpc-0123456789abcdef0"
+subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+clients = ["10.0.0.0/16"]
+no_keys = true
+""",
     "frankfurt": 'region = "eu-central-1"\n' + DEV,
     "fp32": DEV + 'precision = "fp32"\n',
     "own-model": '[model]\nname = "acme/own-model"\n',

@@ -93,6 +93,25 @@ def test_batch_jobs_are_priced_where_they_are_switched_on(cost):
     assert "batch" not in out
 
 
+def test_a_server_is_priced_where_it_is_switched_on(cost):
+    """Two tasks of one vCPU and 2 GB and a load balancer, and the metrics of its alarms."""
+    found = values(cost("server")[1])
+    assert found["server, vCPU"] == pytest.approx(2 * 730 * 0.03238, abs=0.01)
+    assert found["server, memory"] == pytest.approx(2 * 730 * 2 * 0.00356, abs=0.01)
+    assert found["server, load balancer"] == pytest.approx(730 * 0.0225, abs=0.01)
+    assert "server, public addresses" not in found
+    assert found["alarms, by metrics"] > values(cost("dev")[1])["alarms, by metrics"]
+
+
+def test_an_index_is_priced_where_it_is_switched_on(cost):
+    """Ten million vectors of 384 numbers and 1 kB of metadata are 25 GB."""
+    found = values(cost("index", "--vectors", "10M", "--searches", "100k")[1])
+    assert found["index, vectors"] == pytest.approx(25.36 * 0.06, abs=0.01)
+    assert found["index, loading them"] == pytest.approx(25.36 * 0.20, abs=0.01)
+    assert found["index, searches"] == pytest.approx(0.25)
+    assert found["index, data searched"] == pytest.approx(25.36e-3 * 1e5 * 0.004, abs=0.01)
+
+
 def test_the_break_even_points_are_where_the_bills_cross(cost):
     """Just below the point, the environment's way is cheaper, and just above dearer."""
     answer = json.loads(cost("dev", "--json", "--tokens", "256")[1])
@@ -161,7 +180,7 @@ def test_another_region_has_its_own_prices_and_says_which_it_assumes(cost):
     """The environment's region decides, and `--region` overrides it."""
     _, out, err, _ = cost("frankfurt")
     assert "frankfurt in eu-central-1" in out
-    assert "26 of 29 prices are those of us-east-1" in err
+    assert "30 of 33 prices are those of us-east-1" in err
     assert "scripts/cost --refresh --region eu-central-1" in err
     frankfurt = values(out)["EC2 t4g.small, bare"]
     virginia = values(cost("frankfurt", "--region", "us-east-1")[1])["EC2 t4g.small, bare"]
@@ -173,7 +192,7 @@ def test_prices_older_than_180_days_are_a_warning():
     prices, models = load_prices(), hosted_models()
     assert not list(price_notes(prices, models, today=date(2026, 11, 22)))
     notes = list(price_notes(prices, models, today=date(2027, 12, 1)))
-    assert "29 prices are older than 180 days" in notes[0]
+    assert "33 prices are older than 180 days" in notes[0]
     assert "edit constructs/embedding_kit/prices/hosted.json" in notes[1]
 
 

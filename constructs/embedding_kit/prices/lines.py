@@ -72,6 +72,10 @@ LINES: dict[str, PriceLine] = {
     "key": PriceLine("key-month", "awskms", "KMS-Keys"),
     "storage_write": PriceLine("request", "AmazonS3", "Requests-Tier1"),
     "storage_read": PriceLine("request", "AmazonS3", "Requests-Tier2"),
+    "vector_storage": PriceLine("GB-month"),
+    "vector_writes": PriceLine("GB"),
+    "vector_searches": PriceLine("request"),
+    "vector_processing": PriceLine("TB"),
     "express_requests": PriceLine("request", "AmazonStates", "StepFunctions-Request"),
     "express_duration": PriceLine("GB-second", "AmazonStates", "StepFunctions-GB-Second"),
 }
