@@ -1,5 +1,6 @@
 """A small HTTP server whose answers a test decides."""
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +22,8 @@ class Server:
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
-    """Serve on this machine."""
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[Server]:
+    """Serve on this machine, with TLS if there is a context for it."""
     state = Server()
 
     class Handler(BaseHTTPRequestHandler):
@@ -53,6 +54,9 @@ def serving() -> Iterator[Server]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     state.url = f"http://127.0.0.1:{server.server_port}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        state.url = f"https://localhost:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -1,11 +1,19 @@
 """Connections that stay open, against a real server."""
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from embedder.aws.connection import ConnectionPool
 from tests.embedder.aws.http_server import Server, serving
@@ -103,6 +111,46 @@ def test_a_refused_connection_is_an_os_error() -> None:
         port = free.getsockname()[1]
     with pytest.raises(ConnectionRefusedError):
         ConnectionPool(f"http://127.0.0.1:{port}").request("GET", "/", timeout=5)
+
+
+def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """Return a file with a certificate for `localhost`, and the context of a server that has it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    public, private = folder / "certificate.pem", folder / "key.pem"
+    public.write_bytes(signed.public_bytes(Encoding.PEM))
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(public, private)
+    return public, context
+
+
+def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server whose certificate the system trusts is called, over one connection; another not."""
+    public, context = certificate(tmp_path)
+    with serving(context) as server:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            ConnectionPool(server.url).request("GET", "/", timeout=5)
+        assert server.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(public))
+        pool = ConnectionPool(server.url)
+        connected = server.connections
+        for _ in range(2):
+            assert pool.request("GET", "/", timeout=5).body == b"{}"
+        assert server.connections - connected <= 1
+        pool.close()
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "https://", "host"])

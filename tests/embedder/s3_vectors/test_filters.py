@@ -35,7 +35,7 @@ def is_valid(value: Any) -> bool:
     return True
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(VALUES)
 def test_the_check_the_document_and_the_stand_in_agree(value: Any) -> None:
     """All three accept exactly the same filters."""
