@@ -35,6 +35,8 @@ from model_compiler.compile import Options, compile_model
 from model_compiler.docstrings import standard_library
 from model_compiler.source.find import find_source
 
+__all__ = ["Spent", "main", "report"]
+
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _EXPORTER = Path(__file__).parent / "families" / "torch_replica.py"
 #: The least rate of a job per CPU second, as a part of the loop's.
@@ -132,7 +134,7 @@ def main(arguments: Sequence[str]) -> int:
             }
         commands = {name: [*map(str, words)] for name, words in contenders.items()}
         spent = _measure(commands, folder, rounds=options.rounds)
-    return _report(spent, options.rows)
+    return report(spent, options.rows)
 
 
 def _rows(count: int) -> list[str]:
@@ -195,7 +197,16 @@ def _wait_for_orphans() -> None:
             os.waitpid(-1, 0)
 
 
-def _report(spent: dict[str, list[Spent]], rows: int) -> int:
+def report(spent: dict[str, list[Spent]], rows: int) -> int:
+    """Print the table of the medians.
+
+    Args:
+        spent: The runs of each contender; the loop over the engine comes first.
+        rows: The rows of a run.
+
+    Returns:
+        1 if a job takes more CPU time than it may, compared with the loop; 0 if not.
+    """
     medians = {
         name: Spent(*(statistics.median(part) for part in zip(*runs, strict=True)))
         for name, runs in spent.items()

@@ -39,10 +39,11 @@ def measure_plan(rows: int) -> int:
     print("| input | size | shards | CPU s | peak MB |")
     print("|---|---|---|---|---|")
     fits = True
+    known = [" ".join(text.split())[:200] for text in standard_library()]
     for name, write in _WRITERS.items():
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / name
-            write(path, _rows(rows))
+            write(path, _rows(known, rows))
             size = path.stat().st_size / 1e6
             command = [sys.executable, "-c", _PLAN, folder]
             done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
@@ -52,9 +53,8 @@ def measure_plan(rows: int) -> int:
     return 0 if fits else 1
 
 
-def _rows(count: int) -> Iterator[dict[str, str]]:
-    """Yield rows of about 200 characters."""
-    known = [" ".join(text.split())[:200] for text in standard_library()]
+def _rows(known: list[str], count: int) -> Iterator[dict[str, str]]:
+    """Yield rows with texts of up to 200 characters."""
     chosen = random.Random(1)  # noqa: S311 - not for cryptography
     for number in range(count):
         yield {"id": str(number), "text": f"{number}: {chosen.choice(known)}"}
