@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None, *, environments: Path = _ENVIRONMEN
     """Run the command; return its exit status."""
     options = _parser().parse_args(arguments)
     try:
-        return _forecast(options, environments)
+        return _refresh(options) if options.refresh else _forecast(options, environments)
     except (CostError, EnvironmentFileError) as error:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return 1
@@ -54,6 +54,15 @@ def _forecast(options: argparse.Namespace, environments: Path) -> int:
     picture.parent.mkdir(parents=True, exist_ok=True)
     picture.write_text(as_svg(result.forecast, models), encoding="utf-8")
     print(f"picture: {picture}", file=sys.stderr)
+    return 0
+
+
+def _refresh(options: argparse.Namespace) -> int:
+    # The forecast needs no HTTP client.
+    from costs.refresh import refresh  # noqa: PLC0415
+
+    for line in refresh(options.region or DEFAULT_REGION, progress=sys.stderr.isatty()):
+        print(line)
     return 0
 
 
@@ -101,6 +110,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     others = parser.add_argument_group("assumptions")
     others.add_argument("--region", help="of the prices; the environment's, or us-east-1")
+    others.add_argument(
+        "--refresh",
+        action="store_true",
+        help="read AWS's price list of the region again, without credentials, and show changes",
+    )
     others.add_argument(
         "--servers", type=_count, default=2, metavar="N", help="behind a load balancer, at least"
     )

@@ -11,7 +11,16 @@ from typing import Any
 
 from embedding_kit.prices.lines import LINES
 
-__all__ = ["DEFAULT_REGION", "FILE", "Price", "Prices", "Tier", "load_prices", "parse_price"]
+__all__ = [
+    "DEFAULT_REGION",
+    "FILE",
+    "Price",
+    "Prices",
+    "Tier",
+    "load_prices",
+    "parse_price",
+    "read_regions",
+]
 
 #: The region with all lines. Its prices stand in for those that another region's table lacks.
 DEFAULT_REGION = "us-east-1"
@@ -82,14 +91,15 @@ def load_prices(region: str = DEFAULT_REGION, *, file: Path = FILE) -> Prices:
         region: An AWS region.
         file: The price file.
     """
-    regions = _read(file)
+    regions = read_regions(file)
     default = regions[DEFAULT_REGION]
     own = regions.get(region, {})
     return Prices(region, {**default, **own}, frozenset(default.keys() - own.keys()))
 
 
 @cache
-def _read(file: Path) -> dict[str, dict[str, Price]]:
+def read_regions(file: Path = FILE) -> dict[str, dict[str, Price]]:
+    """Return the prices of all regions of the file, by region and the line's name."""
     regions = json.loads(file.read_text(encoding="utf-8"))
     return {
         region: {name: parse_price(value) for name, value in lines.items() if name in LINES}
