@@ -11,12 +11,11 @@ import pytest
 
 from local_function_url.endpoint import endpoint
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+from .pages import PAGES, ROOT, blocks
+
+#: Its programs need an environment of their own, in which tests/recipes runs them.
+RECIPES = ROOT / "docs" / "recipes.md"
 SERVED = "http://127.0.0.1:9000"
-BLOCK = re.compile(
-    r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
-)
 generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 
 
@@ -31,14 +30,16 @@ def url(minilm_artifact):
             yield running.url
 
 
-def blocks(page, language):
-    """Return the examples of a page, without those that cannot run."""
-    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
-    return [one["code"] for one in found if one["language"] == language and not one["reason"]]
-
-
 def pages_with(language):
-    return [pytest.param(page, id=page.name) for page in PAGES if blocks(page, language)]
+    return [
+        pytest.param(page, id=page.name)
+        for page in PAGES
+        if examples(page, language) and (page, language) != (RECIPES, "python")
+    ]
+
+
+def examples(page, language):
+    return blocks(page.read_text(encoding="utf-8"), language)
 
 
 @pytest.fixture
@@ -66,13 +67,19 @@ def run(url, tmp_path, minilm_artifact):
 @pytest.mark.parametrize("page", pages_with("python"))
 def test_python_examples_run(page, url, run):
     """The Python examples of a page run in one process, in order."""
-    run(sys.executable, "-W", "error", "-c", "\n".join(blocks(page, "python")).replace(SERVED, url))
+    run(
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        "\n".join(examples(page, "python")).replace(SERVED, url),
+    )
 
 
 @pytest.mark.parametrize("page", pages_with("bash"))
 def test_shell_examples_run(page, url, run):
     """Each block of commands runs in a new shell, and prints something."""
-    for block in blocks(page, "bash"):
+    for block in examples(page, "bash"):
         assert run("bash", "-euo", "pipefail", "-c", block.replace(SERVED, url))
 
 

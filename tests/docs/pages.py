@@ -1,0 +1,16 @@
+"""The pages of the documentation and the examples on them."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(
+    r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
+)
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Return the examples of a page, without those that cannot run."""
+    found = BLOCK.finditer(text)
+    return [one["code"] for one in found if one["language"] == language and not one["reason"]]
