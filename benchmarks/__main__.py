@@ -20,6 +20,7 @@ from benchmarks.models import Models, prepare
 from benchmarks.peak import int8_peak
 from benchmarks.picture import as_svg
 from benchmarks.report import Machine, Results, Row, as_json, as_table
+from benchmarks.server import __main__ as server
 
 LENGTHS = (8, 32, 128, 512, 2048)
 QUICK_LENGTHS = (8, 32, 128, 512)
@@ -29,6 +30,8 @@ def main() -> int:
     """Measure, print the table, and save table, JSON and picture."""
     if sys.argv[1:2] == ["batch"]:
         return batch.main(sys.argv[2:])
+    if sys.argv[1:2] == ["server"]:
+        return server.main(sys.argv[2:])
     options = _options()
     compile_modules()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -59,7 +62,8 @@ def _options() -> argparse.Namespace:
         prog="scripts/bench",
         description="Measure Embedding Kit, the baseline, sentence-transformers, "
         "fastembed and a plain ONNX export, on a replica of EmbeddingGemma made on the spot.",
-        epilog="`scripts/bench batch` measures batch jobs; it has options of its own.",
+        epilog="`scripts/bench batch` measures batch jobs, `scripts/bench server` the server under "
+        "load; they have options of their own.",
     )
     parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
     parser.add_argument(

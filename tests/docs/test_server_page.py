@@ -1,10 +1,15 @@
-"""The page of the server lists its flags with their defaults."""
+"""The page of the server: its table of flags, and its files for Docker and Kubernetes."""
 
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
-from embedder.server.settings import ServerSettings
+import pytest
+import yaml
+
+from embedder.server.settings import ServerSettings, parse
+from embedder.server.status_paths import STATUS_PATHS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
 #: Defaults that the page describes in words.
@@ -19,3 +24,41 @@ def test_every_flag_is_there_with_its_default():
     for (flag, shown), field in zip(rows, flags, strict=True):
         expected = IN_WORDS.get(field.default, str(field.default))
         assert shown == expected if expected else shown, flag
+
+
+@pytest.fixture(scope="module")
+def documents() -> dict[str, dict[str, Any]]:
+    """Return the page's YAML documents: the first is of Docker, the others have a kind."""
+    blocks = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    found = [document for block in blocks for document in yaml.safe_load_all(block)]
+    return {document.get("kind", "compose"): document for document in found}
+
+
+def test_compose_starts_the_servers_target_with_flags_that_exist(documents):
+    """It stops a container no earlier than the server's drain ends."""
+    service = documents["compose"]["services"]["embeddings"]
+    assert service["build"]["target"] == "server"
+    assert service["entrypoint"] == ["python", "-m", "embedder.server"]
+    settings = parse(service["command"], {})
+    assert settings.keys_file == f"/run/secrets/{service['secrets'][0]}"
+    assert int(service["stop_grace_period"].removesuffix("s")) > settings.drain
+    (path,) = re.findall(
+        r"http://127\.0\.0\.1:8080(/\w+)", " ".join(service["healthcheck"]["test"])
+    )
+    assert path in STATUS_PATHS
+
+
+def test_kubernetes_asks_paths_that_exist_and_waits_for_the_drain(documents):
+    """The pods' labels are those that the service selects."""
+    pod = documents["Deployment"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert container["command"] == ["python", "-m", "embedder.server"]
+    settings = parse(container["args"], {})
+    assert settings.keys_file.startswith(container["volumeMounts"][0]["mountPath"])
+    assert pod["spec"]["terminationGracePeriodSeconds"] > settings.drain
+    assert container["ports"][0]["containerPort"] == settings.port
+    probes = [container[name]["httpGet"]["path"] for name in ("readinessProbe", "livenessProbe")]
+    assert probes == ["/ready", "/live"]
+    assert set(probes) <= set(STATUS_PATHS)
+    assert settings.drain_accept > 2 * container["readinessProbe"]["periodSeconds"]
+    assert documents["Service"]["spec"]["selector"] == pod["metadata"]["labels"]

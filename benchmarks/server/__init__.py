@@ -1,0 +1,1 @@
+"""The server beside infinity and beside itself without batching, under load."""
