@@ -46,7 +46,7 @@ def _lines(result: Forecast, speed: str) -> Iterator[str]:
         after = "this environment" if own else _point(result, option.name)
         yield f"{option.name:{_WIDTH}}{dollars(option.usd):>10}  {after}".rstrip()
     yield ""
-    yield f"{'This environment':{_WIDTH}}"
+    yield "This environment"
     for item in (*result.own.items, *result.added):
         if item.usd:
             yield f"  {item.name:{_WIDTH - 2}}{dollars(item.usd):>10}"

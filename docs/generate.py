@@ -17,6 +17,13 @@ from model_compiler.source.catalog import CATALOG
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
+from cost_tables import (
+    cold_start_table,
+    draw,
+    example_table,
+    length_table,
+    price_table,
+)
 from models_tables import models_tables, prompts_table
 from pictures import dashboard, flow
 from settings_page import settings_page
@@ -98,11 +105,27 @@ def models_page() -> str:
     return with_block(with_block(text, "models", models_tables()), "prompts", prompts_table())
 
 
+def cost_page() -> str:
+    """Return the page about costs with its generated blocks."""
+    text = (ROOT / "docs/cost.md").read_text(encoding="utf-8")
+    blocks = {
+        "cost-example": example_table,
+        "cost-lengths": length_table,
+        "cost-cold-starts": cold_start_table,
+        "cost-prices": price_table,
+    }
+    for name, content in blocks.items():
+        text = with_block(text, name, content())
+    return text
+
+
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
     "README.md": _block("README.md", "settings", settings_table),
     "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
     "docs/api.md": _block("docs/api.md", "paths", paths_table),
+    "docs/cost.md": cost_page,
+    "docs/pictures/cost.svg": draw,
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
     "docs/models.md": models_page,
     "docs/pictures/dashboard.svg": dashboard.draw_dev,
