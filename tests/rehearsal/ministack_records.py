@@ -40,6 +40,8 @@ RECORDED = {
         "DeploymentGroupName",
         "codedeploy:{region}:{account}:deploymentgroup:{name}",
     ),
+    "AWS::EC2::SecurityGroupEgress": (None, ""),
+    "AWS::EC2::SecurityGroupIngress": (None, ""),
     "AWS::Logs::QueryDefinition": (None, ""),
 }
 
