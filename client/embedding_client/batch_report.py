@@ -74,4 +74,7 @@ def _progress_fields(status: "JobStatus") -> Iterator[tuple[str, object]]:
     rate = progress.rows_per_second
     yield "rows", f"{progress.rows:,}" + ("" if rate is None else f", {rate:,.1f} a second")
     yield "rejected", f"{progress.rejected:,}"
-    yield "cost", f"about ${progress.cost:,.4f} at list prices of {PRICES.region}, {PRICES.read}"
+    cost = f"about ${progress.cost:,.4f}"
+    if progress.rows:
+        cost += f", ${1_000_000 * progress.cost / progress.rows:,.2f} per million rows,"
+    yield "cost", f"{cost} at list prices of {PRICES.region}, {PRICES.read}"

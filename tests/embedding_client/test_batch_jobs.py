@@ -26,6 +26,7 @@ from embedding_client.batch_prices import PRICES, estimated_cost
 from embedding_client.batch_progress import progress_of, run_of
 from embedding_client.cli import run as run_command
 from embedding_client.errors import ConfigurationError
+from embedding_kit.prices import load_prices
 from tests.batch_embedding.local_s3 import LocalS3, local_s3
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:docs-batch"
@@ -220,7 +221,7 @@ def test_a_running_job_shows_shards_rows_rate_cost_and_time_left(embed, states, 
         "  shards     6 of 10 done, 1 failed",
         "  rows       2,940, 117.6 a second",
         "  rejected   60",
-        "  cost       about $0.0030 at list prices of us-east-1, 2026-11",
+        "  cost       about $0.0030, $1.01 per million rows, at list prices of us-east-1, 2026-11",
     ]
     # Six shards took 25 seconds, and four are left.
     assert out.endswith("  time left  about 00:16\n")
@@ -309,6 +310,18 @@ def test_a_running_job_is_followed_on_a_terminal(states, s3, monkeypatch) -> Non
     assert " 60%|" in shown.decode()
     assert "one goes on; 'embed batch cancel one' stops it" in shown.decode()
     assert BatchJobs(MACHINE).status("one").state == "RUNNING"
+
+
+def test_the_prices_are_those_of_scripts_cost() -> None:
+    """The client has no part of the constructs, so that both have the same few prices."""
+    listed = load_prices(PRICES.region)
+    for name, price in {
+        "lambda_duration": PRICES.lambda_gb_second,
+        "lambda_requests": PRICES.lambda_request,
+        "express_duration": PRICES.express_gb_second,
+        "express_requests": PRICES.express_request,
+    }.items():
+        assert price == pytest.approx(listed[name].usd, rel=1e-5), name
 
 
 def test_the_cost_of_the_worked_example_is_that_of_the_page() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
@@ -11,6 +11,7 @@ from constructs import Construct
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.alarms import make_alarm
+from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
 from embedding_kit.settings.observability import RUNBOOK
 
 __all__ = ["BatchAlarms", "batch_widgets"]
@@ -55,8 +56,22 @@ class BatchAlarms(Construct):
 
 
 def batch_widgets(batch: EmbeddingBatch, alarms: BatchAlarms) -> list[cloudwatch.IWidget]:
-    """Return the row of the dashboard: jobs, rows, and the function's load."""
+    """Return the rows of the dashboard: jobs, rows, the function's load, throughput and cost."""
     machine, function = batch.state_machine, batch.function
+    rows = _metric(batch, "Rows", "Embedded")
+    cost = cost_per_million_rows(
+        rows=rows,
+        duration=function.metric_duration(statistic="Sum", period=_PERIOD),
+        requests=function.metric_invocations(statistic="Sum", period=_PERIOD),
+        memory_mb=batch.settings.memory_mb,
+        prices=list_prices(Stack.of(batch).region),
+    )
+    throughput = cloudwatch.MathExpression(
+        expression="rows / PERIOD(rows)",
+        using_metrics={"rows": rows},
+        period=_PERIOD,
+        label="Rows a second",
+    )
     return [
         cloudwatch.AlarmStatusWidget(
             title="Batch: alarms", alarms=list(alarms.alarms.values()), width=24, height=2
@@ -69,7 +84,7 @@ def batch_widgets(batch: EmbeddingBatch, alarms: BatchAlarms) -> list[cloudwatch
         ),
         _graph(
             "Batch: rows",
-            _metric(batch, "Rows", "Embedded"),
+            rows,
             _metric(batch, "RejectedRows", "Rejected"),
             right=_metric(batch, "Tokens", "Tokens"),
         ),
@@ -81,6 +96,8 @@ def batch_widgets(batch: EmbeddingBatch, alarms: BatchAlarms) -> list[cloudwatch
             function.metric_throttles(statistic="Sum", period=_PERIOD, label="Throttled"),
             right=function.metric_duration(statistic="p99", period=_PERIOD, label="Duration, p99"),
         ),
+        _graph("Batch: rows a second", throughput, width=12),
+        _graph("Batch: US dollars per million rows, at list prices", cost, width=12),
     ]
 
 
@@ -145,7 +162,10 @@ def _metric(batch: EmbeddingBatch, name: str, label: str | None = None) -> cloud
 
 
 def _graph(
-    title: str, *left: cloudwatch.IMetric, right: cloudwatch.IMetric | None = None
+    title: str,
+    *left: cloudwatch.IMetric,
+    right: cloudwatch.IMetric | None = None,
+    width: int = 8,
 ) -> cloudwatch.GraphWidget:
     return cloudwatch.GraphWidget(
         title=title,
@@ -153,6 +173,6 @@ def _graph(
         right=[right] if right else [],
         left_y_axis=_FROM_ZERO,
         right_y_axis=_FROM_ZERO,
-        width=8,
+        width=width,
         height=6,
     )

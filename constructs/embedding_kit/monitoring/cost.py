@@ -1,12 +1,22 @@
-"""An endpoint's cost, as metric math over billed durations and requests at list prices."""
+"""The cost of an endpoint and of batch jobs, as metric math over durations and requests."""
 
+from aws_cdk import Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit.monitoring.metrics import PERIOD, EndpointMetrics
-from embedding_kit.prices import Prices, load_prices
+from embedding_kit.prices import DEFAULT_REGION, Prices, load_prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 
-__all__ = ["cost_per_thousand", "cost_rate"]
+__all__ = ["cost_per_million_rows", "cost_per_thousand", "cost_rate", "list_prices"]
+
+#: A child of a job's map uses less than 64 MB, which is the least that Step Functions bills.
+_CHILD_GB = 64 / 1024
+
+
+def list_prices(region: str) -> Prices:
+    """Return the prices of a region; of us-east-1 for a token, or without Lambda's prices."""
+    prices = load_prices(DEFAULT_REGION if Token.is_unresolved(region) else region)
+    return load_prices() if "lambda_duration" in prices.assumed else prices
 
 
 def cost_rate(
@@ -45,6 +55,35 @@ def cost_per_thousand(
         using_metrics={**used, "texts": metrics.of_embedder("Texts", "Sum")},
         period=PERIOD,
         label="US dollars per 1,000 embeddings",
+    )
+
+
+def cost_per_million_rows(
+    *,
+    rows: cloudwatch.IMetric,
+    duration: cloudwatch.IMetric,
+    requests: cloudwatch.IMetric,
+    memory_mb: int,
+    prices: Prices,
+) -> cloudwatch.MathExpression:
+    """Return US dollars per million rows of batch jobs: Lambda, and Step Functions beside it.
+
+    Args:
+        rows: The embedded rows.
+        duration: The function's milliseconds, without cold starts.
+        requests: Its invocations.
+        memory_mb: Its memory.
+        prices: List prices.
+    """
+    second = memory_mb / 1024 * prices["lambda_duration"].usd
+    second += _CHILD_GB * prices["express_duration"].usd
+    request = prices["lambda_requests"].usd + prices["express_requests"].usd
+    dollars = f"duration / 1000 * {_number(second)} + requests * {_number(request)}"
+    return cloudwatch.MathExpression(
+        expression=f"IF(rows > 0, 1000000 * ({dollars}) / rows)",
+        using_metrics={"rows": rows, "duration": duration, "requests": requests},
+        period=duration.period if isinstance(duration, cloudwatch.Metric) else PERIOD,
+        label="US dollars per million rows",
     )
 
 

@@ -1,14 +1,14 @@
 """The dashboard: alarm states, traffic, latency, cold starts, capacity, cost, log queries."""
 
-from aws_cdk import Duration, Stack, Token
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.monitoring.alarms import EndpointAlarms
-from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate
+from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate, list_prices
 from embedding_kit.monitoring.metrics import PERIOD
-from embedding_kit.prices import DEFAULT_REGION, Prices, load_prices
+from embedding_kit.prices import Prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 
 __all__ = ["EndpointDashboard"]
@@ -62,7 +62,7 @@ class EndpointDashboard(Construct):
         super().__init__(scope, id)
         self._endpoint = endpoint
         self._metrics = endpoint.metrics
-        self._prices = prices or _list_prices(Stack.of(self).region)
+        self._prices = prices or list_prices(Stack.of(self).region)
         self._thresholds = alarms.thresholds
         self.dashboard = cloudwatch.Dashboard(
             self,
@@ -246,12 +246,6 @@ class EndpointDashboard(Construct):
             )
             for title, lines in (("Slowest requests", _SLOWEST), ("Cold starts", _COLD_STARTS))
         ]
-
-
-def _list_prices(region: str) -> Prices:
-    """Return the prices of a region; of us-east-1 for a token, or without Lambda's prices."""
-    prices = load_prices(DEFAULT_REGION if Token.is_unresolved(region) else region)
-    return load_prices() if _DURATION in prices.assumed else prices
 
 
 def _price_list(prices: Prices, kind: ColdStart) -> str:
