@@ -75,7 +75,7 @@ class IndexSearch:
         if space is None:
             raise VectorSpaceError(
                 f"The index has no tag {SPACE_TAG}, so the vector space of its vectors is unknown. "
-                "Load it with `embed index load`."
+                "Load it first; docs/search.md says how."
             )
         return space
 

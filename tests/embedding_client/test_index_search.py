@@ -194,7 +194,7 @@ def test_an_index_without_a_vector_space_is_refused(embed, s3_vectors, running):
     code, _, err = embed("search", made.arn, QUESTION)
     assert code == 1
     assert "has no tag embedding-kit:vector-space" in err
-    assert "embed index load" in err
+    assert "docs/search.md says how" in err
 
 
 @pytest.mark.parametrize("top", [0, 10_001])

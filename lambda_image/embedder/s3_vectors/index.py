@@ -122,7 +122,8 @@ class VectorIndex:
             raise _answer(error) from error
         if space is None:
             raise NoIndexError(
-                "The index of this endpoint has no vectors yet. Load it with `embed index load`."
+                "The index of this endpoint has no vectors yet. Load it first; docs/search.md says "
+                "how."
             )
         if space not in self._spaces:
             raise ForeignIndexError(

@@ -162,7 +162,7 @@ def test_an_index_without_vectors_is_not_found_until_it_is_loaded(
     service = Service(Model(engine, open_with(engine, index)))
     error = similar(service, 404)
     assert error["code"] == "no_index"
-    assert "embed index load" in error["error"]
+    assert "docs/search.md says how" in error["error"]
     index.tags[SPACE_TAG] = engine.vector_space()
     assert similar(service)["results"] == []
 
