@@ -3,12 +3,14 @@
 import argparse
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from costs.as_json import as_json
 from costs.errors import CostError
 from costs.numbers import parse_number
+from costs.observed import Observed
 from costs.picture import as_svg
 from costs.run import Choices, Run, run
 from costs.table import as_table, price_notes
@@ -20,6 +22,8 @@ __all__ = ["main"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _ENVIRONMENTS = _ROOT / "environments"
+#: CloudWatch lists metrics with data in the last two weeks.
+_MOST_DAYS = 14
 _PICTURES = _ROOT / ".cache" / "cost"
 
 
@@ -41,7 +45,13 @@ def _forecast(options: argparse.Namespace, environments: Path) -> int:
     environment = load_environment(options.environment, folder=environments)
     region = options.region or environment.region or DEFAULT_REGION
     prices, models = load_prices(region), hosted_models()
-    result: Run = run(environment, prices, models, _choices(options))
+    choices = _choices(options)
+    if options.from_endpoint:
+        choices = replace(
+            choices,
+            observed=_observe(environment.name, options.region or environment.region, options.days),
+        )
+    result: Run = run(environment, prices, models, choices)
     for note in price_notes(prices, models, today=datetime.now(UTC).date()):
         print(note, file=sys.stderr)
     for note in result.notes:
@@ -64,6 +74,15 @@ def _refresh(options: argparse.Namespace) -> int:
     for line in refresh(options.region or DEFAULT_REGION, progress=sys.stderr.isatty()):
         print(line)
     return 0
+
+
+def _observe(name: str, region: str | None, days: int) -> Observed:
+    # The forecast needs no AWS client.
+    from botocore.session import get_session  # noqa: PLC0415
+
+    from costs.endpoint_metrics import observe  # noqa: PLC0415
+
+    return observe(get_session(), name, region=region, days=days, now=datetime.now(UTC))
 
 
 def _choices(options: argparse.Namespace) -> Choices:
@@ -96,8 +115,17 @@ def _parser() -> argparse.ArgumentParser:
         "--tokens", type=_count, default=128, metavar="N", help="of one request (default 128)"
     )
     traffic.add_argument("--shape", choices=SHAPES, default="diurnal", help="(default diurnal)")
-    traffic.add_argument(
+    source = traffic.add_mutually_exclusive_group()
+    source.add_argument(
         "--trace", type=Path, metavar="CSV", help="arrivals, and if known their tokens"
+    )
+    source.add_argument(
+        "--from-endpoint",
+        action="store_true",
+        help="traffic, times and cold starts of the deployed environment, from CloudWatch",
+    )
+    traffic.add_argument(
+        "--days", type=_days, default=14, metavar="N", help="of --from-endpoint (default 14)"
     )
     traffic.add_argument("--seed", type=int, default=0, help="of the simulation (default 0)")
     times = parser.add_argument_group("times")
@@ -148,6 +176,13 @@ def _count(text: str) -> int:
     if value != int(value):
         raise argparse.ArgumentTypeError(f"found: {text}; allowed: a whole number from 1 up")
     return int(value)
+
+
+def _days(text: str) -> int:
+    value = _count(text)
+    if value > _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"found: {text}; allowed: 1 to {_MOST_DAYS}")
+    return value
 
 
 def _factor(text: str) -> float:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-__all__ = ["OVERHEAD_SECONDS", "VCPU_MB", "Speed", "billed_seconds", "core_seconds"]
+__all__ = ["OVERHEAD_SECONDS", "VCPU_MB", "Speed", "billed_seconds", "core_seconds", "speedup"]
 
 #: Memory that equals one vCPU: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
 VCPU_MB = 1769
@@ -62,7 +62,16 @@ def billed_seconds(core: float, *, memory_mb: int, threads: int | None = None) -
         memory_mb: The function's memory.
         threads: Inference threads; one for each whole vCPU if None.
     """
+    return core / speedup(memory_mb=memory_mb, threads=threads) + OVERHEAD_SECONDS
+
+
+def speedup(*, memory_mb: int, threads: int | None = None) -> float:
+    """Return how many times as fast as one core a function runs the model.
+
+    Args:
+        memory_mb: The function's memory.
+        threads: Inference threads; one for each whole vCPU if None.
+    """
     available = memory_mb / VCPU_MB
     used = min(available, threads or max(1, int(available)))
-    speedup = used if used <= 1 else 1 / (1 - _PARALLEL + _PARALLEL / used)
-    return core / speedup + OVERHEAD_SECONDS
+    return used if used <= 1 else 1 / (1 - _PARALLEL + _PARALLEL / used)

@@ -7,6 +7,7 @@ from costs.duration import OVERHEAD_SECONDS, Speed, core_seconds
 from costs.extras import Volumes
 from costs.forecast import ColdStarts, Forecast, forecast, poisson_cold_starts
 from costs.measured import catalog_speed, report_speed
+from costs.observed import Observed
 from costs.options import Scenario
 from costs.simulated import lowest_share, simulated_cold_starts
 from costs.simulation import sample
@@ -41,6 +42,8 @@ class Choices:
     searches: float | None = None
     seed: int = 0
     progress: bool = False
+    #: What the deployed environment did; instead of requests, tokens, shape and times.
+    observed: Observed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,8 @@ def run(
 
 
 def _traffic(choices: Choices) -> Traffic:
+    if choices.observed:
+        return choices.observed.traffic
     return Traffic(
         requests=choices.requests,
         tokens=choices.tokens,
@@ -103,6 +108,9 @@ def _traffic(choices: Choices) -> Traffic:
 
 
 def _speed(environment: Environment, choices: Choices, tokens: int) -> Speed:
+    if choices.observed:
+        function = environment.function
+        return choices.observed.speed(memory_mb=function.memory_mb, threads=function.threads)
     if choices.milliseconds is not None:
         return Speed(
             points=((tokens, choices.milliseconds),),
@@ -125,6 +133,8 @@ def _scenario(
         threads=function.threads,
         fewest_servers=choices.servers,
     )
+    if choices.observed and choices.observed.init_seconds:
+        scenario = replace(scenario, init_seconds=choices.observed.init_seconds)
     if isinstance(cold_start, Provisioned):
         return replace(
             scenario,
@@ -139,6 +149,9 @@ def _cold_starts(
 ) -> ColdStarts:
     """Return the band: by the formula, or by simulation for bursts and traces."""
     traffic = scenario.traffic
+    if choices.observed:
+        share = choices.observed.cold_share
+        return ColdStarts(share, share, share, "measured")
     if trace:
         arrivals = trace.sample(speed, memory_mb=scenario.memory_mb, threads=scenario.threads)
         return simulated_cold_starts(arrivals, progress=choices.progress)
