@@ -103,7 +103,9 @@ class ConnectionPool:
         if connection.sock is not None:
             connection.sock.settimeout(timeout)
         try:
-            connection.request(*request[:2], body=request.body, headers=request.headers)
+            connection.request(
+                request.method, request.target, body=request.body, headers=request.headers
+            )
             response = connection.getresponse()
             content = response.read()
         except BaseException:

@@ -203,7 +203,7 @@ def parse_arn(arn: str) -> IndexArn:
         or parts[0] != "arn"
         or parts[2] != "s3vectors"
         or not all(parts)
-        or [*names[::2]] != ["bucket", "index"]
+        or names[::2] != ["bucket", "index"]
         or len(names) != 4
         or not all(names)
     ):
