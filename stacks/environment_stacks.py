@@ -51,7 +51,11 @@ class EnvironmentStacks:
                 index_stack_name(environment.name),
                 environment=environment,
                 settings=environment.index,
+                repository_name=self.repository.repository_name,
                 env=where,
+            )
+            self.index.add_stack_dependency(
+                self.repository, "the image is published into the repository"
             )
         self.endpoint = EndpointStack(
             app,
@@ -96,6 +100,7 @@ class EnvironmentStacks:
             environment=environment,
             endpoint=self.endpoint.endpoint,
             batch=self.batch.batch if self.batch else None,
+            loading=self.index.loading if self.index else None,
             service=self.server.service if self.server else None,
             cost_tag=(COST_TAG, environment.name),
             env=where,

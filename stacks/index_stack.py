@@ -1,11 +1,12 @@
-"""The stack of the vector index."""
+"""The stack of the vector index and its loads, whose image is in the environment's repository."""
 
-from aws_cdk import CfnOutput, Stack
+from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
 from aws_cdk import Environment as Where
 from constructs import Construct
 
 from embedding_kit.environment import Environment
-from embedding_kit.settings import VectorIndexSettings
+from embedding_kit.index_loading import IndexLoading
+from embedding_kit.settings import VectorIndexSettings, load_source
 from embedding_kit.vector_index import VectorIndex
 
 __all__ = ["IndexStack"]
@@ -16,6 +17,7 @@ class IndexStack(Stack):
 
     Attributes:
         index: The index, for the endpoint that searches it.
+        loading: The loads; None if the settings name no folder with the output of batch jobs.
     """
 
     def __init__(
@@ -25,6 +27,7 @@ class IndexStack(Stack):
         *,
         environment: Environment,
         settings: VectorIndexSettings,
+        repository_name: str,
         env: Where,
     ) -> None:
         """Create the stack."""
@@ -34,6 +37,21 @@ class IndexStack(Stack):
             env=env,
             description=f"Embedding Kit, {environment.name}: index",
             termination_protection=environment.protect,
+            synthesizer=DefaultStackSynthesizer(image_assets_repository_name=repository_name),
         )
         self.index = VectorIndex(self, "Index", model=environment.model, settings=settings)
         CfnOutput(self, "IndexArn", value=self.index.index_arn)
+        self.loading: IndexLoading | None = None
+        source = load_source(settings, environment.batch)
+        if source:
+            self.loading = IndexLoading(
+                self,
+                "Loading",
+                model=environment.model,
+                index=self.index,
+                source=source,
+                settings=settings,
+                name=environment.name,
+            )
+            machine = self.loading.state_machine
+            CfnOutput(self, "LoadStateMachineArn", value=machine.state_machine_arn)

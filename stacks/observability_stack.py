@@ -7,10 +7,12 @@ from constructs import Construct
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import Environment
+from embedding_kit.index_loading import IndexLoading
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.batch import BatchAlarms, batch_widgets
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
+from embedding_kit.monitoring.loads import LoadAlarm, load_widgets
 from embedding_kit.monitoring.server import ServerAlarms, server_widgets
 from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.prices import DEFAULT_REGION, load_prices
@@ -32,6 +34,7 @@ class ObservabilityStack(Stack):
         environment: Environment,
         endpoint: EmbeddingEndpoint,
         batch: EmbeddingBatch | None,
+        loading: IndexLoading | None,
         service: EmbeddingService | None,
         cost_tag: tuple[str, str],
         env: Where,
@@ -64,6 +67,15 @@ class ObservabilityStack(Stack):
                 runbook_url=environment.alarms.runbook_url,
             )
             dashboard.dashboard.add_widgets(*batch_widgets(batch, of_batch))
+        if loading:
+            LoadAlarm(
+                self,
+                "LoadAlarm",
+                loading=loading,
+                topic=notices.topic,
+                runbook_url=environment.alarms.runbook_url,
+            )
+            dashboard.dashboard.add_widgets(*load_widgets(loading))
         if service:
             of_server = ServerAlarms(
                 self,

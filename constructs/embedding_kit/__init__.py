@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from embedding_kit.batch import EmbeddingBatch
     from embedding_kit.endpoint import EmbeddingEndpoint
     from embedding_kit.endpoint_interface import IEmbeddingEndpoint
+    from embedding_kit.index_loading import IndexLoading
     from embedding_kit.monitoring.alarms import EndpointAlarms
     from embedding_kit.monitoring.batch import BatchAlarms
     from embedding_kit.monitoring.budget import CostBudget
     from embedding_kit.monitoring.dashboard import EndpointDashboard
+    from embedding_kit.monitoring.loads import LoadAlarm
     from embedding_kit.monitoring.server import ServerAlarms
     from embedding_kit.monitoring.topic import AlarmTopic
     from embedding_kit.release_notices import ReleaseNotices
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         Cors,
         FunctionSettings,
         Linear,
+        LoadSource,
         Model,
         OnDemand,
         Provisioned,
@@ -73,7 +76,10 @@ __all__ = [
     "FunctionSettings",
     "IEmbeddingEndpoint",
     "IVectorIndex",
+    "IndexLoading",
     "Linear",
+    "LoadAlarm",
+    "LoadSource",
     "Model",
     "OnDemand",
     "Provisioned",
@@ -101,6 +107,8 @@ _MODULES = {
     "EndpointDashboard": "monitoring.dashboard",
     "IEmbeddingEndpoint": "endpoint_interface",
     "IVectorIndex": "vector_index",
+    "IndexLoading": "index_loading",
+    "LoadAlarm": "monitoring.loads",
     "ReleaseNotices": "release_notices",
     "ServerAlarms": "monitoring.server",
     "VectorIndex": "vector_index",

@@ -1,22 +1,36 @@
 """Batch jobs: a function of their own, and the state machine that runs it over all shards."""
 
-from aws_cdk import Acknowledgment, Aws, Duration, Names, RemovalPolicy, Stack, Validations
+from aws_cdk import Acknowledgment, Aws, Duration, Names, Validations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from embedding_kit.batch_definition import TIMEOUT_SECONDS, batch_definition
-from embedding_kit.batch_permissions import (
-    acknowledged,
-    grant_machine_files,
-    grant_map_runs,
-    grant_worker_files,
+from embedding_kit.batch_definition import (
+    MAP_LABEL,
+    RESULTS_FOLDER,
+    SHARDS_FILE,
+    batch_definition,
 )
 from embedding_kit.function import function_role
 from embedding_kit.image import image_code
+from embedding_kit.map_definition import TIMEOUT_SECONDS
+from embedding_kit.map_machine import (
+    MapFiles,
+    acknowledge,
+    make_log_group,
+    make_machine,
+    map_findings,
+)
+from embedding_kit.s3_permissions import (
+    READ_KEY,
+    WRITE_KEY,
+    allow,
+    allow_listing,
+    objects,
+    shown,
+)
 from embedding_kit.settings import BatchSettings, Model, check_memory
 
 __all__ = ["EmbeddingBatch"]
@@ -71,17 +85,26 @@ class EmbeddingBatch(Construct):
         self.settings = settings
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         self.namespace = f"EmbeddingKit/{self.name}"
-        self.log_group = _log_group(self, "Logs")
+        self.log_group = make_log_group(self, "Logs")
         self.function = self._make_function(model, environment_encryption, tracing)
-        self.state_machine = self._make_machine(tracing)
-        _acknowledge(self, acknowledged(self.state_machine, settings))
+        files = MapFiles(settings.destination, SHARDS_FILE, RESULTS_FOLDER, settings.output_key)
+        self.state_machine = self._make_machine(files, tracing)
+        acknowledge(
+            self,
+            {
+                shown(settings.source): "A job reads all files of the input's folder.",
+                shown(settings.destination): "A job writes into a folder of its own, whose name is "
+                "computed.",
+                **map_findings(self.state_machine, files, label=MAP_LABEL),
+            },
+        )
 
     def _make_function(
         self, model: Model, key: kms.IKey | None, tracing: lambda_.Tracing
     ) -> lambda_.DockerImageFunction:
         settings = self.settings
         role = function_role(self, self.log_group)
-        grant_worker_files(role, settings)
+        _grant_files(role, settings)
         function = lambda_.DockerImageFunction(
             self,
             "Function",
@@ -101,13 +124,17 @@ class EmbeddingBatch(Construct):
             logging_format=lambda_.LoggingFormat.JSON,
             tracing=tracing,
         )
-        _acknowledge(
-            function,
-            {"Serverless-LambdaDLQ": "Step Functions waits for the answer and tries again."},
+        Validations.of(function).acknowledge(
+            Acknowledgment(
+                id="Serverless-LambdaDLQ",
+                reason="Step Functions waits for the answer and tries again.",
+            )
         )
         return function
 
-    def _make_machine(self, tracing: lambda_.Tracing) -> stepfunctions.StateMachine:
+    def _make_machine(
+        self, files: MapFiles, tracing: lambda_.Tracing
+    ) -> stepfunctions.StateMachine:
         settings = self.settings
         definition = batch_definition(
             function_arn=self.function.function_arn,
@@ -120,46 +147,25 @@ class EmbeddingBatch(Construct):
             },
             max_concurrency=settings.max_concurrency,
         )
-        machine = stepfunctions.StateMachine(
+        return make_machine(
             self,
-            "StateMachine",
             comment=f"Batches of {self.name}",
-            definition_body=stepfunctions.DefinitionBody.from_string(
-                Stack.of(self).to_json_string(definition)
-            ),
-            logs=stepfunctions.LogOptions(
-                # Step Functions may write to groups of this name without a change of the account's
-                # one policy for log deliveries, which has a size limit.
-                destination=_log_group(
-                    self,
-                    "StateMachineLogs",
-                    name=Names.unique_resource_name(self, separator="-", max_length=200),
-                ),
-                level=stepfunctions.LogLevel.ALL,
-                include_execution_data=False,
-            ),
-            tracing_enabled=tracing is not lambda_.Tracing.DISABLED,
+            definition=definition,
+            function=self.function,
+            files=files,
+            label=MAP_LABEL,
+            tracing=tracing,
         )
-        machine.add_to_role_policy(
-            iam.PolicyStatement(
-                actions=["lambda:InvokeFunction"], resources=[self.function.function_arn]
-            )
-        )
-        grant_machine_files(machine, settings)
-        grant_map_runs(self, machine)
-        return machine
 
 
-def _log_group(scope: Construct, id: str, *, name: str | None = None) -> logs.LogGroup:
-    return logs.LogGroup(
-        scope,
-        id,
-        log_group_name=None if name is None else f"/aws/vendedlogs/states/{name}",
-        retention=logs.RetentionDays.THREE_MONTHS,
-        removal_policy=RemovalPolicy.DESTROY,
-    )
-
-
-def _acknowledge(scope: Construct, reasons: dict[str, str]) -> None:
-    for rule, reason in reasons.items():
-        Validations.of(scope).acknowledge(Acknowledgment(id=rule, reason=reason))
+def _grant_files(role: iam.IRole, settings: BatchSettings) -> None:
+    """Let the function read the input, and read and write the output."""
+    read, write = settings.source, settings.destination
+    allow(role, "ReadInput", ["s3:GetObject"], [objects(read)])
+    allow(role, "WriteOutput", ["s3:GetObject", "s3:PutObject"], [objects(write)])
+    allow_listing(role, "ListInput", read)
+    allow_listing(role, "ListOutput", write)
+    if settings.input_key:
+        allow(role, "DecryptInput", READ_KEY, [settings.input_key])
+    if settings.output_key:
+        allow(role, "EncryptOutput", WRITE_KEY, [settings.output_key])

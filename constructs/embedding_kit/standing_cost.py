@@ -5,7 +5,7 @@ import math
 from embedding_kit.environment import Environment
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
-from embedding_kit.settings import Provisioned, SnapStart, WeightedExperiment
+from embedding_kit.settings import Provisioned, SnapStart, WeightedExperiment, load_source
 
 __all__ = ["IMAGE_GB", "alarm_metrics", "capacity_items", "default_budget", "monitoring_items"]
 
@@ -13,7 +13,7 @@ __all__ = ["IMAGE_GB", "alarm_metrics", "capacity_items", "default_budget", "mon
 IMAGE_GB = 0.5
 #: The metrics that the alarms read, of which each is billed. A test counts those of templates.
 _ALARM_METRICS = 19
-_OF_SNAPSTART, _OF_PROVISIONED, _OF_TRAFFIC, _OF_BATCH, _OF_SERVER = 1, 6, 1, 4, 9
+_OF_SNAPSTART, _OF_PROVISIONED, _OF_TRAFFIC, _OF_BATCH, _OF_SERVER, _OF_LOADS = 1, 6, 1, 4, 9, 1
 #: With fixed weights no release moves the alias, so the alarms that would stop one are absent.
 _OF_WEIGHTS = -4
 #: A default budget is this multiple of the standing cost, and so many dollars for requests.
@@ -56,6 +56,8 @@ def capacity_items(environment: Environment, prices: Prices) -> tuple[LineItem, 
 
 def alarm_metrics(environment: Environment) -> int:
     """Return how many metrics the environment's alarms read."""
+    index = environment.index
+    loads = index is not None and load_source(index, environment.batch) is not None
     return (
         _ALARM_METRICS
         + _OF_SNAPSTART * isinstance(environment.cold_start, SnapStart)
@@ -63,6 +65,7 @@ def alarm_metrics(environment: Environment) -> int:
         + _OF_TRAFFIC * (environment.alarms.traffic_every is not None)
         + _OF_BATCH * (environment.batch is not None)
         + _OF_SERVER * (environment.server is not None)
+        + _OF_LOADS * loads
         + _OF_WEIGHTS * isinstance(environment.experiment, WeightedExperiment)
     )
 

@@ -54,7 +54,7 @@ class Steps:
         """Plan the load that `event["job"]` describes, with `event["defaults"]` for the rest.
 
         Returns:
-            Where the plan is: `items_key`; the number of `items`; the load's `folder`; and
+            Where the plan is: `parts_key`; the number of `parts`; the load's `folder`; and
             `results_prefix`, for the records of the state machine.
 
         Raises:
@@ -72,13 +72,13 @@ class Steps:
         prefix = plan.folder.removeprefix("s3://").partition("/")[2]
         return {
             "folder": plan.folder,
-            "items_key": f"{prefix}/{PARTS_FILE}",
+            "parts_key": f"{prefix}/{PARTS_FILE}",
             "results_prefix": f"{prefix}/{RESULTS_FOLDER}",
-            "items": len(plan.parts),
+            "parts": len(plan.parts),
         }
 
     def part(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Load `event["item"]`, a line of the plan in `event["folder"]`.
+        """Load `event["part"]`, a line of the plan in `event["folder"]`.
 
         `event["vectors_per_second"]` is the rate of this worker.
 
@@ -92,7 +92,7 @@ class Steps:
             BatchError: If a file cannot be read or written.
         """
         plan = read_plan(event["folder"], parts=False)
-        part = Part(**event["item"])
+        part = Part(**event["part"])
         outcome = load_part(
             open_folder(plan.job),
             open_folder(plan.folder),

@@ -9,37 +9,17 @@ from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.assertions import Match, Template
 
-from batch_embedding import job_files, steps
-from batch_embedding.errors import BatchError
+from batch_embedding import errors, job_files, steps
 from embedding_kit import AlarmTopic, BatchAlarms, BatchSettings, EmbeddingBatch, Model
 from embedding_kit import batch_definition as definition_module
 from embedding_kit.batch_definition import batch_definition
 from embedding_kit.monitoring.batch import batch_widgets
+from tests.embedding_kit.roles import HOME, KEY, asker, resolved
 
-HOME = "123456789012"
-KEY = f"arn:aws:kms:us-east-1:{HOME}:key/"
-PSEUDO = {
-    "AWS::Partition": "aws",
-    "AWS::Region": "us-east-1",
-    "AWS::AccountId": HOME,
-}
-FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:batch"
-MACHINE = f"arn:aws:states:us-east-1:{HOME}:stateMachine:batch"
-LOGS = f"arn:aws:logs:us-east-1:{HOME}:log-group:batch:*"
-CHILD = f"arn:aws:states:us-east-1:{HOME}:execution:batch/Shards:1234"
+FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
+MACHINE = f"arn:aws:states:us-east-1:{HOME}:stateMachine:one"
+CHILD = f"arn:aws:states:us-east-1:{HOME}:execution:one/Shards:1234"
 IN, OUT = "arn:aws:s3:::documents", "arn:aws:s3:::vectors"
-#: What KMS gives to a new key: the policies of the account decide.
-KEY_POLICY = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"AWS": f"arn:aws:iam::{HOME}:root"},
-            "Action": "kms:*",
-            "Resource": "*",
-        }
-    ],
-}
 SETTINGS = BatchSettings(
     input="s3://documents/texts",
     output="s3://vectors/search/",
@@ -140,7 +120,7 @@ def test_shards_run_as_express_children_up_to_the_concurrency(definition):
 def test_the_template_has_the_whole_definition(template, definition):
     """The CDK drops values that are null from JSON, so the definition has none."""
     (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
-    deployed = json.loads(_resolved(machine["Properties"]["DefinitionString"]))
+    deployed = json.loads(resolved(machine["Properties"]["DefinitionString"]))
     assert deployed["States"].keys() == definition["States"].keys()
     assert deployed["States"]["Shards"].keys() == definition["States"]["Shards"].keys()
     # The results are put beside the plan's values, which the last step reads.
@@ -173,8 +153,7 @@ def test_every_task_tries_what_can_pass_again_and_nothing_else(definition):
     tasks.append(states["Shards"]["ItemProcessor"]["States"]["Embed"])
     for task in tasks:
         final, service, crash = task["Retry"]
-        classes: set[type] = {BatchError, *BatchError.__subclasses__()}
-        assert set(final["ErrorEquals"]) == {error.__name__ for error in classes}
+        assert set(final["ErrorEquals"]) == set(errors.__all__)
         assert final["MaxAttempts"] == 0
         assert "Lambda.TooManyRequestsException" in service["ErrorEquals"]
         assert service["JitterStrategy"] == crash["JitterStrategy"] == "FULL"
@@ -194,44 +173,7 @@ def test_the_pauses_of_a_shard_leave_time_for_its_work(definition):
 @pytest.fixture(scope="module")
 def role_may(template, question, may):
     """Return whether a role of the batch may do an action on a resource."""
-    policies = template.find_resources("AWS::IAM::Policy").values()
-
-    def ask(role: str, action: str, resource: str, **context: str) -> bool:
-        identity = [
-            _resolved(policy["Properties"]["PolicyDocument"])
-            for policy in policies
-            if any(found["Ref"].startswith(role) for found in policy["Properties"]["Roles"])
-        ]
-        assert identity
-        asked = question(
-            principal=f"arn:aws:iam::{HOME}:role/{role}",
-            action=action,
-            resource=resource,
-            context={name.replace("_", ":"): value for name, value in context.items()},
-            identity=identity,
-            resource_policy=KEY_POLICY if ":kms:" in resource else None,
-        )
-        (answer,) = may(asked)
-        return bool(answer)
-
-    return ask
-
-
-def _resolved(value: Any) -> Any:
-    """Replace a template's references with made-up ARNs."""
-    if isinstance(value, list):
-        return [_resolved(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "Ref" in value:
-        return PSEUDO.get(value["Ref"], MACHINE)
-    if "Fn::GetAtt" in value:
-        name, attribute = value["Fn::GetAtt"]
-        return "batch" if attribute == "Name" else FUNCTION if "Function" in name else LOGS
-    if "Fn::Join" in value:
-        separator, parts = _resolved(value["Fn::Join"])
-        return separator.join(parts)
-    return {key: _resolved(item) for key, item in value.items()}
+    return asker(template, question, may)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +214,7 @@ def test_a_role_may_do_its_work(role_may, role, action, resource):
         ("BatchStateMachineRole", "kms:Decrypt", f"{KEY}1111aaaa"),
         ("BatchStateMachineRole", "lambda:InvokeFunction", f"{FUNCTION}2"),
         ("BatchStateMachineRole", "states:StartExecution", f"{MACHINE}2"),
-        ("BatchStateMachineRole", "states:StopExecution", CHILD.replace("batch/", "batch2/")),
+        ("BatchStateMachineRole", "states:StopExecution", CHILD.replace("one/", "one2/")),
     ],
 )
 def test_a_role_may_do_nothing_else(role_may, role, action, resource):

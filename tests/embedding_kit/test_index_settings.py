@@ -5,10 +5,17 @@ from pathlib import Path
 import pytest
 
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from embedding_kit.settings import Model, VectorIndexSettings, index_dimension
+from embedding_kit.settings import (
+    BatchSettings,
+    Model,
+    VectorIndexSettings,
+    index_dimension,
+    load_source,
+)
 from embedding_kit.settings.model_dimensions import known_dimensions
 from model_compiler.source.catalog import CATALOG
 
+KEY = "arn:aws:kms:us-east-1:123456789012:key/1111aaaa"
 GEMMA = Model(name="google/embeddinggemma-300m", accept_license="gemma")
 
 
@@ -42,21 +49,41 @@ def test_the_dimension_of_an_unknown_model_is_given(model):
 
 
 @pytest.mark.parametrize(
-    ("keys", "problem"),
+    ("settings", "problem"),
     [
-        (tuple("abcdefghij"), "found: 10 keys; allowed: up to 9"),
-        (("text",), "found: text; allowed: other columns"),
-        (("id", "embedding"), "found: embedding, id; allowed: other columns"),
-        (("a", "a"), "a value is given twice"),
-        (("",), "1"),
-        (("x" * 64,), "63"),
+        ({"non_filterable": tuple("abcdefghij")}, "found: 10 keys; allowed: up to 9"),
+        ({"filterable": tuple(map(str, range(50)))}, "found: 50 keys; allowed: up to 49"),
+        ({"non_filterable": ("text",)}, "filterable or not, and the text never is; found: text"),
+        ({"filterable": ("a",), "non_filterable": ("a",)}, "found: a; allowed: each key once"),
+        ({"filterable": ("id", "embedding")}, "found: embedding, id; allowed: other columns"),
+        ({"filterable": ("a", "a")}, "a value is given twice"),
+        ({"filterable": ("",)}, "1"),
+        ({"filterable": ("x" * 64,)}, "63"),
+        ({"source": "vectors"}, "a folder in S3 is expected; found: vectors"),
+        ({"source_key": KEY}, "found: source_key without source"),
     ],
 )
-def test_metadata_keys_that_aws_would_refuse(keys, problem):
-    """AWS takes ten non-filterable keys of 1 to 63 characters, and the text is one."""
+def test_what_aws_or_a_load_would_refuse(settings, problem):
+    """AWS takes 50 keys of 1 to 63 characters, ten not filterable, and the text is one."""
     with pytest.raises(ValueError, match=problem):
-        VectorIndexSettings(non_filterable=keys)
-    assert VectorIndexSettings(non_filterable=("x" * 63, *"abcdefgh"))
+        VectorIndexSettings(**settings)
+
+
+def test_the_largest_sets_of_keys_are_accepted():
+    """With the text, they are what AWS takes."""
+    others = tuple(map(str, range(40)))
+    found = VectorIndexSettings(filterable=others, non_filterable=("x" * 63, *"abcdefgh"))
+    assert len(found.metadata) == 49
+
+
+def test_loads_read_the_output_of_batches_unless_the_settings_say_otherwise():
+    """The key belongs to the folder. Without a folder, there are no loads."""
+    batch = BatchSettings(input="s3://documents", output="s3://vectors/a", output_key=KEY)
+    assert load_source(VectorIndexSettings(), batch) == ("s3://vectors/a", KEY)
+    other = VectorIndexSettings(source="s3://other/b/")
+    assert load_source(other, batch) == ("s3://other/b/", None)
+    assert load_source(other, None).location == ("other", "b/")
+    assert load_source(VectorIndexSettings(), None) is None
 
 
 def test_an_environments_file_is_checked_against_its_model(tmp_path):

@@ -31,6 +31,7 @@ MEMORY = "a whole number from 128 to 10240"
 PERCENT = "a number above 0 and below 100"
 UP = "a whole number from 1 up"
 MAP = "a whole number from 1 to 10000"
+RATE = "a whole number from 250 to 2500"
 SHARE = "a number from 0 to 100"
 FOLDERS = 'input = "s3://documents"\noutput = "s3://vectors"'
 NAME = "a catalog name such as google/embeddinggemma-300m"
@@ -88,6 +89,8 @@ BOUNDS = [
     ("batch.max_rejected_percent", f"100.0\n{FOLDERS}", f"100.1\n{FOLDERS}", "", SHARE),
     ("index.dimension", "1", "0", "", "a whole number from 1 to 4096"),
     ("index.dimension", "4096", "4097", "", "a whole number from 1 to 4096"),
+    ("index.vectors_per_second", "250\ndimension = 1", "249", "", RATE),
+    ("index.vectors_per_second", "2500\ndimension = 1", "2501", "", RATE),
     ("alarms.init_p99", '"9999ms"\ninit_max = "9999ms"', '"10s"', INIT, "less than 10s"),
     ("alarms.init_max", '"9999ms"', '"10s"', INIT, "less than 10s"),
     ("alarms.traffic_every", '"5m"', '"299999ms"', SILENCE, STEPS),

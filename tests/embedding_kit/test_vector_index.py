@@ -11,22 +11,11 @@ from constructs import Construct
 
 from embedder.settings import Settings
 from embedding_kit import EmbeddingEndpoint, Model, VectorIndex, VectorIndexSettings
+from tests.embedding_kit.roles import HOME, KEY_POLICY
+from tests.embedding_kit.roles import KEY as ANY_KEY
 
-HOME = "123456789012"
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/vectors/index/docs"
-KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa"
-#: What KMS gives to a new key: the policies of the account decide.
-KEY_POLICY = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"AWS": f"arn:aws:iam::{HOME}:root"},
-            "Action": "kms:*",
-            "Resource": "*",
-        }
-    ],
-}
+KEY = f"{ANY_KEY}1111aaaa"
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import gzip
 import io
 import json
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +20,6 @@ import pytest
 from aws_cdk import App, Stack
 from botocore.exceptions import ClientError
 
-from batch_embedding.errors import BatchError
 from batch_embedding.job import Job
 from batch_embedding.local import embed_shards
 from batch_embedding.run import finish_job, plan_job
@@ -39,11 +37,11 @@ from embedding_kit.batch_definition import batch_definition
 from local_function_url.runtime import FunctionError
 from model_compiler.docstrings import standard_library
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
+from tests.rehearsal.executions import KILLED, execute, run_step
 
 ROWS = 2000
 PROOF_ROWS = int(os.environ.get("PROOF_ROWS", "1000"))
 JOB = {"id": "id", "shard_bytes": 4000, "max_rejected_percent": 1.0}
-KILLED = '{"errorMessage": "signal: killed", "errorType": "ExitError"}'
 SETTINGS = BatchSettings(input="s3://documents/texts/", output="s3://vectors/batch")
 
 
@@ -66,17 +64,7 @@ class Batch(NamedTuple):
 
     def run(self, **job: Any) -> dict[str, Any]:
         """Start an execution and return its description in the end."""
-        client = self.aws.client("stepfunctions")
-        arn = client.start_execution(stateMachineArn=self.machine, input=json.dumps(job))[
-            "executionArn"
-        ]
-        end = time.monotonic() + 3600
-        while time.monotonic() < end:
-            found: dict[str, Any] = client.describe_execution(executionArn=arn)
-            if found["status"] != "RUNNING":
-                return found
-            time.sleep(0.2)
-        raise TimeoutError("the execution did not end")
+        return execute(self.aws, self.machine, job)
 
     def parts(self, prefix: str) -> dict[str, bytes]:
         """Return the files of the output below a prefix, by their names."""
@@ -137,17 +125,14 @@ def batch(
         number = event.get("shard", {}).get("number")
         if number in made.killed:
             raise FunctionError(KILLED)
-        variables = {**invocation.credentials, "AWS_REGION": aws.region}
-        for name, value in variables.items():
-            os.environ[name] = value
-        made.before.pop(number, int)()
-        try:
+
+        def run(event: dict[str, Any]) -> dict[str, Any]:
+            made.before.pop(number, int)()
             with ThreadPoolExecutor(2) as pool:
                 runs = [pool.submit(steps.run, event) for _ in range(1 + (number in made.twice))]
-                result = [run.result() for run in runs][-1]
-        except BatchError as error:
-            told = {"errorMessage": str(error), "errorType": type(error).__name__}
-            raise FunctionError(json.dumps(told)) from error
+                return [run.result() for run in runs][-1]
+
+        result = run_step(run, invocation, aws.region)
         if number in made.lost:
             made.lost.remove(number)
             raise FunctionError(KILLED)

@@ -82,7 +82,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "index": {
         "index": VectorIndexSettings(
+            filterable=("lang",),
             non_filterable=("url",),
+            source="s3://example-vectors/",
+            source_key="arn:aws:kms:us-east-1:123456789012:key/3333cccc-44dd",
             key="arn:aws:kms:us-east-1:123456789012:key/5555eeee-66ff",
         )
     },

@@ -142,10 +142,11 @@ def test_the_image_goes_to_the_environments_own_repository(synthesized):
     }
 
 
-def test_the_batchs_image_goes_there_too(synthesized):
+@pytest.mark.parametrize(("name", "stack"), [("batch", "Batch"), ("index", "Index")])
+def test_the_batchs_image_goes_there_too(synthesized, name, stack):
     """It is another target of the same Dockerfile, with the same model."""
-    folder = synthesized("batch").folder
-    (image,) = json.loads((folder / "EmbeddingKit-dev-Batch.assets.json").read_text())[
+    folder = synthesized(name).folder
+    (image,) = json.loads((folder / f"EmbeddingKit-dev-{stack}.assets.json").read_text())[
         "dockerImages"
     ].values()
     (destination,) = image["destinations"].values()
@@ -155,14 +156,15 @@ def test_the_batchs_image_goes_there_too(synthesized):
         "MODEL": "sentence-transformers/all-MiniLM-L6-v2",
     }
     manifest = json.loads((folder / "manifest.json").read_text())["artifacts"]
-    assert "EmbeddingKit-dev-Repository" in manifest["EmbeddingKit-dev-Batch"]["dependencies"]
+    assert "EmbeddingKit-dev-Repository" in manifest[f"EmbeddingKit-dev-{stack}"]["dependencies"]
 
 
-def test_the_state_machine_is_valid(synthesized):
+@pytest.mark.parametrize("name", ["batch", "index"])
+def test_the_state_machine_is_valid(synthesized, name):
     """A validator of Amazon States Language reads the definition as AWS gets it."""
     (machine,) = (
         resource["Properties"]
-        for resource in synthesized("batch").templates["batch"]["Resources"].values()
+        for resource in synthesized(name).templates[name]["Resources"].values()
         if resource["Type"] == "AWS::StepFunctions::StateMachine"
     )
     separator, parts = machine["DefinitionString"]["Fn::Join"]

@@ -40,23 +40,23 @@ def steps() -> Steps:
 
 def lines(s3: LocalS3, planned: dict) -> list[dict]:
     """Return the items that the state machine reads."""
-    return [json.loads(line) for line in s3.objects[f"vectors/{planned['items_key']}"].splitlines()]
+    return [json.loads(line) for line in s3.objects[f"vectors/{planned['parts_key']}"].splitlines()]
 
 
 def test_the_steps_load_a_job_of_s3(s3, steps, index) -> None:
     """The state machine passes the plan's values on, and one item to each run of the worker."""
     planned = steps.run({"step": "plan", "defaults": DEFAULTS, "job": {"metadata": ["lang"]}})
     items = lines(s3, planned)
-    assert len(items) == planned["items"] > 3
+    assert len(items) == planned["parts"] > 3
     part = {"step": "part", "folder": planned["folder"], "vectors_per_second": 1e9}
-    first = steps.run({**part, "item": items[0]})
+    first = steps.run({**part, "part": items[0]})
     assert first["part"] == "part-000000.parquet"
     assert (first["written"], first["rejected"], first["replaced"]) == (True, 0, 0)
-    assert steps.run({**part, "item": items[0]})["written"] is False
+    assert steps.run({**part, "part": items[0]})["written"] is False
     with pytest.raises(IncompleteLoadError, match="parts are not loaded yet"):
         steps.run({"step": "finish", "folder": planned["folder"]})
     for item in items[1:]:
-        steps.run({**part, "item": item})
+        steps.run({**part, "part": item})
     done = steps.run({"step": "finish", "folder": planned["folder"]})
     assert (done["rows"], done["loaded"], len(index.vectors)) == (ROWS, ROWS, ROWS)
     assert f"vectors/{planned['results_prefix']}".startswith(done["folder"].removeprefix("s3://"))
@@ -94,9 +94,9 @@ def test_the_handler_logs_a_part_with_its_metrics(s3, index, monkeypatch, capsys
     context = SimpleNamespace(aws_request_id="request-1")
     planned = handler({"step": "plan", "defaults": DEFAULTS, "job": {}}, context)
     part = {"step": "part", "folder": planned["folder"], "vectors_per_second": 1e9}
-    handler({**part, "item": lines(s3, planned)[0]}, context)
+    handler({**part, "part": lines(s3, planned)[0]}, context)
     plan, log, record = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert (plan["message"], plan["step"], plan["items"]) == ("load", "plan", planned["items"])
+    assert (plan["message"], plan["step"], plan["parts"]) == ("load", "plan", planned["parts"])
     assert (log["step"], log["requestId"], log["written"]) == ("part", "request-1", True)
     (directive,) = record.pop("_aws")["CloudWatchMetrics"]
     assert directive["Namespace"] == "Kit"

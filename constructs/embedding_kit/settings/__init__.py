@@ -22,7 +22,12 @@ from embedding_kit.settings.compatibility import (
 )
 from embedding_kit.settings.cors import Cors
 from embedding_kit.settings.function import FunctionSettings
-from embedding_kit.settings.index import VectorIndexSettings, index_dimension
+from embedding_kit.settings.index import (
+    LoadSource,
+    VectorIndexSettings,
+    index_dimension,
+    load_source,
+)
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings, Budget
 from embedding_kit.settings.release import (
@@ -51,6 +56,7 @@ __all__ = [
     "Experiment",
     "FunctionSettings",
     "Linear",
+    "LoadSource",
     "Model",
     "OnDemand",
     "Provisioned",
@@ -67,4 +73,5 @@ __all__ = [
     "check_compatible",
     "check_memory",
     "index_dimension",
+    "load_source",
 ]

@@ -1,4 +1,4 @@
-"""The vector index in S3 Vectors: its dimension, metadata keys and encryption.
+"""The vector index in S3 Vectors: its dimension and metadata keys, and what loads may read.
 
 The texts that the image carries are another index: `[model] index`.
 
@@ -7,20 +7,23 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-indexes.html, a
 of the API `s3vectors` of 2025-07-15 (length of a metadata key).
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
-from embedding_kit.settings.locations import KeyArn
+from embedding_kit.settings.batch import BatchSettings
+from embedding_kit.settings.locations import FolderUrl, KeyArn, Location, location_of
 from embedding_kit.settings.model import Model
 
-__all__ = ["TEXT_KEY", "VectorIndexSettings", "index_dimension"]
+__all__ = ["TEXT_KEY", "LoadSource", "VectorIndexSettings", "index_dimension", "load_source"]
 
 #: The metadata key of a vector's text. AWS stores it without making it filterable.
 TEXT_KEY = "text"
 #: Non-filterable keys of an index; the text is one of them.
 _NON_FILTERABLE = 10
+#: Metadata keys of a vector, the text included.
+_KEYS = 50
 
 _MetadataKey = Annotated[
     str, Field(min_length=1, max_length=63), allowed("a column's name of 1 to 63 characters")
@@ -29,23 +32,46 @@ _MetadataKeys = Annotated[tuple[_MetadataKey, ...], EachOnce]
 
 
 class VectorIndexSettings(Settings):
-    """An index in S3 Vectors; off without this table."""
+    """An index in S3 Vectors, with a state machine that loads it; off without this table."""
 
     dimension: Annotated[int, Field(ge=1, le=4096)] | None = Field(
         default=None,
         description="The number of dimensions, one of the model's. If unset, the model's full "
         "number; a model that is not in the catalog needs this setting.",
     )
+    filterable: _MetadataKeys = Field(
+        default=(),
+        strict=False,
+        description="Columns that a load copies to the vectors' metadata, and that a search may "
+        "filter by. AWS takes 2 KB of them for each vector. Without this and `non_filterable`, a "
+        "load copies all columns.",
+    )
     non_filterable: _MetadataKeys = Field(
         default=(),
         strict=False,
-        description="Metadata keys that a search returns and cannot filter by, so that their "
-        "values may be long. `text` is always one.",
+        description="Columns that a load copies and a search only returns, so that their values "
+        "may be long. `text` is always one.",
+    )
+    source: FolderUrl | None = Field(
+        default=None,
+        description="The folder with the output of batch jobs, which loads may read and write "
+        "their own records to. If unset, `output` of `[batch]`; without both, there is no state "
+        "machine for loads.",
+    )
+    source_key: KeyArn | None = Field(
+        default=None,
+        description="The KMS key that encrypts the bucket of `source`, if one does. If `source` is "
+        "unset, `output_key` of `[batch]`.",
     )
     key: KeyArn | None = Field(
         default=None,
         description="The KMS key that encrypts the vectors; by default S3's own. Its policy must "
         "let `indexing.s3vectors.amazonaws.com` decrypt.",
+    )
+    vectors_per_second: Annotated[int, Field(ge=250, le=2500)] = Field(
+        default=2500,
+        description="The highest rate of a load. AWS takes 2,500 vectors a second for an index; "
+        "less leaves the rest to other writers.",
     )
     on_destroy: Literal["retain", "delete"] = Field(
         default="retain",
@@ -53,12 +79,25 @@ class VectorIndexSettings(Settings):
         "deleted. They can be loaded again from the output of batch jobs.",
     )
 
+    @property
+    def metadata(self) -> tuple[str, ...]:
+        """The columns that a load copies; empty for all."""
+        return (*self.filterable, *self.non_filterable)
+
     @model_validator(mode="after")
     def _metadata_acceptable(self) -> Self:
-        taken = {"id", "embedding", TEXT_KEY} & set(self.non_filterable)
+        keys = [TEXT_KEY, *self.metadata]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            raise rule_error(
+                "a metadata key is either filterable or not, and the text never is",
+                found=", ".join(twice),
+                allowed=f"each key once in filterable and non_filterable, without {TEXT_KEY}",
+            )
+        taken = {"id", "embedding"} & set(keys)
         if taken:
             raise rule_error(
-                "a vector has these in any case",
+                "a vector's id and numbers are not metadata",
                 found=", ".join(sorted(taken)),
                 allowed="other columns",
             )
@@ -69,7 +108,43 @@ class VectorIndexSettings(Settings):
                 found=f"{len(self.non_filterable)} keys",
                 allowed=f"up to {_NON_FILTERABLE - 1}",
             )
+        if len(keys) > _KEYS:
+            raise rule_error(
+                f"AWS takes {_KEYS} metadata keys for a vector, and {TEXT_KEY} is one",
+                found=f"{len(keys) - 1} keys",
+                allowed=f"up to {_KEYS - 1}",
+            )
         return self
+
+    @model_validator(mode="after")
+    def _key_of_a_source(self) -> Self:
+        if self.source_key and not self.source:
+            raise rule_error(
+                "source_key encrypts the bucket of source",
+                found="source_key without source",
+                allowed="both, or neither to load the output of [batch]",
+            )
+        return self
+
+
+class LoadSource(NamedTuple):
+    """The folder of the jobs that loads read."""
+
+    url: str
+    #: The KMS key of its bucket.
+    key: str | None
+
+    @property
+    def location(self) -> Location:
+        """The folder as a bucket and a prefix."""
+        return location_of(self.url)
+
+
+def load_source(index: VectorIndexSettings, batch: BatchSettings | None) -> LoadSource | None:
+    """Return the folder that loads read; None if neither table names one."""
+    if index.source:
+        return LoadSource(index.source, index.source_key)
+    return LoadSource(batch.output, batch.output_key) if batch else None
 
 
 def index_dimension(index: VectorIndexSettings, model: Model) -> int:

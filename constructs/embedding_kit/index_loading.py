@@ -1,0 +1,161 @@
+"""Loads of batch output into a vector index: a function, and the state machine that runs it."""
+
+from aws_cdk import Acknowledgment, Aws, Duration, Names, Validations
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from embedding_kit.function import function_role
+from embedding_kit.image import image_code
+from embedding_kit.load_definition import (
+    MAP_LABEL,
+    PARTS_FILE,
+    RESULTS_FOLDER,
+    load_definition,
+)
+from embedding_kit.map_definition import TIMEOUT_SECONDS
+from embedding_kit.map_machine import (
+    MapFiles,
+    acknowledge,
+    make_log_group,
+    make_machine,
+    map_findings,
+)
+from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_listing, objects, shown
+from embedding_kit.settings import LoadSource, Model, VectorIndexSettings
+from embedding_kit.vector_index import IVectorIndex
+
+__all__ = ["IndexLoading"]
+
+#: The handler of the image's target `batch`.
+_COMMAND = ["vector_loading.handler.handler"]
+#: It encodes and sends 500 vectors a second, which takes a small part of a vCPU.
+_MEMORY_MB = 1024
+#: The records of loads, below the jobs' folders.
+_RECORDS = "*/_load/*"
+
+
+class IndexLoading(Construct):
+    """Loads the output of batch jobs into an index.
+
+    An execution of the state machine loads the job in its input's `source`, or the only one below
+    the folder of all jobs. Loads of one index share its rate, so run one at a time.
+
+    Attributes:
+        function: The function that runs the steps.
+        state_machine: The state machine.
+        log_group: The function's log group.
+        name: The name in logs and in the metrics' namespace.
+        namespace: The namespace of the function's own metrics.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        model: Model,
+        index: IVectorIndex,
+        source: LoadSource,
+        settings: VectorIndexSettings | None = None,
+        name: str | None = None,
+        environment_encryption: kms.IKey | None = None,
+        tracing: lambda_.Tracing = lambda_.Tracing.ACTIVE,
+    ) -> None:
+        """Create the function and the state machine.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            model: The model of the index. It is in the image, which batch jobs share, and is not
+                loaded.
+            index: The index.
+            source: The folder with the output of batch jobs, and its KMS key.
+            settings: The columns and the rate; by default all columns at AWS's highest rate.
+            name: The name in logs and in the metrics' namespace; by default derived from the
+                construct's path.
+            environment_encryption: A key for the environment variables; by default Lambda's own.
+            tracing: Whether X-Ray traces the function and the state machine.
+        """
+        super().__init__(scope, id)
+        settings = settings or VectorIndexSettings()
+        self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
+        self.namespace = f"EmbeddingKit/{self.name}"
+        self.log_group = make_log_group(self, "Logs")
+        self.function = self._make_function(model, index, source, environment_encryption, tracing)
+        files = MapFiles(source.location, PARTS_FILE, RESULTS_FOLDER, source.key)
+        self.state_machine = make_machine(
+            self,
+            comment=f"Loads of {self.name}",
+            definition=load_definition(
+                function_arn=self.function.function_arn,
+                partition=Aws.PARTITION,
+                bucket=source.location.bucket,
+                defaults={
+                    "source": source.url,
+                    "index": index.index_arn,
+                    **({"metadata": list(settings.metadata)} if settings.metadata else {}),
+                },
+                vectors_per_second=settings.vectors_per_second,
+            ),
+            function=self.function,
+            files=files,
+            label=MAP_LABEL,
+            tracing=tracing,
+        )
+        acknowledge(
+            self,
+            {
+                shown(source.location): "A load reads the files of any job.",
+                shown(source.location, _RECORDS): "A load writes into a folder of its own, whose "
+                "name is computed.",
+                **map_findings(self.state_machine, files, label=MAP_LABEL),
+            },
+        )
+
+    def _make_function(
+        self,
+        model: Model,
+        index: IVectorIndex,
+        source: LoadSource,
+        key: kms.IKey | None,
+        tracing: lambda_.Tracing,
+    ) -> lambda_.DockerImageFunction:
+        role = function_role(self, self.log_group)
+        _grant_files(role, source)
+        index.grant_load(role)
+        function = lambda_.DockerImageFunction(
+            self,
+            "Function",
+            description=f"Loads of vectors by {model.name}",
+            code=image_code(model, command=_COMMAND, target="batch"),
+            architecture=lambda_.Architecture.ARM_64,
+            memory_size=_MEMORY_MB,
+            timeout=Duration.seconds(TIMEOUT_SECONDS),
+            environment={
+                "EMBEDDING_ENVIRONMENT": self.name,
+                "EMBEDDING_METRICS_NAMESPACE": self.namespace,
+            },
+            environment_encryption=key,
+            role=role,
+            log_group=self.log_group,
+            logging_format=lambda_.LoggingFormat.JSON,
+            tracing=tracing,
+        )
+        Validations.of(function).acknowledge(
+            Acknowledgment(
+                id="Serverless-LambdaDLQ",
+                reason="Step Functions waits for the answer and tries again.",
+            )
+        )
+        return function
+
+
+def _grant_files(role: iam.IRole, source: LoadSource) -> None:
+    """Let the function read the jobs, and write the records of loads."""
+    allow(role, "ReadJobs", ["s3:GetObject"], [objects(source.location)])
+    allow(role, "WriteRecords", ["s3:PutObject"], [objects(source.location, _RECORDS)])
+    allow_listing(role, "ListJobs", source.location)
+    if source.key:
+        allow(role, "EncryptRecords", WRITE_KEY, [source.key])

@@ -1,0 +1,190 @@
+"""Test the loads of an index: function, state machine, permissions, alarm and dashboard."""
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk.assertions import Match, Template
+
+from batch_embedding.errors import BatchError, ChangedInputError
+from embedding_kit import (
+    AlarmTopic,
+    IndexLoading,
+    LoadAlarm,
+    LoadSource,
+    VectorIndex,
+    VectorIndexSettings,
+)
+from embedding_kit import load_definition as definition_module
+from embedding_kit.load_definition import load_definition
+from embedding_kit.monitoring.loads import load_widgets
+from tests.embedding_kit.roles import HOME, KEY, asker, resolved
+from vector_loading import errors, load, steps
+
+INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
+FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
+MACHINE = f"arn:aws:states:us-east-1:{HOME}:stateMachine:one"
+CHILD = f"arn:aws:states:us-east-1:{HOME}:execution:one/Parts:1234"
+JOBS = "arn:aws:s3:::vectors/search"
+LOAD = f"{JOBS}/job/_load/1234abcd/0"
+
+
+@pytest.fixture(scope="module")
+def template(synthesize, model) -> Template:
+    """Return the template of an index with loads, their alarm and a dashboard."""
+
+    def build(stack: Stack) -> None:
+        settings = VectorIndexSettings(
+            filterable=("lang",), non_filterable=("url",), key=f"{KEY}3333cccc"
+        )
+        loading = IndexLoading(
+            stack,
+            "Loading",
+            model=model,
+            index=VectorIndex(stack, "Index", model=model, settings=settings),
+            source=LoadSource("s3://vectors/search/", f"{KEY}2222bbbb"),
+            settings=settings,
+            name="test",
+        )
+        LoadAlarm(stack, "Alarm", loading=loading, topic=AlarmTopic(stack, "Notices").topic)
+        cloudwatch.Dashboard(stack, "Dashboard").add_widgets(*load_widgets(loading))
+
+    made: Template = synthesize(build)
+    return made
+
+
+def definition(vectors_per_second: int = 2500) -> dict[str, Any]:
+    return load_definition(
+        function_arn="FUNCTION",
+        partition="aws",
+        bucket="vectors",
+        defaults={"source": "s3://vectors"},
+        vectors_per_second=vectors_per_second,
+    )
+
+
+def test_the_function_has_the_image_of_batches_and_no_model_to_load(template):
+    """It is another command of the same image; the index is a value of the state machine's."""
+    template.has_resource_properties(
+        "AWS::Lambda::Function",
+        {
+            "Architectures": ["arm64"],
+            "ImageConfig": {"Command": ["vector_loading.handler.handler"]},
+            "MemorySize": 1024,
+            "Timeout": 900,
+            "LoggingConfig": Match.object_like({"LogFormat": "JSON"}),
+            "Environment": {
+                "Variables": {
+                    "EMBEDDING_ENVIRONMENT": "test",
+                    "EMBEDDING_METRICS_NAMESPACE": "EmbeddingKit/test",
+                }
+            },
+        },
+    )
+
+
+def test_the_handler_and_the_files_are_those_of_the_image():
+    """The constructs import no code of the image, so they repeat its names."""
+    from embedding_kit.index_loading import _COMMAND
+
+    module, _, function = _COMMAND[0].rpartition(".")
+    assert (module, function) == ("vector_loading.handler", "handler")
+    assert f"_load/*/{load.PARTS_FILE}" == definition_module.PARTS_FILE
+    assert f"_load/*/{steps.RESULTS_FOLDER}" == definition_module.RESULTS_FOLDER
+
+
+def test_the_state_machine_loads_its_own_index_with_the_columns_of_the_settings(template):
+    """An execution's input can choose the job, other columns and the rejected share."""
+    (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
+    deployed = json.loads(resolved(machine["Properties"]["DefinitionString"]))
+    assert deployed["States"]["Plan"]["Parameters"]["Payload"] == {
+        "step": "plan",
+        "defaults": {
+            "source": "s3://vectors/search/",
+            "index": INDEX,
+            "metadata": ["lang", "url"],
+        },
+        "job.$": "$",
+    }
+    assert load.Load.from_json(deployed["States"]["Plan"]["Parameters"]["Payload"]["defaults"])
+    assert deployed["States"].keys() == definition()["States"].keys()
+
+
+@pytest.mark.parametrize(
+    ("rate", "workers", "each"), [(2500, 5, 500), (2499, 4, 624), (600, 1, 600), (250, 1, 250)]
+)
+def test_all_workers_together_keep_to_the_rate(rate, workers, each):
+    """AWS counts the vectors of an index from all writers."""
+    parts = definition(rate)["States"]["Parts"]
+    work = parts["ItemProcessor"]["States"]["Load"]["Parameters"]["Payload"]
+    assert (parts["MaxConcurrency"], work["vectors_per_second"]) == (workers, each)
+    assert workers * each <= rate
+    assert work["part.$"] == "$.part"
+
+
+def test_only_what_can_pass_is_tried_again():
+    """A throttle of S3 Vectors is tried for minutes, an error of the load not at all."""
+    final, passing, _ = definition()["States"]["Parts"]["ItemProcessor"]["States"]["Load"]["Retry"]
+    classes = {getattr(errors, name) for name in errors.__all__} | {BatchError, ChangedInputError}
+    assert {error.__name__ for error in classes} == {*final["ErrorEquals"], "UnavailableError"}
+    assert "UnavailableError" in passing["ErrorEquals"]
+    assert final["MaxAttempts"] == 0
+
+
+@pytest.fixture(scope="module")
+def role_may(template, question, may):
+    """Return whether a role may do an action on a resource."""
+    return asker(template, question, may)
+
+
+@pytest.mark.parametrize(
+    ("role", "action", "resource"),
+    [
+        ("LoadingRole", "s3:GetObject", f"{JOBS}/job/part-000000.parquet"),
+        ("LoadingRole", "s3:PutObject", f"{LOAD}/done/part-000000.parquet.json"),
+        ("LoadingRole", "kms:GenerateDataKey", f"{KEY}2222bbbb"),
+        ("LoadingRole", "kms:GenerateDataKey", f"{KEY}3333cccc"),
+        ("LoadingRole", "s3vectors:PutVectors", INDEX),
+        ("LoadingRole", "s3vectors:GetIndex", INDEX),
+        ("LoadingStateMachineRole", "s3:GetObject", f"{LOAD}/parts.jsonl"),
+        ("LoadingStateMachineRole", "s3:PutObject", f"{LOAD}/results/1/a.json"),
+        ("LoadingStateMachineRole", "states:StopExecution", CHILD),
+        ("LoadingStateMachineRole", "lambda:InvokeFunction", FUNCTION),
+    ],
+)
+def test_a_role_may_do_its_work(role_may, role, action, resource):
+    """The function reads jobs, writes its records and the vectors."""
+    assert role_may(role, action, resource)
+
+
+@pytest.mark.parametrize(
+    ("role", "action", "resource"),
+    [
+        ("LoadingRole", "s3:GetObject", "arn:aws:s3:::vectors/other/a"),
+        ("LoadingRole", "s3:PutObject", f"{JOBS}/job/part-000000.parquet"),
+        ("LoadingRole", "s3:PutObject", f"{JOBS}/job/_job/manifest.json"),
+        ("LoadingRole", "s3:DeleteObject", f"{LOAD}/parts.jsonl"),
+        ("LoadingRole", "s3vectors:DeleteVectors", INDEX),
+        ("LoadingRole", "s3vectors:QueryVectors", INDEX),
+        ("LoadingRole", "s3vectors:PutVectors", f"{INDEX}2"),
+        ("LoadingStateMachineRole", "s3:GetObject", f"{JOBS}/job/part-000000.parquet"),
+        ("LoadingStateMachineRole", "s3vectors:PutVectors", INDEX),
+        ("LoadingStateMachineRole", "states:StartExecution", f"{MACHINE}2"),
+    ],
+)
+def test_a_role_may_do_nothing_else(role_may, role, action, resource):
+    """The output of batch jobs is never changed, and no vector is read or deleted."""
+    assert not role_may(role, action, resource)
+
+
+def test_a_failed_load_alarms_and_the_dashboard_shows_the_functions_metrics(template):
+    """The alarm's text has the section of the runbook."""
+    (alarm,) = template.find_resources("AWS::CloudWatch::Alarm").values()
+    assert alarm["Properties"]["AlarmDescription"].endswith("#loadfailed")
+    assert alarm["Properties"]["MetricName"] == "ExecutionsFailed"
+    assert len(alarm["Properties"]["AlarmActions"]) == 1
+    body = json.dumps(template.find_resources("AWS::CloudWatch::Dashboard"))
+    for name in ("LoadedVectors", "RejectedVectors", "ExecutionsStarted"):
+        assert name in body
