@@ -128,7 +128,7 @@ def _summarize(values: Mapping[str, list[float]], environment: str, days: int) -
     sums = {name: sum(hours) for name, hours in values.items()}
     requests, invocations = sums["requests"], sums["invocations"]
     if not requests or not invocations:
-        raise CostError(f"{environment} had no requests in the last {days} days")
+        raise CostError(f"{environment} had no requests in the last {days * 24} hours")
     inits = sums["inits"]
     return Observed(
         hours=tuple(values["requests"]) + (0.0,) * (24 * days - len(values["requests"])),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from costs.cold_starts import cold_start_rate, cold_start_share
+from costs.simulated import simulated_cold_starts
 from costs.simulation import Sample, least_recent, most_recent, sample
 from costs.traffic import MONTH_SECONDS, SHAPES
 
@@ -144,3 +145,13 @@ def test_the_formula_takes_any_load():
         for requests in (3e8, 1e9, 1e10)
     ]
     assert 1e-3 > shares[0] > shares[1] > shares[2] > 0
+
+
+def test_the_simulation_has_a_progress_bar(capsys):
+    """On standard error, in requests; and none where it is not wanted."""
+    drawn = sample(SHAPES["bursty"], requests=1e5, seconds=0.1, most=1000)
+    band = simulated_cold_starts(drawn, progress=True)
+    assert "simulating: 100%" in capsys.readouterr().err
+    assert 0 < band.lowest <= band.recent <= band.highest
+    simulated_cold_starts(drawn, progress=False)
+    assert capsys.readouterr().err == ""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from costs.extras import LOG_BYTES
 from embedder.service import Service
 from embedder.settings import Settings
 from embedder.telemetry import Telemetry
@@ -73,6 +74,17 @@ def test_a_search_leaves_its_time(told: Service, capsys: Capture) -> None:
     post(told, "/similar", {"text": "a"})
     log, _ = lines(capsys)
     assert 0 <= log["searchMs"] <= log["durationMs"]
+
+
+def test_a_request_leaves_about_as_much_log_as_scripts_cost_prices(
+    told: Service, capsys: Capture
+) -> None:
+    """Added: 480 bytes of the platform's start and report, and 26 for each of the four events."""
+    post(told, "/v1/embeddings", {"input": ["a"]})
+    written = capsys.readouterr().out.splitlines()
+    ids = len("6d68ca91-49c9-448d-89b8-7ca3e6dc66aa") - len("request-1")
+    size = sum(len(line) + ids for line in written) + 480 + 4 * 26
+    assert size == pytest.approx(LOG_BYTES, rel=0.1)
 
 
 def test_a_request_leaves_a_record_of_metrics(told: Service, capsys: Capture) -> None:
