@@ -31,7 +31,9 @@ def main(arguments: list[str] | None = None, *, environments: Path = _ENVIRONMEN
     """Run the command; return its exit status."""
     options = _parser().parse_args(arguments)
     try:
-        return _refresh(options) if options.refresh else _forecast(options, environments)
+        if options.refresh:
+            return _refresh(options, environments)
+        return _forecast(options, environments)
     except (CostError, EnvironmentFileError) as error:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return 1
@@ -67,11 +69,14 @@ def _forecast(options: argparse.Namespace, environments: Path) -> int:
     return 0
 
 
-def _refresh(options: argparse.Namespace) -> int:
+def _refresh(options: argparse.Namespace, environments: Path) -> int:
     # The forecast needs no HTTP client.
     from costs.refresh import refresh  # noqa: PLC0415
 
-    for line in refresh(options.region or DEFAULT_REGION, progress=sys.stderr.isatty()):
+    region = options.region
+    if region is None and options.environment is not None:
+        region = load_environment(options.environment, folder=environments).region
+    for line in refresh(region or DEFAULT_REGION, progress=sys.stderr.isatty()):
         print(line)
     return 0
 

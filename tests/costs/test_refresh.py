@@ -188,8 +188,18 @@ def test_us_east_1_has_usage_types_with_and_without_a_prefix():
     assert "lambda_snapshot" in found.missing
 
 
-def test_the_command_refreshes(monkeypatch, capsys):
-    """`scripts/cost --refresh --region eu-central-1` prints the changes."""
+@pytest.mark.parametrize(
+    ("arguments", "region"),
+    [
+        (["--region", "eu-west-1"], "eu-west-1"),
+        (["frankfurt"], "eu-central-1"),
+        (["frankfurt", "--region", "eu-west-1"], "eu-west-1"),
+        (["dev"], "us-east-1"),
+        ([], "us-east-1"),
+    ],
+)
+def test_the_command_refreshes(monkeypatch, capsys, environments, arguments, region):
+    """The region of the option, else of the environment, else us-east-1; it prints the changes."""
     called = []
 
     def fake(region, *, progress):
@@ -197,6 +207,6 @@ def test_the_command_refreshes(monkeypatch, capsys):
         yield "3 prices are unchanged"
 
     monkeypatch.setattr("costs.refresh.refresh", fake)
-    assert main(["--refresh", "--region", "eu-central-1"]) == 0
-    assert called == ["eu-central-1"]
+    assert main(["--refresh", *arguments], environments=environments) == 0
+    assert called == [region]
     assert capsys.readouterr().out == "3 prices are unchanged\n"
