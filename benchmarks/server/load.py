@@ -11,11 +11,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
 import orjson
 
-__all__ = ["Load", "Sent", "bodies", "send"]
+__all__ = ["Connection", "Load", "Sent", "bodies", "send"]
 
 _WORDS = (
     (Path(__file__).parents[2] / "lambda_image/model_compiler/fidelity/documents.txt")
@@ -87,31 +88,50 @@ async def send(url: str, load: Load, *, seconds: float, seed: int) -> Sent:
 
 
 async def _client(url: str, requests: Iterator[bytes], until: float, sent: Sent) -> None:
-    parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    head = (
-        f"POST {parts.path} HTTP/1.1\r\nhost: {parts.netloc}\r\ncontent-type: application/json\r\n"
-    )
-    for body in requests:
-        began = time.perf_counter()
-        writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-        status = await _answer(reader)
-        sent.statuses[status] = sent.statuses.get(status, 0) + 1
-        if status == 200:
-            sent.latencies.append(time.perf_counter() - began)
-        if time.perf_counter() >= until:
-            break
-    writer.close()
-    await writer.wait_closed()
+    path = urlsplit(url).path
+    async with Connection(url) as connection:
+        for body in requests:
+            began = time.perf_counter()
+            status, _ = await connection.exchange("POST", path, body)
+            sent.statuses[status] = sent.statuses.get(status, 0) + 1
+            if status == 200:
+                sent.latencies.append(time.perf_counter() - began)
+            if time.perf_counter() >= until:
+                break
 
 
-async def _answer(reader: asyncio.StreamReader) -> int:
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    length = _value(head.split(b"\r\n"), b"content-length")
-    if length is None:
-        raise ValueError("a response without content-length")
-    await reader.readexactly(int(length))
-    return int(head[9:12])
+class Connection:
+    """A connection that is kept open.
+
+    Args:
+        url: The server's address; its path does not matter.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._parts = urlsplit(url)
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection(
+            self._parts.hostname, self._parts.port
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+    async def exchange(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send a request; return the status and the body of its answer."""
+        head = (
+            f"{method} {path} HTTP/1.1\r\nhost: {self._parts.netloc}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
+        self._writer.write(head.encode() + body)
+        answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        length = _value(answer.split(b"\r\n"), b"content-length")
+        if length is None:
+            raise ValueError("a response without content-length")
+        return int(answer[9:12]), await self._reader.readexactly(int(length))
 
 
 def _value(lines: Sequence[bytes], name: bytes) -> bytes | None:

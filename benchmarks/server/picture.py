@@ -11,7 +11,7 @@ from benchmarks.server.report import Results
 __all__ = ["as_svg"]
 
 _WIDTH, _HEIGHT = 920, 430
-_PANEL, _LEFT, _TOP, _BOTTOM, _SPACE = 360, 70, 110, 350, 90
+_PANEL, _LEFT, _TOP, _BOTTOM, _SPACE = 350, 84, 110, 350, 100
 _COLORS = ("#0b7a75", "#8a8f98", "#b45309")
 _FONT = 'font-family="system-ui, sans-serif" font-size="13"'
 _TITLES = {"short": "short texts, 8 to 20 tokens", "mixed": "mixed texts, 4 to 256 tokens"}

@@ -91,7 +91,11 @@ class Server:
 
     def memory_mb(self) -> float:
         """Return the resident memory of the process and its children."""
-        return sum(_resident_kb(pid) for pid in self._pids()) / 1000
+        return sum(_status_kb(pid, "VmRSS") for pid in self._pids()) / 1000
+
+    def allocated_kb(self) -> float:
+        """Return the memory that they have allocated: without files, whose pages come and go."""
+        return sum(_status_kb(pid, "RssAnon") for pid in self._pids())
 
     def _is_ready(self) -> bool:
         try:
@@ -164,8 +168,8 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
-def _resident_kb(pid: int) -> float:
+def _status_kb(pid: int, name: str) -> float:
     for line in Path(f"/proc/{pid}/status").read_text("ascii", errors="replace").splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(f"{name}:"):
             return float(line.split()[1])
     return 0.0

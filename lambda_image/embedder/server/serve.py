@@ -15,6 +15,7 @@ from embedder.server.access_log import AccessLog
 from embedder.server.app import App
 from embedder.server.bounds import Bounds
 from embedder.server.cores import available_cores
+from embedder.server.heap import use_one_heap
 from embedder.server.http_protocol import protocol_with
 from embedder.server.lifecycle import Lifecycle
 from embedder.server.load_hooks import load_hooks
@@ -79,6 +80,7 @@ def serve(
     Raises:
         StartError: if the address cannot be used, or the model cannot be served.
     """
+    use_one_heap()
     workers = settings.workers or available_cores()
     bounds = Bounds(
         settings.max_queue_tokens or workers * settings.queue_tokens_per_worker,

@@ -1,0 +1,120 @@
+"""Send a hundred thousand mixed requests to the server, many at the same time.
+
+`python -m benchmarks.server.soak ARTIFACT [--requests N] [--clients 16]` sends the requests of
+`benchmarks.soak`: all APIs, short and long, single and in batches, repeated and new, valid and
+invalid. It fails if a response has an unexpected status, if one of a sample of requests gets
+another answer when it is sent again alone, or if the allocated memory of the process grows: the
+last tenth of the run may use 2% more than the second tenth. No cache of vectors is used: the sample
+is computed again.
+"""
+
+import argparse
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from tqdm import tqdm
+
+from benchmarks.server.load import Connection
+from benchmarks.server.servers import Server, free_port, kit
+from benchmarks.soak import EVERY, Case, cases, report
+
+__all__ = ["Soak", "main", "soak"]
+
+#: One of so many requests is sent again.
+_SAMPLED = 50
+#: Parts of an answer that differ from time to time.
+_VARYING = ("timings", "request_id")
+
+
+@dataclass
+class Soak:
+    """What came back."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    #: Allocated memory in kB, every hundred requests.
+    memory: list[int] = field(default_factory=list)
+    #: Requests with their answers.
+    sample: list[tuple[Case, bytes]] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, case: Case, status: int, answer: bytes) -> None:
+        """Compare an answer with what is expected."""
+        self.count += 1
+        self.statuses[status] += 1
+        if status != case[3]:
+            self.wrong.append(
+                f"{case[0]} {case[1]}: {status}, expected {case[3]}: {answer[:200]!r}"
+            )
+        if self.count % _SAMPLED == 0:
+            self.sample.append((case, answer))
+
+
+def main() -> None:
+    """Run the requests and report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("artifact", type=Path, help="the folder of a compiled model")
+    parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    environment = {
+        "EMBEDDING_ARTIFACT": str(options.artifact.resolve()),
+        "EMBEDDING_CACHE_ENTRIES": "0",
+    }
+    server = kit(options.artifact, port=free_port(), merged=True)
+    began = time.monotonic()
+    with Server(
+        server.name, server.label, server.command, server.port, "/ready", environment
+    ) as one:
+        requests = cases(options.requests, options.seed)
+        with tqdm(requests, total=options.requests, unit=" requests", mininterval=1) as shown:
+            result = asyncio.run(soak(one, iter(shown), clients=options.clients))
+    seconds = time.monotonic() - began
+    report(options.requests, result.statuses, result.wrong, result.memory, seconds)
+    print(f"sent again alone: {len(result.sample)} requests, all with the same answer")
+
+
+async def soak(server: Server, requests: Iterator[Case], *, clients: int) -> Soak:
+    """Send requests from some clients at the same time, then a sample of them again, one by one."""
+    result = Soak()
+    await asyncio.gather(*[_client(server, requests, result) for _ in range(clients)])
+    async with Connection(server.url) as connection:
+        for case, answer in result.sample:
+            _, again = await connection.exchange(case[0], case[1], _body(case[2]))
+            if _fixed(again) != _fixed(answer):
+                result.wrong.append(f"{case[0]} {case[1]} has another answer when it is alone")
+    return result
+
+
+async def _client(server: Server, requests: Iterator[Case], result: Soak) -> None:
+    async with Connection(server.url) as connection:
+        for case in requests:
+            status, answer = await connection.exchange(case[0], case[1], _body(case[2]))
+            result.add(case, status, answer)
+            if result.count % EVERY == 0:
+                result.memory.append(round(server.allocated_kb()))
+
+
+def _body(body: Any) -> bytes:
+    """Return a body as bytes: a string as it is, anything else as JSON."""
+    if body is None:
+        return b""
+    return body.encode() if isinstance(body, str) else orjson.dumps(body)
+
+
+def _fixed(answer: bytes) -> Any:
+    value = orjson.loads(answer)
+    if isinstance(value, dict):
+        return {name: part for name, part in value.items() if name not in _VARYING}
+    return value
+
+
+if __name__ == "__main__":
+    main()

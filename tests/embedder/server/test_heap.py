@@ -1,0 +1,35 @@
+"""One heap for all threads, tested in processes of their own."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import ctypes, threading
+{first}
+library = ctypes.CDLL(None)
+library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+threads = [threading.Thread(target=library.malloc, args=(5000,)) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+library.malloc_info(0, ctypes.c_void_p.in_dll(library, "stdout"))
+library.fflush(None)
+"""
+
+
+def heaps(first: str) -> int:
+    """Return how many heaps a process with four threads has."""
+    command = [sys.executable, "-c", PROGRAM.format(first=first)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.count("<heap nr=")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
+def test_threads_share_one_heap() -> None:
+    """Without it, threads that allocate get heaps of their own."""
+    one = "from embedder.server.heap import use_one_heap\nassert use_one_heap()"
+    assert heaps(one) == 1
+    assert heaps("") > 1
