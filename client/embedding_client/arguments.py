@@ -9,6 +9,7 @@ from typing import Any
 
 from embedding_client.batch_arguments import add_batch
 from embedding_client.formats import FORMATS
+from embedding_client.index_arguments import add_index
 
 __all__ = ["URL_VARIABLE", "parse_arguments"]
 
@@ -23,11 +24,12 @@ examples:
   embed search "parse a date" --top 5    search the endpoint's index
   embed info https://...                 print the endpoint's description
   embed batch --help                     embed whole folders, on AWS or on this machine
+  embed index --help                     load an index of S3 Vectors, and look into it
 
 The endpoint is --url, or the environment variable {URL_VARIABLE}. Credentials come from the same
 sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "similar" or "batch",
-put -- before it.
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "similar", "batch" or
+"index", put -- before it.
 
 exit status:
   0  every row has a vector
@@ -44,8 +46,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line.
 
     Returns:
-        The arguments. `command` is `embed`, `info`, `search`, `similar` or `batch`; for `embed`,
-        `usage_error` is the function that exits with a message.
+        The arguments. `command` is `embed`, `info`, `search`, `similar`, `batch` or `index`; for
+        `embed`, `usage_error` is the function that exits with a message.
 
     Raises:
         SystemExit: After --help and --version, and with status 2 for invalid arguments.
@@ -57,7 +59,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     _add_search(commands)
     _add_similar(commands)
     add_batch(commands)
-    named = arguments[:1] and arguments[0] in {"info", "search", "similar", "batch"}
+    add_index(commands)
+    named = arguments[:1] and arguments[0] in commands.choices.keys() - {_DEFAULT}
     return parser.parse_args(arguments if named else [_DEFAULT, *arguments])
 
 

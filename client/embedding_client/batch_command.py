@@ -4,16 +4,14 @@ import argparse
 import json
 import os
 import sys
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
-from tqdm import tqdm
-
 from embedding_client.batch_arguments import BATCH_VARIABLE
 from embedding_client.batch_report import as_json, described, figures
 from embedding_client.errors import ConfigurationError
+from embedding_client.following import Shown, follow
 
 if TYPE_CHECKING:
     from embedding_client.batch_jobs import BatchJobs, JobStatus
@@ -33,8 +31,6 @@ _SETTINGS = (
 )
 _FAILED = 1
 _INTERRUPTED = 130
-#: Seconds between two looks at a job that is followed.
-_INTERVAL = 5.0
 
 
 def run_batch(args: argparse.Namespace) -> int:
@@ -88,7 +84,7 @@ def _status(jobs: "BatchJobs", args: argparse.Namespace) -> int:
     on_terminal = sys.stderr.isatty()
     if args.follow or (args.follow is None and on_terminal):
         try:
-            status = _follow(jobs, status, on_terminal=on_terminal)
+            status = follow(status, lambda: jobs.status(args.job), _shown, on_terminal=on_terminal)
         except KeyboardInterrupt:
             print(
                 f"\n{args.job} goes on; 'embed batch cancel {args.job}' stops it", file=sys.stderr
@@ -101,23 +97,8 @@ def _status(jobs: "BatchJobs", args: argparse.Namespace) -> int:
     return _FAILED if status.state not in {"RUNNING", "SUCCEEDED"} else 0
 
 
-def _follow(jobs: "BatchJobs", status: "JobStatus", *, on_terminal: bool) -> "JobStatus":
-    """Show a bar on a terminal, a line for each look elsewhere, until the job ends."""
-    layout = "{percentage:3.0f}%|{bar:20}| {desc}"
-    seconds = 0.0
-    with tqdm(bar_format=layout, disable=not on_terminal, leave=False) as bar:
-        while status.state == "RUNNING":
-            shown = ", ".join(figures(status))
-            bar.total, bar.n = status.shards, status.finished
-            bar.set_description_str(shown)
-            if not on_terminal:
-                print(f"{status.name}: {shown}", file=sys.stderr, flush=True)
-            # A look at a large job lists many names. It takes up to a tenth of the time.
-            time.sleep(max(_INTERVAL, 9 * seconds))
-            began = time.monotonic()
-            status = jobs.status(status.name)
-            seconds = time.monotonic() - began
-    return status
+def _shown(status: "JobStatus") -> Shown:
+    return Shown(", ".join(figures(status)), status.finished, status.shards)
 
 
 def _resume(jobs: "BatchJobs", args: argparse.Namespace) -> int:

@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         args = _parse(arguments)
-        commands = {"embed": _embed, "info": _info, "batch": _batch}
+        commands = {"embed": _embed, "info": _info, "batch": _batch, "index": _index}
         commands |= {"search": _search, "similar": _similar}
         code = commands[args.command](args)
         sys.stdout.flush()
@@ -221,6 +221,12 @@ def _batch(args: argparse.Namespace) -> int:
     from embedding_client.batch_command import run_batch  # noqa: PLC0415  (slow)
 
     return run_batch(args)
+
+
+def _index(args: argparse.Namespace) -> int:
+    from embedding_client.index_command import run_index  # noqa: PLC0415  (slow)
+
+    return run_index(args)
 
 
 def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":

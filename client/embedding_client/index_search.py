@@ -3,20 +3,16 @@
 The endpoint only embeds the text, so it needs no index of its own.
 """
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import botocore.exceptions
-import botocore.session
-
 from embedding_client.errors import (
     ConfigurationError,
-    CredentialsError,
     EmbeddingClientError,
     RequestError,
     VectorSpaceError,
 )
+from embedding_client.index_connection import SPACE_TAG, IndexConnection
 from embedding_client.protocol import Match
 
 if TYPE_CHECKING:
@@ -24,11 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SPACE_TAG", "IndexSearch", "SearchError"]
 
-#: The tag of the index that names the vector space of its vectors.
-SPACE_TAG = "embedding-kit:vector-space"
-_ARN = re.compile(
-    r"arn:aws[a-z0-9-]*:s3vectors:(?P<region>[a-z0-9-]+):\d{12}:bucket/[a-z0-9.-]+/index/[a-z0-9.-]+"
-)
 #: What S3 Vectors returns for one query at most.
 _MAX_RESULTS = 10_000
 
@@ -37,7 +28,7 @@ class SearchError(EmbeddingClientError):
     """The index cannot be searched."""
 
 
-class IndexSearch:
+class IndexSearch(IndexConnection):
     """Searches one index.
 
     Args:
@@ -48,19 +39,7 @@ class IndexSearch:
         ConfigurationError: If the ARN is not one of an index, or there are no credentials.
     """
 
-    def __init__(self, arn: str, *, profile: str | None = None) -> None:
-        found = _ARN.fullmatch(arn)
-        if found is None:
-            raise ConfigurationError(
-                "The index must be given by its ARN, such as "
-                f"arn:aws:s3vectors:eu-central-1:123456789012:bucket/b/index/i; found {arn!r}."
-            )
-        self._arn = arn
-        try:
-            session = botocore.session.Session(profile=profile)
-            self._client = session.create_client("s3vectors", region_name=found["region"])
-        except botocore.exceptions.BotoCoreError as error:
-            raise ConfigurationError(f"{error}.") from error
+    error = SearchError
 
     @property
     def vector_space(self) -> str:
@@ -130,17 +109,6 @@ class IndexSearch:
                 break
             query["nextToken"] = page["nextToken"]
         return matches[:top]
-
-    def _call(self, operation: str, **arguments: Any) -> Any:
-        try:
-            return getattr(self._client, operation)(**arguments)
-        except botocore.exceptions.ClientError as error:
-            reason = error.response["Error"]
-            raise SearchError(f"AWS refused: {reason.get('Message') or reason['Code']}") from error
-        except botocore.exceptions.NoCredentialsError as error:
-            raise CredentialsError(f"AWS cannot be reached: {error}.") from error
-        except botocore.exceptions.BotoCoreError as error:
-            raise SearchError(f"AWS cannot be reached: {error}.") from error
 
 
 def _match(vector: Mapping[str, Any]) -> Match:

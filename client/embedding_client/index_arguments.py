@@ -1,0 +1,101 @@
+"""The arguments of `embed index`. This module imports only what `--help` needs."""
+
+import argparse
+import os
+from typing import Any
+
+__all__ = ["INDEX_VARIABLE", "LOAD_VARIABLE", "add_index"]
+
+INDEX_VARIABLE = "EMBED_INDEX"
+LOAD_VARIABLE = "EMBED_INDEX_LOAD"
+_EXAMPLES = f"""\
+examples:
+  embed index load s3://bucket/vectors/JOB/
+  embed index load vectors/ INDEX --local
+  embed index status JOB-20261122-101500
+  embed index count INDEX
+  embed index delete --index INDEX ID ID
+
+INDEX is the ARN of an index, by default the environment variable {INDEX_VARIABLE}. The state
+machine of loads is --state-machine, or the environment variable {LOAD_VARIABLE}.
+"""
+
+
+def add_index(commands: Any) -> None:
+    """Add `index` and its own commands to the parser of `embed`."""
+    parser = commands.add_parser(
+        "index",
+        description="Load an index of S3 Vectors, and look into it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    steps = parser.add_subparsers(dest="step", required=True)
+    _add_load(steps.add_parser("load", description="Load the output of a batch job."))
+    status = steps.add_parser("status", description="Show how far a load on AWS is.")
+    status.add_argument("load")
+    status.add_argument("--json", action="store_true", help="print JSON")
+    _add_follow(status)
+    _add_machine(status)
+    cancel = steps.add_parser("cancel", description="Stop a load; what is loaded stays.")
+    cancel.add_argument("load")
+    _add_machine(cancel)
+    listed = steps.add_parser("list", description="List the newest loads on AWS.")
+    listed.add_argument("-n", "--number", type=int, default=20, help="default: %(default)s")
+    _add_machine(listed)
+    for name, description in (
+        ("show", "Print what an index accepts, and its vector space, as JSON."),
+        ("count", "Count the vectors of an index: a request for each 1,000."),
+    ):
+        step = steps.add_parser(name, description=description)
+        _add_index_argument(step)
+        _add_profile(step)
+    delete = steps.add_parser("delete", description="Delete vectors by their ids.")
+    delete.add_argument("ids", nargs="*", metavar="ID", help="default: lines of standard input")
+    delete.add_argument("--index", default=os.environ.get(INDEX_VARIABLE), metavar="INDEX")
+    _add_profile(delete)
+
+
+def _add_load(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", help="the folder of a batch job, or of its only one")
+    _add_index_argument(parser)
+    parser.add_argument("--metadata", action="append", help="a column to copy; may be repeated")
+    parser.add_argument(
+        "--max-rejected-percent", type=float, help="rows that need not be loaded; default: 0"
+    )
+    parser.add_argument("--local", action="store_true", help="load from this machine")
+    parser.add_argument("--vectors-per-second", type=int, help="with --local; default: 2500")
+    parser.add_argument("--name", help="the load's name on AWS; default: the folder and the time")
+    _add_follow(parser)
+    _add_machine(parser)
+
+
+def _add_index_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "index",
+        nargs="?",
+        metavar="INDEX",
+        default=os.environ.get(INDEX_VARIABLE),
+        help=f"the ARN of the index; default: ${INDEX_VARIABLE}",
+    )
+
+
+def _add_follow(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--follow",
+        action=argparse.BooleanOptionalAction,
+        help="a progress bar until the load ends; default: on a terminal. Ctrl-C ends only the bar",
+    )
+
+
+def _add_machine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--state-machine",
+        metavar="ARN",
+        default=os.environ.get(LOAD_VARIABLE),
+        help=f"default: ${LOAD_VARIABLE}",
+    )
+    _add_profile(parser)
+
+
+def _add_profile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
