@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from embedder.artifact import Artifact, load_artifact
 from model_compiler.compile import Options, compile_model
@@ -21,6 +22,12 @@ AN_HOUR = 3600.0
 # A shell starts background jobs with SIGINT ignored, and children inherit that: the programs
 # that tests interrupt would never end.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The time of an example says nothing on a busy machine. Other settings, such as those of CI, stay.
+settings.register_profile(
+    "busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")
