@@ -125,7 +125,9 @@ def _show(value: object) -> str:
     text = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value)
     )
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    # The end of a path says what is missing, so a path is shown whole.
+    whole = isinstance(value, Path) or len(text) <= _SHOWN
+    return text if whole else f"{text[:_SHOWN]}..."
 
 
 def _with_paths_from(folder: Path, environment: Environment, shown: str) -> Environment:
