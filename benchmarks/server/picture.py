@@ -53,8 +53,10 @@ def _panel(results: Results, kind: str, left: float) -> Iterator[str]:
     yield _text(
         left + _PANEL / 2, _BOTTOM + 40, "requests a second; median latency", anchor="middle"
     )
-    for name, line in points.items():
+    for number, (name, line) in enumerate(points.items()):
         color = _color(results, name)
+        # Two lines may be close to each other, so their labels are on different sides.
+        gap, anchor = (-6, "end") if number % 2 else (6, "start")
         places = [
             (_place(rate, rates, left, left + _PANEL), _place(time, times, _BOTTOM, _TOP), clients)
             for rate, time, clients in line
@@ -63,7 +65,7 @@ def _panel(results: Results, kind: str, left: float) -> Iterator[str]:
         yield f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>'
         for x, y, clients in places:
             yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>'
-            yield _text(x + 6, y - 6, str(clients), size=11)
+            yield _text(x + gap, y - 6, str(clients), size=11, anchor=anchor)
 
 
 def _points(results: Results, name: str, kind: str) -> list[tuple[float, float, int]]:
