@@ -158,6 +158,7 @@ def write_documents(aws: Emulator) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_job_survives_killed_shards_and_equals_a_local_one(batch: Batch) -> None:
     """No row is lost and none is there twice; the parts have the bytes of a job on this machine."""
     write_documents(batch.aws)

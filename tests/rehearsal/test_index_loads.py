@@ -54,7 +54,7 @@ def template() -> dict[str, Any]:
         "Loading",
         model=Model(name="any/model"),
         index=VectorIndex.from_index_arn(built, "Index", ARN),
-        source=LoadSource("s3://vectors/batch/", None),
+        source=LoadSource("s3://embedded/batch/", None),
         name="test",
     )
     resources: dict[str, Any] = app.synth().get_stack_by_name("Loads").template["Resources"]
@@ -65,15 +65,15 @@ def template() -> dict[str, Any]:
 def stored(aws: Emulator, embed: Callable[..., Path]) -> Iterator[None]:
     """Put a finished job into S3, which is empty again after the test."""
     s3, folder = aws.client("s3"), embed()
-    s3.create_bucket(Bucket="vectors")
+    s3.create_bucket(Bucket="embedded")
     for path in folder.rglob("*"):
         if path.is_file():
             key = f"batch/{path.relative_to(folder.parent)}"
-            s3.put_object(Bucket="vectors", Key=key, Body=path.read_bytes())
+            s3.put_object(Bucket="embedded", Key=key, Body=path.read_bytes())
     yield
-    for item in s3.list_objects_v2(Bucket="vectors").get("Contents", []):
-        s3.delete_object(Bucket="vectors", Key=item["Key"])
-    s3.delete_bucket(Bucket="vectors")
+    for item in s3.list_objects_v2(Bucket="embedded").get("Contents", []):
+        s3.delete_object(Bucket="embedded", Key=item["Key"])
+    s3.delete_bucket(Bucket="embedded")
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_load_that_cannot_run_fails_once_with_its_reason(loads: Loads) -> None
     other = loads.run(index=f"{ARN}2")
     assert (other["status"], other["error"]) == ("FAILED", "LoadError")
     assert "This state machine loads the index" in other["cause"]
-    elsewhere = loads.run(source="s3://vectors/other/")
+    elsewhere = loads.run(source="s3://embedded/other/")
     assert (elsewhere["status"], elsewhere["error"]) == ("FAILED", "BatchError")
     assert "cannot be listed" in elsewhere["cause"]
     loads.vectors.tags[SPACE_TAG] = "other@1/int8/2/32"

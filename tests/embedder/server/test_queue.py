@@ -238,6 +238,7 @@ def test_a_deadline_ends_the_wait(make_queue: MakeQueue, threads: ThreadPoolExec
     with pytest.raises(OutOfTimeError, match=r"not done after \d+\.\d s at the model"):
         queue.run_all([batch(1)], deadline=time.monotonic() + 0.01)
     assert queue.waiting_runs == 0
+    session.open()
 
 
 def test_a_full_queue_refuses(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
