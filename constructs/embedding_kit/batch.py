@@ -1,6 +1,6 @@
 """Batch jobs: a function of their own, and the state machine that runs it over all shards."""
 
-from aws_cdk import Acknowledgment, Aws, Duration, Names, Validations
+from aws_cdk import Aws, Names
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -14,8 +14,7 @@ from embedding_kit.batch_definition import (
     batch_definition,
 )
 from embedding_kit.function import function_role
-from embedding_kit.image import image_code
-from embedding_kit.map_definition import TIMEOUT_SECONDS
+from embedding_kit.map_function import make_function
 from embedding_kit.map_machine import (
     MapFiles,
     acknowledge,
@@ -35,8 +34,8 @@ from embedding_kit.settings import BatchSettings, Model, check_memory
 
 __all__ = ["EmbeddingBatch"]
 
-#: The handler of the image's target `batch`.
-_COMMAND = ["batch_embedding.handler.handler"]
+#: The handler in the image's target `batch`.
+_HANDLER = "batch_embedding.handler.handler"
 
 
 class EmbeddingBatch(Construct):
@@ -105,32 +104,22 @@ class EmbeddingBatch(Construct):
         settings = self.settings
         role = function_role(self, self.log_group)
         _grant_files(role, settings)
-        function = lambda_.DockerImageFunction(
+        return make_function(
             self,
-            "Function",
             description=f"Batches of embeddings by {model.name}",
-            code=image_code(model, command=_COMMAND, target="batch"),
-            architecture=lambda_.Architecture.ARM_64,
-            memory_size=settings.memory_mb,
-            timeout=Duration.seconds(TIMEOUT_SECONDS),
-            reserved_concurrent_executions=settings.reserved_concurrency,
+            model=model,
+            handler=_HANDLER,
+            memory_mb=settings.memory_mb,
             environment={
                 "EMBEDDING_ENVIRONMENT": self.name,
                 "EMBEDDING_METRICS_NAMESPACE": self.namespace,
             },
-            environment_encryption=key,
             role=role,
             log_group=self.log_group,
-            logging_format=lambda_.LoggingFormat.JSON,
+            key=key,
             tracing=tracing,
+            reserved_concurrency=settings.reserved_concurrency,
         )
-        Validations.of(function).acknowledge(
-            Acknowledgment(
-                id="Serverless-LambdaDLQ",
-                reason="Step Functions waits for the answer and tries again.",
-            )
-        )
-        return function
 
     def _make_machine(
         self, files: MapFiles, tracing: lambda_.Tracing

@@ -1,20 +1,19 @@
 """Loads of batch output into a vector index: a function, and the state machine that runs it."""
 
-from aws_cdk import Acknowledgment, Aws, Duration, Names, Validations
+from aws_cdk import Aws, Names
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from embedding_kit.function import function_role
-from embedding_kit.image import image_code
 from embedding_kit.load_definition import (
     MAP_LABEL,
     PARTS_FILE,
     RESULTS_FOLDER,
     load_definition,
 )
-from embedding_kit.map_definition import TIMEOUT_SECONDS
+from embedding_kit.map_function import make_function
 from embedding_kit.map_machine import (
     MapFiles,
     acknowledge,
@@ -28,8 +27,8 @@ from embedding_kit.vector_index import IVectorIndex
 
 __all__ = ["IndexLoading"]
 
-#: The handler of the image's target `batch`.
-_COMMAND = ["vector_loading.handler.handler"]
+#: The handler in the image's target `batch`.
+_HANDLER = "vector_loading.handler.handler"
 #: It encodes and sends 500 vectors a second, which takes a small part of a vCPU.
 _MEMORY_MB = 1024
 #: The records of loads, below the jobs' folders.
@@ -125,31 +124,21 @@ class IndexLoading(Construct):
         role = function_role(self, self.log_group)
         _grant_files(role, source)
         index.grant_load(role)
-        function = lambda_.DockerImageFunction(
+        return make_function(
             self,
-            "Function",
             description=f"Loads of vectors by {model.name}",
-            code=image_code(model, command=_COMMAND, target="batch"),
-            architecture=lambda_.Architecture.ARM_64,
-            memory_size=_MEMORY_MB,
-            timeout=Duration.seconds(TIMEOUT_SECONDS),
+            model=model,
+            handler=_HANDLER,
+            memory_mb=_MEMORY_MB,
             environment={
                 "EMBEDDING_ENVIRONMENT": self.name,
                 "EMBEDDING_METRICS_NAMESPACE": self.namespace,
             },
-            environment_encryption=key,
             role=role,
             log_group=self.log_group,
-            logging_format=lambda_.LoggingFormat.JSON,
+            key=key,
             tracing=tracing,
         )
-        Validations.of(function).acknowledge(
-            Acknowledgment(
-                id="Serverless-LambdaDLQ",
-                reason="Step Functions waits for the answer and tries again.",
-            )
-        )
-        return function
 
 
 def _grant_files(role: iam.IRole, source: LoadSource) -> None:

@@ -80,9 +80,9 @@ def test_the_function_has_the_image_and_the_concurrency_of_batches(template):
 
 def test_the_handler_and_the_files_are_those_of_the_image(definition):
     """The constructs import no code of the image, so they repeat its names."""
-    from embedding_kit.batch import _COMMAND
+    from embedding_kit.batch import _HANDLER
 
-    module, _, function = _COMMAND[0].rpartition(".")
+    module, _, function = _HANDLER.rpartition(".")
     assert (module, function) == ("batch_embedding.handler", "handler")
     assert job_files.SHARDS_FILE == definition_module.SHARDS_FILE
     assert steps.RESULTS_FOLDER == definition_module.RESULTS_FOLDER

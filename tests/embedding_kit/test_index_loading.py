@@ -87,9 +87,9 @@ def test_the_function_has_the_image_of_batches_and_no_model_to_load(template):
 
 def test_the_handler_and_the_files_are_those_of_the_image():
     """The constructs import no code of the image, so they repeat its names."""
-    from embedding_kit.index_loading import _COMMAND
+    from embedding_kit.index_loading import _HANDLER
 
-    module, _, function = _COMMAND[0].rpartition(".")
+    module, _, function = _HANDLER.rpartition(".")
     assert (module, function) == ("vector_loading.handler", "handler")
     assert f"_load/*/{load.PARTS_FILE}" == definition_module.PARTS_FILE
     assert f"_load/*/{steps.RESULTS_FOLDER}" == definition_module.RESULTS_FOLDER

@@ -1,0 +1,68 @@
+"""The function that runs the steps of a `map_definition`, in the image of batch jobs."""
+
+from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from embedding_kit.image import image_code
+from embedding_kit.map_definition import TIMEOUT_SECONDS
+from embedding_kit.settings import Model
+
+__all__ = ["make_function"]
+
+
+def make_function(
+    scope: Construct,
+    *,
+    description: str,
+    model: Model,
+    handler: str,
+    memory_mb: int,
+    environment: dict[str, str],
+    role: iam.IRole,
+    log_group: logs.ILogGroup,
+    key: kms.IKey | None,
+    tracing: lambda_.Tracing,
+    reserved_concurrency: int | None = None,
+) -> lambda_.DockerImageFunction:
+    """Create a function from the image's target `batch`.
+
+    Args:
+        scope: The parent, which has one of them.
+        description: What the function does.
+        model: The model in the image.
+        handler: The handler in the image.
+        memory_mb: The memory in MB.
+        environment: The environment variables.
+        role: The execution role.
+        log_group: The log group.
+        key: A key for the environment variables; None takes Lambda's own.
+        tracing: Whether X-Ray traces the function.
+        reserved_concurrency: The reserved concurrency; None reserves none.
+    """
+    function = lambda_.DockerImageFunction(
+        scope,
+        "Function",
+        description=description,
+        code=image_code(model, command=[handler], target="batch"),
+        architecture=lambda_.Architecture.ARM_64,
+        memory_size=memory_mb,
+        timeout=Duration.seconds(TIMEOUT_SECONDS),
+        reserved_concurrent_executions=reserved_concurrency,
+        environment=environment,
+        environment_encryption=key,
+        role=role,
+        log_group=log_group,
+        logging_format=lambda_.LoggingFormat.JSON,
+        tracing=tracing,
+    )
+    Validations.of(function).acknowledge(
+        Acknowledgment(
+            id="Serverless-LambdaDLQ",
+            reason="Step Functions waits for the answer and tries again.",
+        )
+    )
+    return function
