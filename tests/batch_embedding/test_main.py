@@ -55,6 +55,7 @@ def test_all_texts_have_the_engines_vectors(command, minilm_artifact: Artifact) 
     assert (again.returncode, again.stdout) == (0, done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_job_is_continued(command, source: Path, tmp_path: Path, ending) -> None:
     """After Ctrl-C or a kill, the same command completes the job, with no row lost or twice."""

@@ -13,6 +13,8 @@ from embedding_client.index_search import SPACE_TAG
 from local_function_url.endpoint import endpoint
 from tests.fixtures.s3_vectors.server import CREDENTIALS, local_s3_vectors
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "search.md"
 SECTION = PAGE.read_text(encoding="utf-8").partition("## LangChain and LlamaIndex")[2]
 LANGCHAIN, LLAMAINDEX = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)

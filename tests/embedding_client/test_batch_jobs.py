@@ -434,6 +434,7 @@ def test_no_credentials_and_no_server_are_different_errors(states, monkeypatch, 
         BatchJobs(MACHINE, profile="no").status("one")
 
 
+@pytest.mark.slow
 def test_a_folder_of_this_machine_is_embedded_in_processes(minilm_artifact, tmp_path) -> None:
     """`--local` runs the same job here and ends with its status."""
     (tmp_path / "docs").mkdir()

@@ -85,6 +85,7 @@ def test_only_exits_within_a_minute_count(runtime, monkeypatch):
         assert responds(runtime)
 
 
+@pytest.mark.slow
 def test_an_emulator_that_hangs_is_replaced(echo, monkeypatch):
     """The request times out, and the next one succeeds."""
     monkeypatch.setattr("local_function_url.emulator._GRACE_SECONDS", 10)

@@ -217,6 +217,7 @@ def test_a_retained_version_fails_a_deploy_of_the_same_content(release):
     assert "A version for this Lambda function exists ( 2 )" in release.reasons()
 
 
+@pytest.mark.slow
 def test_a_hook_without_an_answer_fails_the_release(release):
     """CodeDeploy treats a missing result as a failure."""
     assert release.deploy("b", hook=True) == "UPDATE_ROLLBACK_COMPLETE"

@@ -29,7 +29,7 @@ IGNORED_BY_CFN_LINT = ["W3005"]
         pytest.param("production", marks=pytest.mark.slow),
         pytest.param("snapstart", marks=pytest.mark.slow),
         "all-together",
-        "batch",
+        pytest.param("batch", marks=pytest.mark.slow),
     ],
 )
 def test_cfn_lint_finds_nothing(synthesized, name):

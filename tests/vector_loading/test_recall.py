@@ -47,6 +47,7 @@ def measured(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str
     return result
 
 
+@pytest.mark.slow
 def test_an_exact_index_has_a_recall_of_1(
     loaded: Index, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

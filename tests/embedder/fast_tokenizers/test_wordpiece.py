@@ -32,6 +32,7 @@ def test_ids_and_spans_are_the_librarys_on_any_text(minilm: Both, text: str) -> 
     assert minilm.agree(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS)
 def test_every_option_of_the_normalizer_is_the_librarys(
     minilm_document: dict[str, Any], tmp_path: Path, options: dict[str, Any]
@@ -43,6 +44,7 @@ def test_every_option_of_the_normalizer_is_the_librarys(
     assert variant.differing(sample_texts(variant.library, count=1500, seed=12)) == []
 
 
+@pytest.mark.slow
 def test_every_character_is_the_librarys(minilm: Both) -> None:
     """Every code point is normalized, split and looked up as in the library."""
     characters = list(ALL_CHARACTERS)
