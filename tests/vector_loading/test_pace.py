@@ -4,7 +4,7 @@ from vector_loading.pace import Pace
 
 
 class Clock:
-    """A clock that stands until someone sleeps."""
+    """A clock that only moves when someone sleeps."""
 
     def __init__(self) -> None:
         self.now = 100.0
