@@ -87,7 +87,7 @@ class ClientError(AnswerableError):
 
 
 class NotAnEventError(ClientError):
-    """The function was not invoked with a Function URL's event."""
+    """The function was not invoked with the event of a Function URL or of a REST API."""
 
     code = "not_a_function_url_event"
 

@@ -1,6 +1,8 @@
 """Lambda Function URL events, payload format 2.0, to and from requests and responses.
 
 https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html#urls-payloads
+
+Events of a REST API, payload format 1.0, are first brought into this format.
 """
 
 import binascii
@@ -10,7 +12,17 @@ from typing import Any
 from embedder.errors import MalformedBodyError, NotAnEventError
 from embedder.messages import MAX_REQUEST_BYTES, Request, Response
 
-__all__ = ["is_event", "request_from_event", "response_to_event"]
+__all__ = ["in_format_2", "is_event", "request_from_event", "response_to_event"]
+
+
+def in_format_2(event: Any) -> Any:
+    """Return an event of payload format 1.0 as one of format 2.0, and anything else as it is."""
+    if not isinstance(event, dict) or "httpMethod" not in event:
+        return event
+    # Imported when it is needed: a function behind a Function URL never does.
+    from embedder.rest_api import to_function_url_event  # noqa: PLC0415
+
+    return to_function_url_event(event)
 
 
 def is_event(event: object) -> bool:
@@ -28,7 +40,7 @@ def request_from_event(
     """Read an event.
 
     Args:
-        event: the function's event.
+        event: the function's event, in payload format 2.0.
         request_id: the invocation's id; the event's own if empty.
         deadline: see `Request`.
 
@@ -42,7 +54,8 @@ def request_from_event(
         raise NotAnEventError(
             "The function was invoked with something else than an HTTP request. Allowed: a "
             'Function URL\'s event, payload format 2.0, with "rawPath" and '
-            '"requestContext.http.method".'
+            '"requestContext.http.method", or the event of a REST API, payload format 1.0, with '
+            '"httpMethod", "path" and "requestContext".'
         )
     context = event["requestContext"]
     headers = _headers(event.get("headers"))
@@ -57,7 +70,7 @@ def request_from_event(
 
 
 def response_to_event(response: Response) -> dict[str, Any]:
-    """Return the value that the Function URL turns into the HTTP response."""
+    """Return the value that the Function URL, or a REST API, turns into the HTTP response."""
     encoded = "content-encoding" in response.headers
     return {
         "statusCode": response.status,

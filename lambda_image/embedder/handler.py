@@ -11,7 +11,12 @@ from typing import Any
 
 from embedder import startup as _startup  # noqa: F401 - first, for its effect
 from embedder.errors import ClientError
-from embedder.function_url import is_event, request_from_event, response_to_event
+from embedder.function_url import (
+    in_format_2,
+    is_event,
+    request_from_event,
+    response_to_event,
+)
 from embedder.service import Service, build_service
 from embedder.settings import Settings
 
@@ -23,6 +28,7 @@ _RESERVE_SECONDS = 0.25
 
 def handle_event(service: Service, event: Any, context: Any) -> dict[str, Any]:
     """Return the response to one invocation, also to one that is not an HTTP request."""
+    event = in_format_2(event)
     request_id = str(getattr(context, "aws_request_id", "") or "")
     try:
         request = request_from_event(event, request_id=request_id, deadline=_deadline(context))
@@ -58,5 +64,5 @@ gc.enable()
 
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
-    """Answer a Function URL's event."""
+    """Answer an event of a Function URL or of a REST API."""
     return handle_event(_service, event, context)

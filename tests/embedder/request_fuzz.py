@@ -2,8 +2,9 @@
 
 `scripts/fuzz` runs the search until it is stopped. It needs atheris, which is installed in its own
 environment, and accepts libFuzzer's options: `scripts/fuzz -max_total_time=600`. The first byte of
-an input selects the meaning of the rest: a whole event, or the body of one of the operations, plain
-or in base64. A finding is an exception, a response with status 500, or a body that is not JSON.
+an input selects the meaning of the rest: a whole event of either payload format, or the body of one
+of the operations, plain or in base64. A finding is an exception, a response with status 500, or a
+body that is not JSON.
 """
 
 import base64
@@ -19,11 +20,12 @@ import atheris
 with atheris.instrument_imports(include=["embedder"]):
     from embedder.engine import Engine
     from embedder.errors import ClientError
-    from embedder.function_url import request_from_event, response_to_event
+    from embedder.function_url import in_format_2, request_from_event, response_to_event
     from embedder.service import ROUTES, Service
     from embedder.settings import Settings
     from embedder.telemetry import Telemetry
 
+from tests.embedder.rest_api_event import rest_api_event
 from tests.embedder.small_model import (
     PROMPTS,
     HashSession,
@@ -97,7 +99,7 @@ def one_input(data: bytes) -> None:
 def answer(event: Any) -> dict[str, Any]:
     """Answer an event as the handler does, without its initialization."""
     try:
-        request = request_from_event(event)
+        request = request_from_event(in_format_2(event))
     except ClientError as error:
         return response_to_event(SERVICE.error_response(error, ""))
     return response_to_event(SERVICE.handle(request))
@@ -129,7 +131,8 @@ def write_seeds() -> None:
         "body": '{"text": "a"}',
         "isBase64Encoded": False,
     }
-    (CORPUS / "seed-event").write_bytes(b"\xff" + json.dumps(event).encode())
+    for name, whole in {"event": event, "rest-api-event": rest_api_event(event)}.items():
+        (CORPUS / f"seed-{name}").write_bytes(b"\xff" + json.dumps(whole).encode())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Lambda's handler, called in process and in a fresh interpreter."""
 
+import base64
 import gc
 import json
 import os
@@ -15,6 +16,7 @@ from embedder.artifact import Artifact
 from embedder.service import Service
 from model_compiler.compile import Options, compile_model
 from model_compiler.source.find import find_source
+from tests.embedder.rest_api_event import rest_api_event
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
 
 SOURCE_ROOT = Path(__file__).parents[2] / "lambda_image"
@@ -58,16 +60,18 @@ def test_the_handler_answers_an_event(environment: dict[str, str]) -> None:
         "from embedder.handler import handler\n"
         "context = types.SimpleNamespace(aws_request_id='from-the-context',"
         " get_remaining_time_in_millis=lambda: 30000)\n"
-        f"print(json.dumps(handler({EVENT!r}, context)))\n",
+        f"print(json.dumps(handler({EVENT!r}, context)))\n"
+        "print(json.dumps('embedder.rest_api' in sys.modules))\n",
         environment,
     )
     assert finished.returncode == 0, finished.stderr
-    log, metrics, answer = (json.loads(line) for line in finished.stdout.splitlines())
+    log, metrics, answer, rest = (json.loads(line) for line in finished.stdout.splitlines())
     assert answer["statusCode"] == 200
     assert len(json.loads(answer["body"])["embedding"]) == 384
     assert answer["headers"]["x-request-id"] == "from-the-context"
     assert log["requestId"] == metrics["requestId"] == "from-the-context"
     assert log["coldStart"] is True
+    assert rest is False, "the adapter of a REST API is imported only for its events"
 
 
 def test_a_start_that_fails_says_why(environment: dict[str, str], tmp_path: Path) -> None:
@@ -129,9 +133,39 @@ def answer(monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact, service: 
     return lambda event, context=None: handle_event(service, event, context)
 
 
-def test_the_events_id_serves_where_there_is_no_context(answer: Any) -> None:
+#: The request of an event, as each kind of front door sends it.
+both_formats = pytest.mark.parametrize(
+    "sent", [lambda event: event, rest_api_event], ids=["function-url", "rest-api"]
+)
+
+
+@both_formats
+def test_the_events_id_serves_where_there_is_no_context(answer: Any, sent: Any) -> None:
     """The event's id is used without a context, as in a local runner."""
-    assert answer(EVENT)["headers"]["x-request-id"] == "from-the-event"
+    assert answer(sent(EVENT))["headers"]["x-request-id"] == "from-the-event"
+
+
+@both_formats
+def test_both_formats_get_the_same_answer(answer: Any, sent: Any) -> None:
+    """A request has the same body and headers as response through either front door."""
+    assert answer(sent(EVENT)) == answer(EVENT)
+
+
+@pytest.mark.parametrize(("is_base64", "encoding"), [(False, None), (True, "gzip")])
+def test_a_rest_api_gets_gzip_where_it_passes_bytes(
+    answer: Any, is_base64: bool, encoding: str | None
+) -> None:
+    """A large answer is in gzip if the API passes binary bodies, and else it is text."""
+    body = json.dumps({"texts": ["hello world"] * 400})
+    event = EVENT | {
+        "headers": {"accept-encoding": "gzip"},
+        "body": base64.b64encode(body.encode()).decode() if is_base64 else body,
+        "isBase64Encoded": is_base64,
+    }
+    told = answer(rest_api_event(event))
+    assert told["statusCode"] == 200
+    assert told["isBase64Encoded"] is is_base64
+    assert told["headers"].get("content-encoding") == encoding
 
 
 @pytest.mark.parametrize("event", [None, {}, {"Records": []}, "warm up", 7])
@@ -143,17 +177,19 @@ def test_what_is_no_request_gets_an_answer_too(answer: Any, event: Any) -> None:
     assert told["headers"]["x-request-id"] == "id-1"
 
 
-def test_a_body_that_is_not_base64_gets_an_answer(answer: Any) -> None:
+@both_formats
+def test_a_body_that_is_not_base64_gets_an_answer(answer: Any, sent: Any) -> None:
     """The error has status 400 and the code `malformed_body`."""
-    told = answer({**EVENT, "isBase64Encoded": True, "body": "!"})
+    told = answer(sent({**EVENT, "isBase64Encoded": True, "body": "!"}))
     assert told["statusCode"] == 400
     assert json.loads(told["body"])["code"] == "malformed_body"
 
 
-def test_a_bad_body_is_told_in_the_dialect_of_its_path(answer: Any) -> None:
+@both_formats
+def test_a_bad_body_is_told_in_the_dialect_of_its_path(answer: Any, sent: Any) -> None:
     """A client of OpenAI's API gets an error in OpenAI's format."""
     event = {**EVENT, "rawPath": "/v1/embeddings", "headers": {"content-encoding": "br"}}
-    told = json.loads(answer(event)["body"])["error"]
+    told = json.loads(answer(sent(event))["body"])["error"]
     assert told["code"] == "malformed_body"
     assert 'found "br"' in told["message"]
 
