@@ -5,7 +5,6 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 from embedding_client.batch_arguments import BATCH_VARIABLE
@@ -66,9 +65,6 @@ def _start(jobs: "BatchJobs", args: argparse.Namespace) -> int:
 def _start_local(args: argparse.Namespace) -> NoReturn:
     if not args.artifact:
         raise ConfigurationError("--local needs --artifact, the folder of the compiled model.")
-    # Other extras bring ONNX Runtime and PyArrow too, but only this one brings obstore.
-    if find_spec("batch_embedding") is None or find_spec("obstore") is None:
-        raise ConfigurationError("--local needs: pip install 'embedding-kit[batch]'.")
     command = [sys.executable, "-m", "batch_embedding", args.source, args.destination]
     command += ["--artifact", args.artifact, "--processes", str(args.local)]
     for name in _SETTINGS:

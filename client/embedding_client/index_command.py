@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 from tqdm import tqdm
@@ -65,8 +64,6 @@ def _load(args: argparse.Namespace) -> int:
 
 
 def _load_here(args: argparse.Namespace) -> NoReturn:
-    if find_spec("vector_loading") is None or find_spec("obstore") is None:
-        raise ConfigurationError("--local needs: pip install 'embedding-kit[batch]'.")
     command = [sys.executable, "-m", "vector_loading", args.source, _index_arn(args)]
     for name in ("metadata", "max_rejected_percent", "vectors_per_second"):
         value = getattr(args, name)

@@ -1,20 +1,66 @@
-"""Runs the shards of a job in processes on this machine."""
+"""Runs a job in processes on this machine."""
 
+import argparse
 import signal
+import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing import get_context
+
+from tqdm import tqdm
 
 from batch_embedding.errors import BatchError
 from batch_embedding.job import Job, Shard
-from batch_embedding.run import Plan
+from batch_embedding.pool import run_all
+from batch_embedding.run import Plan, Result, finish_job, missing_shards, plan_job
 from batch_embedding.storage import Folder, open_folder
 from batch_embedding.worker import Outcome, embed_shard
 from embedder.artifact import load_artifact
 from embedder.engine import Engine
 
-__all__ = ["embed_shards"]
+__all__ = ["embed_shards", "run_job"]
+
+
+def run_job(options: argparse.Namespace) -> Result:
+    """Run a job, or continue it; show its progress.
+
+    Args:
+        options: The arguments of `python -m batch_embedding`.
+
+    Raises:
+        BatchError: If the job cannot be planned, or a shard failed.
+        EmbedderError: If the model cannot be loaded.
+    """
+    job = Job(
+        source=options.source,
+        destination=options.destination,
+        text=options.text,
+        id=options.id,
+        metadata=tuple(options.metadata),
+        prompt=options.prompt,
+        dimensions=options.dimensions,
+        dtype=options.dtype,
+        truncate=options.truncate,
+        max_rejected_percent=options.max_rejected_percent,
+    )
+    plan = plan_job(job, load_artifact(options.artifact).manifest)
+    print(f"job {plan.id}: {len(plan.shards)} shards to {plan.folder}", file=sys.stderr)
+    missing = missing_shards(plan)
+    if missing:
+        processes = min(options.processes, len(missing))
+        _show_progress(plan, missing, options.artifact, processes=processes)
+    return finish_job(plan)
+
+
+def _show_progress(plan: Plan, missing: Sequence[Shard], artifact: str, *, processes: int) -> None:
+    done = len(plan.shards) - len(missing)
+    rows = rejected = 0
+    with tqdm(total=len(plan.shards), initial=done, unit=" shards", disable=None) as bar:
+        for outcome in embed_shards(plan, missing, artifact, processes=processes):
+            rows += outcome.counts.rows
+            rejected += outcome.counts.rejected
+            bar.set_postfix(rows=rows, rejected=rejected, refresh=False)
+            bar.update()
 
 
 def embed_shards(
@@ -33,7 +79,6 @@ def embed_shards(
     Raises:
         BatchError: If a shard failed, or a process was killed.
     """
-    failed: Exception | None = None
     pool = ProcessPoolExecutor(
         processes,
         # Forked processes would share the threads and the locks of the storage library.
@@ -42,20 +87,12 @@ def embed_shards(
         initargs=(plan.job, plan.folder, artifact),
     )
     try:
-        for future in as_completed([pool.submit(_embed, shard) for shard in shards]):
-            try:
-                yield future.result()
-            except BrokenProcessPool as error:
-                raise BatchError(
-                    "A process ended before its shard was done, perhaps for lack of memory. Start "
-                    "the job again to continue it, with fewer processes."
-                ) from error
-            except Exception as error:
-                failed = failed or error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-    if failed is not None:
-        raise failed
+        yield from run_all(pool, _embed, shards)
+    except BrokenExecutor as error:
+        raise BatchError(
+            "A process ended before its shard was done, perhaps for lack of memory. Start the job "
+            "again to continue it, with fewer processes."
+        ) from error
 
 
 class _Worker:

@@ -17,15 +17,30 @@ from embedder.errors import EmbedderError
 from embedder.settings import Settings
 from embedder.telemetry import fault
 
-__all__ = ["UnexpectedError", "run_logged"]
+__all__ = ["Step", "UnexpectedError", "run_logged", "run_step"]
+
+#: Gets an event and returns values for JSON.
+Step = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class UnexpectedError(Exception):
     """A step failed in a way that no message explains. The log has the place in the code."""
 
 
+def run_step(steps: Mapping[str, Step], event: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the step that an event names.
+
+    Raises:
+        BatchError: If the event names none of the steps, or the step fails.
+    """
+    step = steps.get(event.get("step", ""))
+    if step is None:
+        raise BatchError(f"step must be one of {', '.join(steps)}; found {event.get('step')!r}.")
+    return step(event)
+
+
 def run_logged(
-    run: Callable[[Mapping[str, Any]], dict[str, Any]],
+    run: Step,
     event: Mapping[str, Any],
     context: Any,
     *,

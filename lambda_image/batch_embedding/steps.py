@@ -5,12 +5,13 @@ a step may run twice, or on another machine.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from batch_embedding.errors import BatchError, ChangedModelError
 from batch_embedding.job import Job, Shard
 from batch_embedding.job_files import SHARDS_FILE
+from batch_embedding.logged_step import Step, run_step
 from batch_embedding.parts import Counts
 from batch_embedding.planning import LAMBDA_SCANNED_BYTES
 from batch_embedding.progress import progress_key
@@ -36,7 +37,7 @@ class Steps:
     def __init__(self, engine: Engine, *, memory_mb: int = 0) -> None:
         self._engine = engine
         self._memory_mb = memory_mb
-        self._steps: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+        self._steps: dict[str, Step] = {
             "plan": self.plan,
             "shard": self.shard,
             "finish": self.finish,
@@ -48,12 +49,7 @@ class Steps:
         Raises:
             BatchError: If the event names none, or the step fails.
         """
-        step = self._steps.get(event.get("step", ""))
-        if step is None:
-            raise BatchError(
-                f"step must be one of {', '.join(self._steps)}; found {event.get('step')!r}."
-            )
-        return step(event)
+        return run_step(self._steps, event)
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Plan the job that `event["job"]` describes, with `event["defaults"]` for the rest.

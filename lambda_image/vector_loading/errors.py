@@ -8,7 +8,7 @@ BatchError                       the base of the errors of jobs
     └── UnavailableError         S3 Vectors cannot take the request now; the only one to try again
 """
 
-from batch_embedding.errors import BatchError
+from batch_embedding.errors import BatchError, RejectedRowsError
 
 __all__ = [
     "IncompleteLoadError",
@@ -31,7 +31,7 @@ class IncompleteLoadError(LoadError):
     """Files of the load are not loaded yet. The same load can be started again."""
 
 
-class RejectedVectorsError(LoadError):
+class RejectedVectorsError(LoadError, RejectedRowsError):
     """More rows were rejected than the load allows. All others are in the index."""
 
 

@@ -1,15 +1,49 @@
-"""Loads parts in threads on this machine, which wait for S3 Vectors most of the time."""
+"""Runs a load in threads on this machine, which wait for S3 Vectors most of the time."""
 
+import argparse
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 
+from tqdm import tqdm
+
+from batch_embedding.pool import run_all
 from batch_embedding.storage import open_folder
 from vector_loading.index_client import IndexClient
-from vector_loading.load import LoadPlan, Part
+from vector_loading.load import Load, LoadPlan, Part
 from vector_loading.loading import Outcome, load_part
 from vector_loading.pace import Pace
+from vector_loading.run import Result, finish_load, missing_parts, plan_load
 
-__all__ = ["load_parts"]
+__all__ = ["load_parts", "run_load"]
+
+
+def run_load(options: argparse.Namespace) -> Result:
+    """Run a load, or continue it; show its progress.
+
+    Args:
+        options: The arguments of `python -m vector_loading`.
+
+    Raises:
+        BatchError: If the load cannot be planned, or a part failed.
+    """
+    load = Load(
+        source=options.source,
+        index=options.index,
+        metadata=None if options.metadata is None else tuple(options.metadata),
+        max_rejected_percent=options.max_rejected_percent,
+    )
+    index = IndexClient(load.index, connections=options.threads)
+    plan = plan_load(load, index)
+    missing = missing_parts(plan)
+    done = len(plan.parts) - len(missing)
+    pace = Pace(options.vectors_per_second)
+    with tqdm(total=len(plan.parts), initial=done, unit=" parts", disable=None) as bar:
+        loaded = 0
+        for outcome in load_parts(plan, missing, index=index, pace=pace, threads=options.threads):
+            loaded += outcome.counts.loaded
+            bar.set_postfix(vectors=loaded, refresh=False)
+            bar.update()
+    return finish_load(plan, index)
 
 
 def load_parts(
@@ -34,15 +68,4 @@ def load_parts(
     def load(part: Part) -> Outcome:
         return load_part(source, records, plan, part, index=index, pace=pace)
 
-    failed: Exception | None = None
-    pool = ThreadPoolExecutor(threads)
-    try:
-        for future in as_completed([pool.submit(load, part) for part in parts]):
-            try:
-                yield future.result()
-            except Exception as error:
-                failed = failed or error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-    if failed is not None:
-        raise failed
+    return run_all(ThreadPoolExecutor(threads), load, parts)

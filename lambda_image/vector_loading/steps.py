@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from batch_embedding.logged_step import Step, run_step
 from batch_embedding.storage import open_folder
 from vector_loading.errors import LoadError
 from vector_loading.index_client import IndexClient
@@ -31,7 +32,7 @@ class Steps:
 
     def __init__(self, connect: Callable[[str], IndexClient] = IndexClient) -> None:
         self._connect = cache(connect)
-        self._steps: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+        self._steps: dict[str, Step] = {
             "plan": self.plan,
             "part": self.part,
             "finish": self.finish,
@@ -43,12 +44,7 @@ class Steps:
         Raises:
             BatchError: If the event names none, or the step fails.
         """
-        step = self._steps.get(event.get("step", ""))
-        if step is None:
-            raise LoadError(
-                f"step must be one of {', '.join(self._steps)}; found {event.get('step')!r}."
-            )
-        return step(event)
+        return run_step(self._steps, event)
 
     def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Plan the load that `event["job"]` describes, with `event["defaults"]` for the rest.

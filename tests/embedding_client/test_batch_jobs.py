@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from embedding_client import batch_command
 from embedding_client.batch_jobs import BatchError, BatchJobs
 from embedding_client.batch_prices import PRICES, estimated_cost
 from embedding_client.batch_progress import progress_of, run_of
@@ -448,15 +447,6 @@ def test_a_folder_of_this_machine_is_embedded_in_processes(minilm_artifact, tmp_
         [*start, "--max-rejected-percent", "50"], capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout)["rows"] == 1
-
-
-def test_a_local_job_names_the_extra_that_it_needs(embed, monkeypatch) -> None:
-    """The extras `engine` and `compiler` bring ONNX Runtime, but not what reads the files."""
-    found = {"batch_embedding": object(), "onnxruntime": object(), "pyarrow": object()}
-    monkeypatch.setattr(batch_command, "find_spec", found.get)
-    code, _, errors = embed("start", "docs", "vectors", "--local", "1", "--artifact", "artifact")
-    assert code == 1
-    assert errors == "error: --local needs: pip install 'embedding-kit[batch]'.\n"
 
 
 def test_ctrl_c_ends_a_local_job_as_it_ends_others(minilm_artifact, tmp_path) -> None:

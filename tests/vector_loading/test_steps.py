@@ -9,10 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from batch_embedding.errors import BatchError
 from tests.batch_embedding.local_s3 import LocalS3, local_s3
 from tests.vector_loading.conftest import ROWS
 from tests.vector_loading.local_s3_vectors import ARN
-from vector_loading.errors import IncompleteLoadError, LoadError
+from vector_loading.errors import IncompleteLoadError
 from vector_loading.steps import Steps
 
 SOURCE_ROOT = Path(__file__).parents[2] / "lambda_image"
@@ -80,7 +81,7 @@ def test_the_steps_load_a_job_of_s3(s3, steps, index) -> None:
 )
 def test_what_a_load_cannot_be(steps, event, problem) -> None:
     """The error says what is allowed, before anything is read."""
-    with pytest.raises(LoadError, match=problem):
+    with pytest.raises(BatchError, match=problem):
         steps.run(event)
 
 

@@ -1,0 +1,41 @@
+"""Runs work in a pool of threads or processes."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, as_completed
+from typing import TypeVar
+
+__all__ = ["run_all"]
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+
+def run_all(
+    pool: Executor, work: Callable[[Item], Outcome], items: Iterable[Item]
+) -> Iterator[Outcome]:
+    """Work on items, and yield the outcome of each as soon as it is done.
+
+    An item that fails does not stop the others. The first failure is raised after them.
+
+    Args:
+        pool: Its size decides how many items are worked on at a time. It is shut down at the end.
+        work: Gets an item.
+        items: The items.
+
+    Raises:
+        BrokenExecutor: At once, if a process of the pool ended.
+        Exception: The first failure of an item.
+    """
+    failed: Exception | None = None
+    try:
+        for future in as_completed([pool.submit(work, item) for item in items]):
+            try:
+                yield future.result()
+            except BrokenExecutor:
+                raise
+            except Exception as error:
+                failed = failed or error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    if failed is not None:
+        raise failed
