@@ -7,6 +7,7 @@ message names the mistake, the allowed values and the value found. It never quot
 from typing import Self
 
 __all__ = [
+    "ArtifactDownloadError",
     "ArtifactError",
     "BatchTooLargeError",
     "BodyTooLargeError",
@@ -53,6 +54,10 @@ class SettingsError(StartError):
 
 class ArtifactError(StartError):
     """The artifact cannot be served; the message names the value found and the allowed values."""
+
+
+class ArtifactDownloadError(StartError):
+    """The artifact did not arrive from S3 complete and unchanged; the message says why."""
 
 
 class IndexFolderError(StartError):

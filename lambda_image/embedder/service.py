@@ -3,6 +3,7 @@
 `ROUTES` is the table of all paths.
 """
 
+import os
 from collections.abc import Callable
 from os import urandom
 
@@ -24,6 +25,7 @@ from embedder.errors import (
     AnswerableError,
     BodyTooLargeError,
     ServerError,
+    SettingsError,
     UnknownPathError,
     WrongMethodError,
 )
@@ -173,7 +175,7 @@ def build_service(
         StartError: if one of them cannot be served.
     """
     engine = Engine.load(
-        load_artifact(settings.artifact),
+        load_artifact(_artifact_folder(settings)),
         threads=settings.threads,
         truncate=settings.truncate,
         max_characters=settings.max_characters,
@@ -183,6 +185,23 @@ def build_service(
     )
     return Service(
         Model(engine, _index(settings, engine)), telemetry=telemetry or Telemetry(settings)
+    )
+
+
+def _artifact_folder(settings: Settings) -> str | os.PathLike[str]:
+    if settings.artifact_location is None:
+        return settings.artifact
+    if settings.region is None:
+        raise SettingsError("EMBEDDING_ARTIFACT_LOCATION needs AWS_REGION, the bucket's region.")
+    # Imported when it is needed: HTTP, TLS and threads take 40 ms of a start.
+    from embedder.artifact_download.download import download  # noqa: PLC0415
+
+    return download(
+        settings.artifact_location,
+        package=settings.artifact,
+        temporary=settings.temporary,
+        region=settings.region,
+        endpoint=settings.s3_endpoint,
     )
 
 

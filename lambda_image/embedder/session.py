@@ -15,7 +15,7 @@ from embedder.large_pages import back_heap_with_large_pages
 if TYPE_CHECKING:  # see startup
     import numpy.typing as npt
 
-__all__ = ["Session"]
+__all__ = ["Session", "session_options"]
 
 _OPTIMIZATION = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -38,20 +38,7 @@ class Session:
 
     def __init__(self, artifact: Artifact, *, threads: int = 1) -> None:
         graph = artifact.manifest.graph
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = _OPTIMIZATION[graph.optimization]
-        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        # Planning which tensors may share memory takes time that grows faster than the graph: 440
-        # of 530 ms for 1,400 nodes. The arena shares as much at run time, at no cost.
-        options.enable_mem_reuse = False
-        # Nor does it keep a block of memory for each shape of batch that it has seen.
-        options.enable_mem_pattern = False
-        # Errors only: warnings at every cold start would fill the log, and no one can act on them.
-        options.log_severity_level = 3
-        # A spinning thread steals from what shares its core: four times slower when busy.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options = session_options(graph.optimization, threads=threads)
         _prepare(artifact.graph_path)
         try:
             self._session = onnxruntime.InferenceSession(
@@ -86,6 +73,25 @@ class Session:
         feed = {"input_ids": input_ids, "attention_mask": attention_mask}
         (embeddings,) = self._session.run(self._outputs, feed)
         return embeddings  # type: ignore[no-any-return]
+
+
+def session_options(optimization: str, *, threads: int) -> onnxruntime.SessionOptions:
+    """Return the options of every session; see `GraphEntry.optimization`."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = _OPTIMIZATION[optimization]
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    # Planning which tensors may share memory takes time that grows faster than the graph: 440
+    # of 530 ms for 1,400 nodes. The arena shares as much at run time, at no cost.
+    options.enable_mem_reuse = False
+    # Nor does it keep a block of memory for each shape of batch that it has seen.
+    options.enable_mem_pattern = False
+    # Errors only: warnings at every cold start would fill the log, and no one can act on them.
+    options.log_severity_level = 3
+    # A spinning thread steals from what shares its core: four times slower when busy.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
 
 
 def _prepare(graph_path: str) -> None:

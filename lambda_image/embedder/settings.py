@@ -23,6 +23,7 @@ DEFAULT_CACHE_ENTRIES = 2048
 
 _NAMES = (
     "EMBEDDING_ARTIFACT",
+    "EMBEDDING_ARTIFACT_LOCATION",
     "EMBEDDING_CACHE_ENTRIES",
     "EMBEDDING_ENVIRONMENT",
     "EMBEDDING_INDEX",
@@ -40,6 +41,15 @@ class Settings:
 
     #: The folder of the compiled model.
     artifact: str | os.PathLike[str]
+    #: The object in S3 with the artifact's files, as `s3://BUCKET/KEY`, if they are not in the
+    #: folder; the folder then has the manifest and the checksums of the object's parts.
+    artifact_location: str | None = None
+    #: Where the artifact is downloaded to.
+    temporary: str = "/tmp"  # noqa: S108 - Lambda's only folder that can be written
+    #: The region of the bucket, which is the function's.
+    region: str | None = None
+    #: The URL of S3; None: that of the region. AWS's SDKs read the same variable.
+    s3_endpoint: str | None = None
     #: The folder of the search index that the image carries, if it carries one.
     index: str | os.PathLike[str] | None = None
     #: The ARN of the index of S3 Vectors to search instead of a carried one.
@@ -81,6 +91,10 @@ class Settings:
         carried = os.path.join(root, "index")
         return cls(
             artifact=environ.get("EMBEDDING_ARTIFACT") or os.path.join(root, "artifact"),
+            artifact_location=environ.get("EMBEDDING_ARTIFACT_LOCATION") or None,
+            temporary=environ.get("TMPDIR") or "/tmp",  # noqa: S108
+            region=environ.get("AWS_REGION") or None,
+            s3_endpoint=environ.get("AWS_ENDPOINT_URL_S3") or None,
             index=environ.get("EMBEDDING_INDEX") or (carried if os.path.isdir(carried) else None),
             vector_index=environ.get("EMBEDDING_VECTOR_INDEX") or None,
             s3_vectors_endpoint=environ.get("AWS_ENDPOINT_URL_S3VECTORS") or None,

@@ -23,6 +23,10 @@ def test_every_variable_is_parsed(tmp_path: Path) -> None:
     settings = Settings.from_env(
         {
             "EMBEDDING_ARTIFACT": str(tmp_path / "model"),
+            "EMBEDDING_ARTIFACT_LOCATION": "s3://bucket/key",
+            "AWS_REGION": "eu-central-1",
+            "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:8",
+            "TMPDIR": "/elsewhere",
             "EMBEDDING_INDEX": str(tmp_path / "entries"),
             "EMBEDDING_VECTOR_INDEX": "arn:aws:s3vectors:…",
             "AWS_ENDPOINT_URL_S3VECTORS": "http://127.0.0.1:9",
@@ -39,6 +43,10 @@ def test_every_variable_is_parsed(tmp_path: Path) -> None:
     )
     assert settings == Settings(
         artifact=str(tmp_path / "model"),
+        artifact_location="s3://bucket/key",
+        region="eu-central-1",
+        s3_endpoint="http://127.0.0.1:8",
+        temporary="/elsewhere",
         index=str(tmp_path / "entries"),
         vector_index="arn:aws:s3vectors:…",
         s3_vectors_endpoint="http://127.0.0.1:9",

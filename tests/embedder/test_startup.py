@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 
 def run(program: str) -> str:
     command = [sys.executable, "-W", "error", "-c", program]
@@ -60,20 +62,24 @@ import sys
 import embedder.startup
 import embedder.service
 unwanted = ("numpy._typing", "numpy.typing", "_hashlib", "ssl", "hmac", "http", "socket",
-    "urllib", "select", "embedder.aws", "embedder.s3_vectors")
+    "urllib", "select", "embedder.aws", "embedder.s3_vectors",
+    "embedder.artifact_download")
 unwanted += ("embedder.server", "uvicorn", "httptools", "asyncio", "threading")
 print([name for name in unwanted if name in sys.modules])
 """
     assert run(program) == "[]\n"
 
 
-def test_an_index_of_s3_vectors_needs_no_botocore() -> None:
-    """The setting imports the endpoint's own client, at a quarter of botocore's cost."""
-    program = """
+@pytest.mark.parametrize(
+    "module", ["embedder.s3_vectors.index", "embedder.artifact_download.download"]
+)
+def test_calls_to_aws_need_no_botocore(module: str) -> None:
+    """The settings import the endpoint's own clients, at a quarter of botocore's cost."""
+    program = f"""
 import sys
 import embedder.startup
 import embedder.service
-import embedder.s3_vectors.index
+import {module}
 unwanted = ("botocore", "boto3", "httpx", "requests", "urllib3", "asyncio")
 print([name for name in unwanted if name in sys.modules], "http.client" in sys.modules)
 """

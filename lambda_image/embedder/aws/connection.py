@@ -47,6 +47,7 @@ class ConnectionPool:
             raise ValueError(f"The URL must be http:// or https:// with a host; found {url!r}.")
         #: The value of the header `host`, which a signature covers.
         self.host = parts.netloc.rpartition("@")[2]
+        self.url = f"{parts.scheme}://{self.host}"
         self._prefix = parts.path.rstrip("/")
         self._name = parts.hostname
         self._port = parts.port
@@ -90,6 +91,16 @@ class ConnectionPool:
                 # Closed by the server in this moment: RemoteDisconnected, or a broken pipe.
                 pass
         return self._exchange(self._new(), request, timeout)
+
+    def open(self, timeout: float) -> http.client.HTTPConnection:
+        """Return a new connection for the caller alone, such as to read a long body in pieces.
+
+        Args:
+            timeout: The longest wait in seconds, for the connection and for the next bytes.
+        """
+        connection = self._new()
+        connection.timeout = timeout
+        return connection
 
     def close(self) -> None:
         """Close the idle connections; later requests open new ones."""
