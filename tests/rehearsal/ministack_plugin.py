@@ -29,6 +29,7 @@ import ministack_codedeploy_api
 import ministack_map_runs
 import ministack_policies
 import ministack_releases
+import ministack_reports
 import ministack_scaling
 import ministack_versions
 from ministack import app
@@ -91,7 +92,9 @@ def install() -> None:
     if proxy := os.environ.get("REHEARSAL_FUNCTION_PROXY"):
         lambda_svc._proxy_url_for = lambda config: _with_credentials(proxy, config)
         answered = lambda_svc._execute_function_proxy
-        lambda_svc._execute_function_proxy = lambda *asked: _with_error(answered(*asked))
+        lambda_svc._execute_function_proxy = ministack_reports.with_report(
+            lambda *asked: _with_error(answered(*asked))
+        )
     app.SERVICE_HANDLERS["application-autoscaling"] = ministack_scaling.answer
     handlers = provisioners._RESOURCE_HANDLERS
     for kind in RECORDED:

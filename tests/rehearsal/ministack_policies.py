@@ -5,6 +5,7 @@
 - Reading an alias is `GetAlias` and changing it is `UpdateAlias`, not `ListAliases`.
 - `DescribeMapRun` is authorized against the map run
   (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsstepfunctions.html).
+- The resource of `CreateFunction` is the function that it names.
 - The resource of a function with a qualifier is that version or alias
   (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awslambda.html).
 """
@@ -39,6 +40,7 @@ def install() -> None:
     iam_actions.extract_resource_arn = lambda service, *request: (
         _named_repository(service, request)
         or _map_run(service, request)
+        or _created_function(service, request)
         or _qualified(service, request, resource(service, *request))
     )
 
@@ -58,6 +60,14 @@ def _map_run(service: str, request: tuple[Any, ...]) -> str | None:
     named = json.loads(request[3] or b"{}") if service == "states" else {}
     found: str | None = named.get("mapRunArn")
     return found
+
+
+def _created_function(service: str, request: tuple[Any, ...]) -> str | None:
+    method, path, _, body, _, region, account = request
+    if (service, method) != ("lambda", "POST") or not path.rstrip("/").endswith("/functions"):
+        return None
+    name = json.loads(body or b"{}").get("FunctionName")
+    return f"arn:aws:lambda:{region}:{account}:function:{name}"
 
 
 def _qualified(service: str, request: tuple[Any, ...], arn: str) -> str:

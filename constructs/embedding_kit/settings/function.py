@@ -30,7 +30,8 @@ class FunctionSettings(Settings):
     """Memory, timeout, storage, logs and concurrency of the function, and limits of requests."""
 
     memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
-        default=2048, description="Memory in MB; 1,769 MB equal one vCPU."
+        default=2048,
+        description="Memory in MB; 1,769 MB equal one vCPU. `scripts/tune` measures sizes.",
     )
     timeout: Duration = Field(
         default=timedelta(seconds=30),

@@ -1,0 +1,229 @@
+"""The command `scripts/tune`: measure sizes on a throw-away function of the deployed image."""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session, get_session
+from tqdm import tqdm
+
+from costs.duration import Speed
+from costs.errors import CostError
+from costs.measured import catalog_speed
+from embedding_kit.environment import COST_TAG, Environment
+from embedding_kit.environment_file import load_environment
+from embedding_kit.prices import DEFAULT_REGION, Prices, load_prices
+from stacks.deployed import Deployed, find_deployed
+from tuning.endpoint_lengths import endpoint_workload
+from tuning.errors import TuneError
+from tuning.estimate import estimate
+from tuning.live import LiveFunction, read_live
+from tuning.measure import Plan, measure
+from tuning.output import as_json, as_table
+from tuning.requests import make_requests
+from tuning.results import summarize
+from tuning.sizes import Size, sizes_of
+from tuning.throwaway import function_name, throw_away
+from tuning.workload import Workload, given_workload
+
+__all__ = ["main"]
+
+_ENVIRONMENTS = Path(__file__).resolve().parents[1] / "environments"
+
+
+def main(
+    arguments: list[str] | None = None,
+    *,
+    environments: Path = _ENVIRONMENTS,
+    session: Session | None = None,
+    poll: float = 1.0,
+) -> int:
+    """Run the command.
+
+    Args:
+        arguments: The command's arguments; those of the process if None.
+        environments: The folder of the environments' files.
+        session: The AWS session; a new one if None.
+        poll: Seconds between two looks at the function's state.
+
+    Returns:
+        The exit status.
+    """
+    options = _parser().parse_args(arguments)
+    # As Ctrl-C: the function is deleted before the command ends.
+    before = signal.signal(signal.SIGTERM, _stop)
+    try:
+        environment = load_environment(options.environment, folder=environments)
+        return _tune(session or get_session(), environment, options, poll)
+    except ValueError as error:
+        _say(f"error: {error}")
+    except (BotoCoreError, ClientError) as error:
+        _say(f"error: {options.environment} was not measured: {error}")
+    except KeyboardInterrupt:
+        _say("stopped; no throw-away function is left")
+        return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return 1
+
+
+def _tune(
+    session: Session, environment: Environment, options: argparse.Namespace, poll: float
+) -> int:
+    deployed = find_deployed(session, environment)
+    if deployed is None:
+        raise TuneError(f"{environment.name} is not deployed: scripts/deploy {environment.name}")
+    client = _client(session, environment)
+    live = read_live(client, deployed.function, deployed.alias)
+    workload = _workload(session, environment, deployed, options)
+    sizes, notes = sizes_of(environment)
+    if not sizes:
+        raise TuneError("; ".join(notes))
+    plan = Plan(starts=options.starts, requests=options.requests)
+    prices = load_prices(environment.region or client.meta.region_name or DEFAULT_REGION)
+    _announce(environment, live, workload, (sizes, plan), prices)
+    requests, measured, refused = _measure(
+        client, environment, live, (sizes, workload, plan), poll=poll
+    )
+    for note in (*notes, *refused):
+        _say(f"note: {note}")
+    shares = [length.share for length in workload.lengths]
+    results = summarize(measured, shares, prices)
+    if options.json:
+        print(json.dumps(as_json(environment, requests, results, shares), indent=2))
+    else:
+        print(as_table(environment, requests, results), end="")
+    return 0
+
+
+def _measure(
+    client: Any,
+    environment: Environment,
+    live: LiveFunction,
+    what: tuple[Sequence[Size], Workload, Plan],
+    *,
+    poll: float,
+) -> tuple[Any, Any, list[str]]:
+    sizes, workload, plan = what
+    with throw_away(
+        client,
+        live,
+        environment=environment.name,
+        size=sizes[0],
+        tags={**environment.tags, COST_TAG: environment.name},
+        say=_say,
+        poll=poll,
+    ) as function:
+        # The first start of a new function is slower than all others, and is not measured.
+        requests = make_requests(workload, lambda *request: function.call(*request)[0])
+        total = plan.invocations(len(sizes), len(requests))
+        with tqdm(total=total, unit="request", disable=not sys.stderr.isatty()) as progress:
+            measured, refused = measure(function, sizes, requests, plan, progress=progress)
+    return requests, measured, refused
+
+
+def _workload(
+    session: Session,
+    environment: Environment,
+    deployed: Deployed,
+    options: argparse.Namespace,
+) -> Workload:
+    if options.tokens:
+        return given_workload(options.tokens, texts=options.texts)
+    return endpoint_workload(
+        session,
+        environment.name,
+        deployed.function,
+        region=environment.region,
+        now=datetime.now(UTC),
+    )
+
+
+def _announce(
+    environment: Environment,
+    live: LiveFunction,
+    workload: Workload,
+    what: tuple[Sequence[Size], Plan],
+    prices: Prices,
+) -> None:
+    sizes, plan = what
+    lengths = ", ".join(f"{length.tokens:,}" for length in workload.lengths)
+    cost = estimate(
+        sizes, workload, plan, prices, speed=_speed(environment), timeout=float(live.timeout)
+    )
+    _say(f"{environment.name}: {live.image}")
+    _say(
+        f"tokens of a request: {lengths} ({workload.source}); texts of a request: {workload.texts}"
+    )
+    _say(
+        f"{len(sizes)} sizes on {function_name(environment.name)}, {plan.starts} starts of each, "
+        f"{plan.requests} requests of each length after each: {cost}"
+    )
+
+
+def _speed(environment: Environment) -> Speed | None:
+    try:
+        return catalog_speed(environment.model)
+    except CostError:
+        return None
+
+
+def _client(session: Session, environment: Environment) -> Any:
+    longest = environment.function.timeout.total_seconds()
+    config = Config(read_timeout=longest + 30, retries={"mode": "standard", "max_attempts": 3})
+    return session.create_client("lambda", region_name=environment.region, config=config)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/tune", description=__doc__)
+    parser.add_argument("environment", help="a deployed one; a file of environments/")
+    parser.add_argument(
+        "--tokens",
+        type=_tokens,
+        metavar="N,N",
+        help="tokens of a request (default: the deployed endpoint's p50, p90 and p99)",
+    )
+    parser.add_argument(
+        "--texts", type=_count, default=1, metavar="N", help="texts of a request with --tokens"
+    )
+    parser.add_argument(
+        "--starts", type=_count, default=5, metavar="N", help="of each size (default 5)"
+    )
+    parser.add_argument(
+        "--requests",
+        type=_count,
+        default=20,
+        metavar="N",
+        help="of each length after each start (default 20)",
+    )
+    parser.add_argument("--json", action="store_true", help="instead of the table")
+    return parser
+
+
+def _tokens(text: str) -> tuple[int, ...]:
+    return tuple(_count(part) for part in text.split(","))
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found: {text}; allowed: whole numbers from 1 up")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
