@@ -1,4 +1,4 @@
-"""What a bill has beside the endpoint: logs, metrics, releases, batch jobs, server, index."""
+"""What a bill has beside the endpoint: logs, metrics, releases, front, batch, server, index."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +24,10 @@ _RELEASE_HOURS = 0.25
 #: A shard of a batch job has about so many texts, and makes so many requests to S3.
 _SHARD_TEXTS, _SHARD_WRITES, _SHARD_READS = 500, 1, 10
 _EXPRESS_GB = 64 / 1024
+#: Bytes of a line of the access log, and months that it is kept.
+_ACCESS_LOG_BYTES, _ACCESS_LOG_MONTHS = 600, 3
+#: Rules of a web ACL of ours: the limit for each address, and AWS's managed groups.
+_RATE_RULES, _MANAGED_RULES = 1, 3
 #: A public load balancer has an address in each of two Availability Zones.
 _ZONES = 2
 #: Bytes of a stored vector beside its numbers: its key, and its text and metadata.
@@ -83,6 +87,32 @@ def _releases(environment: Environment, prices: Prices, volumes: Volumes) -> tup
     return ()
 
 
+def _front(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
+    """Price a REST API for all requests of the endpoint, its access log and its firewall.
+
+    Not included: a web ACL of your own, and the VPC endpoints of a private API.
+    """
+    front = environment.front
+    if front is None:
+        return ()
+    gigabytes = volumes.requests * _ACCESS_LOG_BYTES / _GB
+    items = (
+        priced(prices, "rest_requests", "API, requests", volumes.requests),
+        priced(prices, "log_ingestion", "API, access log, written", gigabytes),
+        priced(prices, "log_storage", "API, access log, kept", gigabytes * _ACCESS_LOG_MONTHS),
+    )
+    firewall = front.firewall
+    if firewall is None or firewall.web_acl is not None:
+        return items
+    rules = _RATE_RULES + _MANAGED_RULES * firewall.managed_rules
+    return (
+        *items,
+        priced(prices, "firewall", "firewall", 1),
+        priced(prices, "firewall_rule", "firewall, rules", rules),
+        priced(prices, "firewall_requests", "firewall, requests", volumes.requests),
+    )
+
+
 def _batch(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
     """Price batch jobs: the function, the executions and the requests to S3."""
     if environment.batch is None:
@@ -140,4 +170,4 @@ def _index(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[
 
 #: Each prices one thing that an environment's file switches on. A new table of settings that costs
 #: something adds a function here.
-EXTRAS: tuple[Extra, ...] = (_logs, _metrics, _releases, _batch, _server, _index)
+EXTRAS: tuple[Extra, ...] = (_logs, _metrics, _releases, _front, _batch, _server, _index)

@@ -5,10 +5,12 @@ import aws_cdk as cdk
 from embedding_kit.environment import COST_TAG, Environment
 from stacks.batch_stack import BatchStack
 from stacks.endpoint_stack import EndpointStack
+from stacks.front_stack import FrontStack
 from stacks.index_stack import IndexStack
 from stacks.names import (
     batch_stack_name,
     endpoint_stack_name,
+    front_stack_name,
     index_stack_name,
     observability_stack_name,
     repository_stack_name,
@@ -28,6 +30,7 @@ class EnvironmentStacks:
         repository: The stack of the image repository.
         index: The stack of the vector index; None without one.
         endpoint: The stack of the endpoint.
+        front: The stack of the API in front of it; None without one.
         batch: The stack of the batch jobs; None without them.
         server: The stack of the server; None without it.
         observability: The stack of alarms, dashboard and budget.
@@ -68,6 +71,16 @@ class EnvironmentStacks:
         self.endpoint.add_stack_dependency(
             self.repository, "the image is published into the repository"
         )
+        self.front: FrontStack | None = None
+        if environment.front:
+            self.front = FrontStack(
+                app,
+                front_stack_name(environment.name),
+                environment=environment,
+                settings=environment.front,
+                endpoint=self.endpoint.endpoint,
+                env=where,
+            )
         self.batch: BatchStack | None = None
         if environment.batch:
             self.batch = BatchStack(
@@ -102,6 +115,7 @@ class EnvironmentStacks:
             batch=self.batch.batch if self.batch else None,
             loading=self.index.loading if self.index else None,
             service=self.server.service if self.server else None,
+            front=self.front.front if self.front else None,
             cost_tag=(COST_TAG, environment.name),
             env=where,
         )
@@ -113,6 +127,7 @@ class EnvironmentStacks:
             self.repository,
             self.index,
             self.endpoint,
+            self.front,
             self.batch,
             self.server,
             self.observability,

@@ -3,6 +3,7 @@
 __all__ = [
     "batch_stack_name",
     "endpoint_stack_name",
+    "front_stack_name",
     "index_stack_name",
     "observability_stack_name",
     "repository_name",
@@ -29,6 +30,11 @@ def batch_stack_name(environment: str) -> str:
 def index_stack_name(environment: str) -> str:
     """Return the name of the stack that holds the vector index."""
     return f"EmbeddingKit-{environment}-Index"
+
+
+def front_stack_name(environment: str) -> str:
+    """Return the name of the stack that holds the API in front of the endpoint."""
+    return f"EmbeddingKit-{environment}-Front"
 
 
 def server_stack_name(environment: str) -> str:

@@ -7,11 +7,13 @@ from constructs import Construct
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import Environment
+from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.batch import BatchAlarms, batch_widgets
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
+from embedding_kit.monitoring.front import FrontAlarms, front_widgets
 from embedding_kit.monitoring.loads import LoadAlarm, load_widgets
 from embedding_kit.monitoring.server import ServerAlarms, server_widgets
 from embedding_kit.monitoring.topic import AlarmTopic
@@ -36,6 +38,7 @@ class ObservabilityStack(Stack):
         batch: EmbeddingBatch | None,
         loading: IndexLoading | None,
         service: EmbeddingService | None,
+        front: EmbeddingRestApi | None,
         cost_tag: tuple[str, str],
         env: Where,
     ) -> None:
@@ -85,6 +88,15 @@ class ObservabilityStack(Stack):
                 topic=notices.topic,
             )
             dashboard.dashboard.add_widgets(*server_widgets(service, of_server))
+        if front:
+            of_front = FrontAlarms(
+                self,
+                "FrontAlarms",
+                front=front,
+                settings=environment.alarms,
+                topic=notices.topic,
+            )
+            dashboard.dashboard.add_widgets(*front_widgets(front, of_front))
         if environment.budget:
             CostBudget(
                 self,

@@ -17,7 +17,7 @@ from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.quotas import needed_concurrency
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
-from stacks.names import repository_name, repository_stack_name
+from stacks.names import front_stack_name, repository_name, repository_stack_name
 
 __all__ = ["Finding", "before_deploy", "main"]
 
@@ -67,6 +67,11 @@ def before_deploy(
         yield from _quotas(session, environment)
     except (BotoCoreError, ClientError) as error:
         yield Finding(f"the account's quotas could not be read: {error}")
+    if environment.front is not None:
+        try:
+            yield from _log_role(session, environment)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"API Gateway's role for logs could not be looked up: {error}")
     if environment.repository.on_destroy == "retain" and not imports:
         try:
             yield from _repository(session, environment)
@@ -99,6 +104,25 @@ def _quotas(session: Session, environment: Environment) -> Iterator[Finding]:
             f"{granted} concurrent executions are a new account's quota, and a new account may "
             f"allow a function {NEW_ACCOUNT_MEMORY_MB} MB: memory_mb = {function.memory_mb} may "
             "fail with \"'MemorySize' value failed to satisfy constraint\""
+        )
+
+
+def _log_role(session: Session, environment: Environment) -> Iterator[Finding]:
+    """Look up the account's role for API Gateway's logs, without which no stage can have a log."""
+    client = session.create_client("apigateway", region_name=environment.region)
+    found = client.get_account().get("cloudwatchRoleArn")
+    sets = environment.front is not None and environment.front.set_log_role
+    if not sets and not found:
+        yield Finding(
+            "API Gateway has no role for logs in this account and region, so the API's stage "
+            "cannot be created; found: none; allowed: set_log_role = true under [front] in one "
+            "environment of the account and region, or a role in API Gateway's settings",
+            stops=True,
+        )
+    elif sets and found and front_stack_name(environment.name) not in found:
+        yield Finding(
+            f"set_log_role replaces the role for API Gateway's logs that this account and region "
+            f"have, {found}: remove set_log_role to keep it"
         )
 
 

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from embedding_kit.batch import EmbeddingBatch
     from embedding_kit.endpoint import EmbeddingEndpoint
     from embedding_kit.endpoint_interface import IEmbeddingEndpoint
+    from embedding_kit.front.rest_api import EmbeddingRestApi
     from embedding_kit.index_loading import IndexLoading
     from embedding_kit.monitoring.alarms import EndpointAlarms
     from embedding_kit.monitoring.batch import BatchAlarms
     from embedding_kit.monitoring.budget import CostBudget
     from embedding_kit.monitoring.dashboard import EndpointDashboard
+    from embedding_kit.monitoring.front import FrontAlarms
     from embedding_kit.monitoring.loads import LoadAlarm
     from embedding_kit.monitoring.server import ServerAlarms
     from embedding_kit.monitoring.topic import AlarmTopic
@@ -35,11 +37,16 @@ if TYPE_CHECKING:
         AlarmSettings,
         AliasExperiment,
         AllAtOnce,
+        ApiGatewayFront,
+        Authorizer,
         BatchSettings,
         Budget,
         Callers,
         Canary,
         Cors,
+        Domain,
+        Firewall,
+        FrontCaller,
         FunctionSettings,
         Linear,
         LoadSource,
@@ -60,6 +67,8 @@ __all__ = [
     "AlarmTopic",
     "AliasExperiment",
     "AllAtOnce",
+    "ApiGatewayFront",
+    "Authorizer",
     "BatchAlarms",
     "BatchSettings",
     "Budget",
@@ -67,12 +76,17 @@ __all__ = [
     "Canary",
     "Cors",
     "CostBudget",
+    "Domain",
     "EmbeddingBatch",
     "EmbeddingEndpoint",
     "EmbeddingRepository",
+    "EmbeddingRestApi",
     "EmbeddingService",
     "EndpointAlarms",
     "EndpointDashboard",
+    "Firewall",
+    "FrontAlarms",
+    "FrontCaller",
     "FunctionSettings",
     "IEmbeddingEndpoint",
     "IVectorIndex",
@@ -102,9 +116,11 @@ _MODULES = {
     "EmbeddingBatch": "batch",
     "EmbeddingEndpoint": "endpoint",
     "EmbeddingRepository": "repository",
+    "EmbeddingRestApi": "front.rest_api",
     "EmbeddingService": "service",
     "EndpointAlarms": "monitoring.alarms",
     "EndpointDashboard": "monitoring.dashboard",
+    "FrontAlarms": "monitoring.front",
     "IEmbeddingEndpoint": "endpoint_interface",
     "IVectorIndex": "vector_index",
     "IndexLoading": "index_loading",

@@ -13,6 +13,7 @@ from embedding_kit.settings import (
     ColdStart,
     Cors,
     Experiment,
+    Front,
     FunctionSettings,
     Model,
     OnDemand,
@@ -23,6 +24,7 @@ from embedding_kit.settings import (
     check_alarms,
     check_batch,
     check_compatible,
+    check_front,
     check_memory,
     index_dimension,
 )
@@ -87,6 +89,10 @@ class Environment(Settings):
     )
     cors: Cors | None = Field(
         default=None, description="The web pages that may call from a browser; none by default."
+    )
+    front: Front | None = Field(
+        default=None,
+        description="What callers reach beside the function's URL; nothing by default.",
     )
     alarms: AlarmSettings = Field(
         default=AlarmSettings(), description="Thresholds and recipients of alarms."
@@ -180,4 +186,6 @@ class Environment(Settings):
             check_memory(self.model, self.batch, table="batch")
         if self.index is not None:
             index_dimension(self.index, self.model)
+        if self.front is not None:
+            check_front(self.front, account=self.account, region=self.region)
         return self

@@ -14,6 +14,7 @@ IMAGE_GB = 0.5
 #: The metrics that the alarms read, of which each is billed. A test counts those of templates.
 _ALARM_METRICS = 19
 _OF_SNAPSTART, _OF_PROVISIONED, _OF_TRAFFIC, _OF_BATCH, _OF_SERVER, _OF_LOADS = 1, 6, 1, 4, 9, 1
+_OF_FRONT = 7
 #: With fixed weights no release moves the alias, so the alarms that would stop one are absent.
 _OF_WEIGHTS = -4
 #: A default budget is this multiple of the standing cost, and so many dollars for requests.
@@ -65,6 +66,7 @@ def alarm_metrics(environment: Environment) -> int:
         + _OF_TRAFFIC * (environment.alarms.traffic_every is not None)
         + _OF_BATCH * (environment.batch is not None)
         + _OF_SERVER * (environment.server is not None)
+        + _OF_FRONT * (environment.front is not None)
         + _OF_LOADS * loads
         + _OF_WEIGHTS * isinstance(environment.experiment, WeightedExperiment)
     )

@@ -34,6 +34,12 @@ subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
 clients = ["10.0.0.0/16"]
 no_keys = true
 """,
+    "front": DEV
+    + """[front]
+kind = "api-gateway"
+callers = [{ name = "search", rate = 20, burst = 40 }]
+firewall = {}
+""",
     "frankfurt": 'region = "eu-central-1"\n' + DEV,
     "fp32": DEV + 'precision = "fp32"\n',
     "own-model": '[model]\nname = "acme/own-model"\n',

@@ -59,6 +59,19 @@ def test_the_environments_own_bill_adds_what_is_usually_forgotten(cost):
     assert sum(own.values()) == pytest.approx(total, abs=0.05)
 
 
+def test_an_api_in_front_is_priced_for_all_requests(cost):
+    """A million requests of a REST API cost $3.50, a firewall of four rules $9 and its requests."""
+    _, out, _, _ = cost("front", "--requests", "1M")
+    own = values(out.partition("This environment")[2])
+    assert own["API, requests"] == pytest.approx(3.5)
+    assert own["API, access log, written"] == pytest.approx(0.3)
+    assert own["firewall"] == 5
+    assert own["firewall, rules"] == 4
+    assert own["firewall, requests"] == pytest.approx(0.6)
+    _, out, _, _ = cost("dev", "--requests", "1M")
+    assert "API, requests" not in out
+
+
 def test_a_snapstart_environment_pays_a_second_snapshot_during_a_release(cost):
     """Each release keeps two versions for three billed hours."""
     _, out, _, _ = cost("snapstart", "--releases", "10")
@@ -180,7 +193,7 @@ def test_another_region_has_its_own_prices_and_says_which_it_assumes(cost):
     """The environment's region decides, and `--region` overrides it."""
     _, out, err, _ = cost("frankfurt")
     assert "frankfurt in eu-central-1" in out
-    assert "30 of 33 prices are those of us-east-1" in err
+    assert "34 of 37 prices are those of us-east-1" in err
     assert "scripts/cost --refresh --region eu-central-1" in err
     frankfurt = values(out)["EC2 t4g.small, bare"]
     virginia = values(cost("frankfurt", "--region", "us-east-1")[1])["EC2 t4g.small, bare"]
@@ -192,7 +205,7 @@ def test_prices_older_than_180_days_are_a_warning():
     prices, models = load_prices(), hosted_models()
     assert not list(price_notes(prices, models, today=date(2026, 11, 22)))
     notes = list(price_notes(prices, models, today=date(2027, 12, 1)))
-    assert "33 prices are older than 180 days" in notes[0]
+    assert "37 prices are older than 180 days" in notes[0]
     assert "edit constructs/embedding_kit/prices/hosted.json" in notes[1]
 
 

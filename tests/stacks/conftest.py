@@ -23,6 +23,7 @@ from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import (
     AlarmSettings,
     AliasExperiment,
+    ApiGatewayFront,
     BatchSettings,
     Budget,
     Callers,
@@ -98,6 +99,38 @@ VARIANTS: dict[str, dict[str, Any]] = {
             domain_name="embeddings.example.com",
             keys_secret="arn:aws:secretsmanager:us-east-1:123456789012:secret:keys-AbCdEf",
             keys_secret_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb",
+        )
+    },
+    "front": {
+        "front": ApiGatewayFront.model_validate(
+            {
+                "kind": "api-gateway",
+                "callers": [
+                    {"name": "search", "keys": ["1", "2"], "rate": 20, "burst": 40},
+                    {"name": "import", "rate": 5, "burst": 10, "monthly_requests": 100_000},
+                ],
+                "domain": {
+                    "name": "embeddings.example.com",
+                    "certificate": "arn:aws:acm:us-east-1:123456789012:certificate/1234abcd-12ab",
+                },
+                "firewall": {"requests_per_five_minutes": 2000},
+                "authorizer": {
+                    "function": "arn:aws:lambda:us-east-1:123456789012:function:authorize:live"
+                },
+                "set_log_role": True,
+            }
+        )
+    },
+    "private-front": {
+        "front": ApiGatewayFront.model_validate(
+            {
+                "kind": "api-gateway",
+                "callers": [{"name": "search", "keys": [], "rate": 20, "burst": 40}],
+                "vpc_endpoints": ["vpce-0123456789abcdef0"],
+                "gzip": False,
+                "minimum_tls": "1.3",
+                "timeout": "20s",
+            }
         )
     },
     "told": {

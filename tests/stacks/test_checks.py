@@ -18,7 +18,16 @@ from stacks.environment_stacks import EnvironmentStacks
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Together they have every resource that any switch adds.
-CHECKED = ("production", "snapstart", "all-together", "batch", "index", "server")
+CHECKED = (
+    "production",
+    "snapstart",
+    "all-together",
+    "batch",
+    "index",
+    "server",
+    "front",
+    "private-front",
+)
 #: The CDK adds a DependsOn that a Ref already implies, in every stack of every app.
 IGNORED_BY_CFN_LINT = ["W3005"]
 
@@ -30,6 +39,8 @@ IGNORED_BY_CFN_LINT = ["W3005"]
         pytest.param("snapstart", marks=pytest.mark.slow),
         "all-together",
         pytest.param("batch", marks=pytest.mark.slow),
+        "front",
+        pytest.param("private-front", marks=pytest.mark.slow),
     ],
 )
 def test_cfn_lint_finds_nothing(synthesized, name):

@@ -134,6 +134,53 @@ def test_a_new_accounts_memory_is_a_note(session, with_function):
     assert list(before_deploy(session, known, imports=False)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "role", "stops", "text"),
+    [
+        ("private-front", None, True, "no role for logs in this account and region"),
+        ("front", "arn:aws:iam::123456789012:role/theirs", False, "replaces the role"),
+    ],
+)
+def test_the_role_for_logs_is_looked_up(environments, name, role, stops, text):
+    """Without it the API's stage fails; a role that others set is not replaced in silence."""
+    session = _Session("lambda", "apigateway")
+    session.has(1000)
+    session.stubs["apigateway"].add_response(
+        "get_account", {"cloudwatchRoleArn": role} if role else {}
+    )
+    (finding,) = before_deploy(session, environments[name], imports=False)
+    assert finding.stops is stops
+    assert text in finding.text
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("private-front", "arn:aws:iam::123456789012:role/theirs"),
+        ("front", "arn:aws:iam::123456789012:role/EmbeddingKit-dev-Front-FrontLogRole-AbC"),
+        ("front", None),
+    ],
+)
+def test_a_role_for_logs_is_fine(environments, name, role):
+    """Whoever set it, or if this environment is about to."""
+    session = _Session("lambda", "apigateway")
+    session.has(1000)
+    session.stubs["apigateway"].add_response(
+        "get_account", {"cloudwatchRoleArn": role} if role else {}
+    )
+    assert list(before_deploy(session, environments[name], imports=False)) == []
+
+
+def test_a_role_for_logs_that_cannot_be_looked_up_is_a_note(environments):
+    """The deploy itself then shows whether it is there."""
+    session = _Session("lambda", "apigateway")
+    session.has(1000)
+    session.stubs["apigateway"].add_client_error("get_account", "AccessDeniedException")
+    (finding,) = before_deploy(session, environments["front"], imports=False)
+    assert not finding.stops
+    assert "could not be looked up" in finding.text
+
+
 @pytest.fixture
 def production(environments):
     return environments["production"].model_copy(update={"function": FunctionSettings()})

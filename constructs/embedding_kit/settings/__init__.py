@@ -21,6 +21,15 @@ from embedding_kit.settings.compatibility import (
     check_memory,
 )
 from embedding_kit.settings.cors import Cors
+from embedding_kit.settings.firewall import Firewall
+from embedding_kit.settings.front import (
+    ApiGatewayFront,
+    Authorizer,
+    Domain,
+    Front,
+    FrontCaller,
+    check_front,
+)
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.index import (
     LoadSource,
@@ -46,14 +55,20 @@ __all__ = [
     "AlarmSettings",
     "AliasExperiment",
     "AllAtOnce",
+    "ApiGatewayFront",
+    "Authorizer",
     "BatchSettings",
     "Budget",
     "Callers",
     "Canary",
     "ColdStart",
     "Cors",
+    "Domain",
     "Duration",
     "Experiment",
+    "Firewall",
+    "Front",
+    "FrontCaller",
     "FunctionSettings",
     "Linear",
     "LoadSource",
@@ -71,6 +86,7 @@ __all__ = [
     "check_alarms",
     "check_batch",
     "check_compatible",
+    "check_front",
     "check_memory",
     "index_dimension",
     "load_source",

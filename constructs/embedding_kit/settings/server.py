@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
+from embedding_kit.settings.domain import Certificate, DomainName
 
 __all__ = ["ServerSettings"]
 
@@ -66,27 +67,13 @@ class ServerSettings(Settings):
         description="Whether the load balancer has public addresses. Then it needs `certificate` "
         "and `keys_secret`.",
     )
-    certificate: (
-        Annotated[
-            str,
-            Field(pattern=rf"{_Arn}acm:[a-z0-9-]+:[0-9]{{12}}:certificate/[A-Za-z0-9-]+$"),
-            allowed("an ARN such as arn:aws:acm:eu-central-1:111122223333:certificate/1234abcd"),
-        ]
-        | None
-    ) = Field(
+    certificate: Certificate | None = Field(
         default=None,
         description="The certificate for HTTPS, in the same region. Without one, texts and vectors "
         "travel in the clear between callers and the load balancer, and keys are not allowed. "
         "Between the load balancer and the tasks all of it does, keys included, within the VPC.",
     )
-    domain_name: (
-        Annotated[
-            str,
-            Field(pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$"),
-            allowed("a name such as embeddings.example.com"),
-        ]
-        | None
-    ) = Field(
+    domain_name: DomainName | None = Field(
         default=None,
         description="A name of the certificate, by which callers reach the server. Make it an "
         "alias of the load balancer in your DNS.",

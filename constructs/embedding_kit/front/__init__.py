@@ -1,0 +1,1 @@
+"""What callers reach instead of the function's URL, by the kind of `[front]`."""

@@ -1,0 +1,282 @@
+"""A REST API of API Gateway in front of the alias: API keys, usage plans, domain, firewall."""
+
+from aws_cdk import Acknowledgment, Aws, Duration, RemovalPolicy, Validations
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_certificatemanager as acm
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_wafv2 as wafv2
+from constructs import Construct, IConstruct
+
+from embedding_kit.endpoint_interface import IEmbeddingEndpoint
+from embedding_kit.front.access_log import FORMAT, AccessLog
+from embedding_kit.front.callers import ApiCaller
+from embedding_kit.front.firewall import WebAcl
+from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
+from embedding_kit.settings import ApiGatewayFront, Domain
+
+__all__ = ["STAGE", "EmbeddingRestApi"]
+
+#: The stage's name, which is in the API's own address.
+STAGE = "live"
+#: The security policies whose oldest version of TLS is this one.
+#: https://docs.aws.amazon.com/apigateway/latest/developerguide/apigateway-security-policies-list.html
+_SECURITY_POLICIES = {
+    "1.2": apigateway.SecurityPolicy.TLS13_1_2_PQ_2025_09,
+    "1.3": apigateway.SecurityPolicy.TLS13_1_3_2025_09,
+}
+#: The actions that API Gateway's own managed policy for logs has.
+_LOG_POLICY = "service-role/AmazonAPIGatewayPushToCloudWatchLogs"
+
+
+class EmbeddingRestApi(Construct):
+    """A REST API whose callers send an API key, in front of an endpoint.
+
+    Every path and method goes to the endpoint's alias, which answers as behind its URL.
+
+    Attributes:
+        name: The API's name, by which its metrics and keys are found.
+        api: The API.
+        stage: Its one stage.
+        access_log: The access log.
+        callers: Each caller's plan and keys, by its name.
+        domain: The name of your own; None without one.
+        web_acl: The web ACL; None without one.
+        url: The base URL for callers, with a slash at its end.
+        settings: The settings.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        endpoint: IEmbeddingEndpoint,
+        settings: ApiGatewayFront,
+    ) -> None:
+        """Create the API.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            endpoint: The endpoint.
+            settings: The callers, the network, the domain and the firewall.
+        """
+        super().__init__(scope, id)
+        self.settings = settings
+        self.name = f"embedding-kit-{endpoint.name}"
+        self.access_log = AccessLog(self, "AccessLog", name=endpoint.name)
+        self.api = self._make_api(endpoint)
+        self.stage = self.api.deployment_stage
+        self._permit(endpoint)
+        for name, (kind, answer) in GATEWAY_RESPONSES.items():
+            self.api.add_gateway_response(
+                name,
+                type=kind,
+                status_code=str(answer.status) if answer.status else None,
+                response_headers={key: f"'{value}'" for key, value in answer.headers.items()},
+                templates={"application/json": answer.body},
+            )
+        if settings.set_log_role:
+            self._set_log_role()
+        plans = Construct(self, "Callers")
+        self.callers = {
+            caller.name: ApiCaller(
+                plans, caller.name, caller=caller, stage=self.stage, name=self.name
+            )
+            for caller in settings.callers
+        }
+        self.web_acl: WebAcl | None = None
+        if settings.firewall:
+            self.web_acl = WebAcl(
+                self,
+                "Firewall",
+                settings=settings.firewall,
+                name=self.name,
+                web_acl_scope="REGIONAL",
+            )
+            wafv2.CfnWebACLAssociation(
+                self,
+                "Protection",
+                resource_arn=self.stage.stage_arn,
+                web_acl_arn=self.web_acl.arn,
+            )
+        self.domain = self._make_domain(settings.domain) if settings.domain else None
+        self.url = f"https://{settings.domain.name}/" if settings.domain else self.api.url
+
+    def _make_api(self, endpoint: IEmbeddingEndpoint) -> apigateway.RestApi:
+        settings = self.settings
+        api = apigateway.RestApi(
+            self,
+            "Api",
+            rest_api_name=self.name,
+            description=f"Embeddings of {endpoint.name}",
+            endpoint_configuration=self._endpoint(),
+            policy=self._policy(),
+            binary_media_types=["*/*"] if settings.gzip else None,
+            disable_execute_api_endpoint=True if settings.domain else None,
+            cloud_watch_role=False,
+            deploy_options=apigateway.StageOptions(
+                stage_name=STAGE,
+                access_log_destination=apigateway.LogGroupLogDestination(self.access_log.log_group),
+                access_log_format=apigateway.AccessLogFormat.custom(FORMAT),
+                tracing_enabled=True,
+            ),
+            default_integration=_integration(endpoint, settings),
+            default_method_options=apigateway.MethodOptions(
+                api_key_required=True, authorizer=self._authorizer()
+            ),
+        )
+        resource = api.node.default_child
+        if isinstance(resource, apigateway.CfnRestApi):
+            policy = _SECURITY_POLICIES[settings.minimum_tls]
+            resource.security_policy = f"SecurityPolicy_{policy.value}"
+            resource.endpoint_access_mode = "STRICT"
+        # The CDK's own output of the address; the stack has one by its name.
+        api.node.try_remove_child("Endpoint")
+        methods = [
+            api.root.add_method("ANY"),
+            api.root.add_resource("{proxy+}").add_method("ANY"),
+        ]
+        _acknowledge(
+            api,
+            {
+                "AwsSolutions-APIG2": "The embedder validates requests, with an error for each "
+                "mistake.",
+            },
+        )
+        stage = {
+            "AwsSolutions-APIG6": "Execution logs may have bodies; the access log has a line for "
+            "each request.",
+            "Serverless-APIGWDefaultThrottling": "Each key has the limits of its usage plan, and "
+            "no request without a key reaches the function.",
+        }
+        if not settings.firewall:
+            stage["AwsSolutions-APIG3"] = "A firewall is an option of the settings."
+        _acknowledge(api.deployment_stage, stage)
+        for method in methods:
+            _acknowledge(
+                method,
+                {
+                    "AwsSolutions-APIG4": "Callers send an API key; an authorizer is an option of "
+                    "the settings.",
+                    "AwsSolutions-COG4": "Callers are programs, which have no user pool.",
+                },
+            )
+        return api
+
+    def _endpoint(self) -> apigateway.EndpointConfiguration:
+        settings = self.settings
+        if not settings.private:
+            return apigateway.EndpointConfiguration(types=[apigateway.EndpointType.REGIONAL])
+        return apigateway.EndpointConfiguration(
+            types=[apigateway.EndpointType.PRIVATE],
+            vpc_endpoints=[
+                ec2.InterfaceVpcEndpoint.from_interface_vpc_endpoint_attributes(
+                    self, f"VpcEndpoint{number}", vpc_endpoint_id=endpoint, port=443
+                )
+                for number, endpoint in enumerate(settings.vpc_endpoints, start=1)
+            ],
+        )
+
+    def _policy(self) -> iam.PolicyDocument | None:
+        """Return the policy of a private API, which AWS requires: only these VPC endpoints."""
+        if not self.settings.private:
+            return None
+        elsewhere = {"StringNotEquals": {"aws:SourceVpce": list(self.settings.vpc_endpoints)}}
+        return iam.PolicyDocument(
+            statements=[
+                iam.PolicyStatement(
+                    effect=effect,
+                    principals=[iam.AnyPrincipal()],
+                    actions=["execute-api:Invoke"],
+                    resources=["execute-api:/*"],
+                    conditions=conditions,
+                )
+                for effect, conditions in ((iam.Effect.ALLOW, None), (iam.Effect.DENY, elsewhere))
+            ]
+        )
+
+    def _authorizer(self) -> apigateway.IAuthorizer | None:
+        settings = self.settings.authorizer
+        if settings is None:
+            return None
+        return apigateway.RequestAuthorizer(
+            self,
+            "Authorizer",
+            handler=lambda_.Function.from_function_attributes(
+                self, "AuthorizerFunction", function_arn=settings.function, same_environment=True
+            ),
+            identity_sources=[apigateway.IdentitySource.header(settings.header)],
+            # A cached answer would let a caller in that is refused by now.
+            results_cache_ttl=Duration.seconds(0),
+        )
+
+    def _permit(self, endpoint: IEmbeddingEndpoint) -> None:
+        """Let the stage of this API invoke the alias, and nothing else."""
+        lambda_.CfnPermission(
+            self,
+            "Invoke",
+            action="lambda:InvokeFunction",
+            function_name=endpoint.alias_arn,
+            principal="apigateway.amazonaws.com",
+            source_arn=self.api.arn_for_execute_api("*", "/*", STAGE),
+        )
+
+    def _set_log_role(self) -> None:
+        """Set the account's role for API Gateway's logs in this region.
+
+        It outlives the stack: other APIs may write their logs by it.
+        """
+        role = iam.Role(
+            self,
+            "LogRole",
+            assumed_by=iam.ServicePrincipal("apigateway.amazonaws.com"),
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_LOG_POLICY)],
+        )
+        role.apply_removal_policy(RemovalPolicy.RETAIN)
+        account = apigateway.CfnAccount(self, "LogAccount", cloud_watch_role_arn=role.role_arn)
+        account.apply_removal_policy(RemovalPolicy.RETAIN)
+        self.stage.node.add_dependency(account)
+        _acknowledge(
+            role,
+            {
+                "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/"
+                f"{_LOG_POLICY}]": "API Gateway accepts a role for logs with this policy's "
+                "actions only.",
+            },
+        )
+
+    def _make_domain(self, domain: Domain) -> apigateway.DomainName:
+        return apigateway.DomainName(
+            self,
+            "Domain",
+            domain_name=domain.name,
+            certificate=acm.Certificate.from_certificate_arn(
+                self, "Certificate", domain.certificate
+            ),
+            endpoint_type=apigateway.EndpointType.REGIONAL,
+            security_policy=_SECURITY_POLICIES[self.settings.minimum_tls],
+            endpoint_access_mode=apigateway.EndpointAccessMode.STRICT,
+            mapping=self.api,
+        )
+
+
+def _integration(endpoint: IEmbeddingEndpoint, settings: ApiGatewayFront) -> apigateway.Integration:
+    # `LambdaIntegration` would add its permission to the endpoint's stack, which would then need
+    # this one.
+    invoke = f"2015-03-31/functions/{endpoint.alias_arn}/invocations"
+    return apigateway.Integration(
+        type=apigateway.IntegrationType.AWS_PROXY,
+        integration_http_method="POST",
+        uri=f"arn:{Aws.PARTITION}:apigateway:{Aws.REGION}:lambda:path/{invoke}",
+        options=apigateway.IntegrationOptions(
+            timeout=Duration.seconds(int(settings.timeout.total_seconds()))
+        ),
+    )
+
+
+def _acknowledge(scope: IConstruct, reasons: dict[str, str]) -> None:
+    for rule, reason in reasons.items():
+        Validations.of(scope).acknowledge(Acknowledgment(id=rule, reason=reason))

@@ -1,0 +1,153 @@
+"""The alarms of a REST API in front of an endpoint, and its row of the dashboard.
+
+Metrics: https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-metrics-and-dimensions.html
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from embedding_kit.front.access_log import THROTTLED_METRIC
+from embedding_kit.front.rest_api import STAGE, EmbeddingRestApi
+from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
+from embedding_kit.monitoring.alarms import make_alarm
+from embedding_kit.monitoring.metrics import PERIOD, milliseconds, percent
+from embedding_kit.settings import AlarmSettings
+
+__all__ = ["FrontAlarms", "front_widgets"]
+
+#: Above this share of 4xx, callers' keys are wrong or somebody tries keys.
+_CLIENT_ERROR_PERCENT = 50
+_FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
+
+
+class FrontAlarms(Construct):
+    """Alarms on a REST API. Each notifies the topic itself.
+
+    Attributes:
+        alarms: Each alarm by its name.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        front: EmbeddingRestApi,
+        settings: AlarmSettings | None = None,
+        topic: sns.ITopic | None = None,
+    ) -> None:
+        """Create the alarms.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            front: The REST API.
+            settings: The thresholds of errors, throttling and duration, and the runbook.
+            topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
+        """
+        super().__init__(scope, id)
+        settings = settings or AlarmSettings()
+        self.alarms: dict[str, cloudwatch.Alarm] = {}
+        for definition in _definitions(front, settings):
+            alarm = make_alarm(self, definition, settings.runbook_url)
+            self.alarms[definition.name] = alarm
+            if topic:
+                alarm.add_alarm_action(actions.SnsAction(topic))
+
+
+def front_widgets(front: EmbeddingRestApi, alarms: FrontAlarms) -> list[cloudwatch.IWidget]:
+    """Return the row of the dashboard: requests, duration, errors."""
+    return [
+        cloudwatch.AlarmStatusWidget(
+            title="API: alarms", alarms=list(alarms.alarms.values()), width=24, height=2
+        ),
+        _graph(
+            "API: requests",
+            _of_api(front, "Count", "Sum", "Requests"),
+            _of_api(front, "4XXError", "Sum", "Refused (4xx)"),
+            _throttled(front, "Throttled (429)"),
+        ),
+        _graph(
+            "API: duration, ms",
+            _of_api(front, "Latency", "p50", "p50"),
+            _of_api(front, "Latency", "p99", "p99"),
+            _of_api(front, "IntegrationLatency", "p99", "p99 of the function"),
+        ),
+        _graph("API: failed requests (5xx)", _of_api(front, "5XXError", "Sum", "Failed")),
+    ]
+
+
+def _definitions(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[AlarmDefinition]:
+    requests = _of_api(front, "Count", "Sum")
+    yield AlarmDefinition(
+        name="Front5xx",
+        metric=percent(_of_api(front, "5XXError", "Sum"), requests, "Failed requests, percent"),
+        threshold=settings.error_percent,
+        condition="Failed requests (5xx) above {:,g}%",
+        advice="The function failed or was throttled, or took longer than API Gateway waits",
+    )
+    yield AlarmDefinition(
+        name="FrontDurationP99",
+        metric=_of_api(front, "Latency", "p99"),
+        threshold=milliseconds(_duration(front, settings)),
+        condition="p99 duration above {:,g} ms",
+        advice="Likely longer texts, larger batches or cold starts",
+    )
+    yield AlarmDefinition(
+        name="Front4xx",
+        metric=percent(_of_api(front, "4XXError", "Sum"), requests, "Refused requests, percent"),
+        threshold=_CLIENT_ERROR_PERCENT,
+        datapoints=10,
+        periods=10,
+        condition="Refused requests (4xx) above {:,g}%",
+        advice="Likely a wrong key or somebody who tries keys; the access log has the reasons",
+    )
+    yield AlarmDefinition(
+        name="FrontThrottled",
+        metric=percent(_throttled(front), requests, "Throttled requests, percent"),
+        threshold=settings.throttle_percent,
+        condition="Throttled requests (429) above {:,g}%",
+        advice="A caller is over the rate or the monthly quota of its key",
+    )
+
+
+def _duration(front: EmbeddingRestApi, settings: AlarmSettings) -> timedelta:
+    """Return the threshold, below the time that API Gateway waits."""
+    waits = front.settings.timeout
+    threshold = settings.effective_duration_p99(waits)
+    return threshold if threshold < waits else waits / 2
+
+
+def _of_api(
+    front: EmbeddingRestApi, name: str, statistic: str, label: str | None = None
+) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace="AWS/ApiGateway",
+        metric_name=name,
+        # Names, not references: the alarms need nothing of the API's stack.
+        dimensions_map={"ApiName": front.name, "Stage": STAGE},
+        statistic=statistic,
+        period=PERIOD,
+        label=label,
+    )
+
+
+def _throttled(front: EmbeddingRestApi, label: str | None = None) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace=front.access_log.namespace,
+        metric_name=THROTTLED_METRIC,
+        statistic="Sum",
+        period=PERIOD,
+        label=label,
+    )
+
+
+def _graph(title: str, *left: cloudwatch.IMetric) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(
+        title=title, left=list(left), left_y_axis=_FROM_ZERO, width=8, height=6
+    )

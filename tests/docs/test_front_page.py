@@ -1,0 +1,40 @@
+"""The page of the API in front of the endpoint: its examples are valid, and its table complete."""
+
+import json
+import re
+import tomllib
+
+import pytest
+
+from embedding_kit.environment import Environment
+from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
+
+from .pages import BLOCK, ROOT
+
+PAGE = (ROOT / "docs" / "front.md").read_text(encoding="utf-8")
+MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
+TABLES = [tomllib.loads(one["code"]) for one in BLOCK.finditer(PAGE) if one["language"] == "toml"]
+#: The first example is a whole table, and most others are parts of it.
+WHOLE = TABLES[0]["front"]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: ",".join(table["front"]))
+def test_the_settings_on_the_page_are_valid(table):
+    """Each example is accepted, alone or added to the first."""
+    front = table["front"] if "kind" in table["front"] else WHOLE | table["front"]
+    made = Environment.model_validate({"name": "test", "model": MODEL, "front": front})
+    assert made.front is not None
+
+
+def test_the_codes_of_api_gateways_answers_are_on_the_page():
+    """A code in the templates is in the table; the two defaults are for what has no name."""
+    section = PAGE.partition("## Answers of API Gateway itself")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([a-z_]+)`", section))
+    codes = {answer.code for _, answer in GATEWAY_RESPONSES.values()} - {"invalid_request"}
+    assert codes <= named
+
+
+def test_the_policy_on_the_page_is_json():
+    """The endpoint policy allows one action on one API."""
+    (policy,) = (json.loads(b["code"]) for b in BLOCK.finditer(PAGE) if b["language"] == "json")
+    assert [statement["Action"] for statement in policy["Statement"]] == ["execute-api:Invoke"]

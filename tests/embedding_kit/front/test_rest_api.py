@@ -1,0 +1,440 @@
+"""The REST API in front of the alias: who may call, what is logged, what API Gateway answers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk.assertions import Template
+
+from embedding_kit import (
+    AlarmSettings,
+    AlarmTopic,
+    ApiGatewayFront,
+    EmbeddingEndpoint,
+    EmbeddingRestApi,
+    FrontAlarms,
+)
+from embedding_kit.front.access_log import FORMAT
+from embedding_kit.front.firewall import MANAGED_RULES
+from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
+from embedding_kit.monitoring.front import front_widgets
+
+ROOT = Path(__file__).resolve().parents[3]
+HOME = "123456789012"
+ALIAS = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder:live"
+API = f"arn:aws:execute-api:us-east-1:{HOME}:abc123"
+CALLERS = [
+    {"name": "search", "keys": ["1", "2"], "rate": 20, "burst": 40, "monthly_requests": 1000},
+    {"name": "import", "rate": 0.5, "burst": 1},
+    {"name": "gone", "keys": [], "rate": 1, "burst": 1},
+]
+CERTIFICATE = f"arn:aws:acm:us-east-1:{HOME}:certificate/1234abcd"
+ALARMS = {"Front5xx", "FrontDurationP99", "Front4xx", "FrontThrottled"}
+
+
+@pytest.fixture(scope="module")
+def make(synthesize):
+    """Return a function that synthesizes an API with alarms and dashboard, once."""
+    made: dict[str, Template] = {}
+
+    def template(**changes: Any) -> Template:
+        settings = ApiGatewayFront.model_validate(
+            {"kind": "api-gateway", "callers": CALLERS, **changes}
+        )
+
+        def build(stack: Stack) -> None:
+            endpoint = EmbeddingEndpoint.from_embedding_endpoint_attributes(
+                stack, "Endpoint", alias_arn=ALIAS, url="https://x.example.com/", name="test"
+            )
+            front = EmbeddingRestApi(stack, "Front", endpoint=endpoint, settings=settings)
+            alarms = FrontAlarms(
+                stack, "Alarms", front=front, topic=AlarmTopic(stack, "Notices").topic
+            )
+            assert set(alarms.alarms) == ALARMS
+            dashboard = cloudwatch.Dashboard(stack, "Dashboard")
+            dashboard.add_widgets(*front_widgets(front, alarms))
+
+        key = repr(settings)
+        if key not in made:
+            made[key] = synthesize(build)
+        return made[key]
+
+    return template
+
+
+@pytest.fixture(scope="module")
+def template(make) -> Template:
+    return make()
+
+
+def only(template: Template, kind: str) -> dict[str, Any]:
+    """Return the properties of the only resource of a kind."""
+    (resource,) = template.find_resources(kind).values()
+    properties: dict[str, Any] = resource["Properties"]
+    return properties
+
+
+def resolved(value: Any) -> Any:
+    """Replace references by those of one account and one API."""
+    names = {"AWS::Partition": "aws", "AWS::Region": "us-east-1", "AWS::AccountId": HOME}
+    if isinstance(value, list):
+        return [resolved(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "Ref" in value:
+        return names.get(value["Ref"], "abc123")
+    if "Fn::Join" in value:
+        return value["Fn::Join"][0].join(resolved(value["Fn::Join"][1]))
+    return {key: resolved(item) for key, item in value.items()}
+
+
+def test_every_path_and_method_goes_to_the_alias_and_needs_a_key(template):
+    """The embedder answers unknown paths, too, and API Gateway validates nothing."""
+    methods = [m["Properties"] for m in template.find_resources("AWS::ApiGateway::Method").values()]
+    assert len(methods) == 2
+    assert only(template, "AWS::ApiGateway::Resource")["PathPart"] == "{proxy+}"
+    for method in methods:
+        assert method["HttpMethod"] == "ANY"
+        assert method["ApiKeyRequired"] is True
+        assert "RequestValidatorId" not in method
+        integration = resolved(method["Integration"])
+        assert integration["Type"] == "AWS_PROXY"
+        assert integration["TimeoutInMillis"] == 29_000
+        assert integration["Uri"] == (
+            f"arn:aws:apigateway:us-east-1:lambda:path/2015-03-31/functions/{ALIAS}/invocations"
+        )
+
+
+def test_only_this_apis_stage_may_invoke_only_the_alias(template, question, may):
+    """An independent evaluator reads the policy that Lambda makes of the permission."""
+    permission = resolved(only(template, "AWS::Lambda::Permission"))
+    policy = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": permission["Principal"]},
+                "Action": permission["Action"],
+                "Resource": permission["FunctionName"],
+                "Condition": {"ArnLike": {"AWS:SourceArn": permission["SourceArn"]}},
+            }
+        ],
+    }
+
+    def asked(source: str, action: str = "lambda:InvokeFunction", resource: str = ALIAS) -> Any:
+        return question(
+            principal="apigateway.amazonaws.com",
+            action=action,
+            resource=resource,
+            context={"aws:SourceArn": source},
+            resource_policy=policy,
+        )
+
+    post = f"{API}/live/POST/v1/embeddings"
+    allowed = [asked(post), asked(f"{API}/live/GET/")]
+    refused = [
+        asked(f"{API}/test-invoke-stage/POST/"),  # the console's test of a method
+        asked(f"{API}/other/POST/"),
+        asked(f"{API}x/live/POST/"),
+        asked(post.replace(HOME, "444455556666")),
+        asked(post, resource=ALIAS.removesuffix(":live")),
+        asked(post, action="lambda:InvokeFunctionUrl"),
+        asked(post, action="lambda:UpdateFunctionCode"),
+    ]
+    answers = may(*allowed, *refused)
+    assert answers == [True] * len(allowed) + [False] * len(refused)
+
+
+def test_a_caller_has_a_plan_and_keys_without_secrets(template):
+    """API Gateway makes the secrets; the limits are those of the settings."""
+    plans = {
+        plan["Properties"]["UsagePlanName"]: plan["Properties"]
+        for plan in template.find_resources("AWS::ApiGateway::UsagePlan").values()
+    }
+    assert set(plans) == {f"embedding-kit-test-{name}" for name in ("search", "import", "gone")}
+    search = plans["embedding-kit-test-search"]
+    assert search["Throttle"] == {"RateLimit": 20, "BurstLimit": 40}
+    assert search["Quota"] == {"Limit": 1000, "Period": "MONTH"}
+    assert plans["embedding-kit-test-import"]["Throttle"] == {"RateLimit": 0.5, "BurstLimit": 1}
+    assert "Quota" not in plans["embedding-kit-test-import"]
+    keys = template.find_resources("AWS::ApiGateway::ApiKey")
+    assert {key["Properties"]["Name"] for key in keys.values()} == {
+        "embedding-kit-test-search-1",
+        "embedding-kit-test-search-2",
+        "embedding-kit-test-import-1",
+    }
+    assert not any("Value" in key["Properties"] for key in keys.values())
+    # Each key is in its caller's plan and in no other.
+    template.resource_count_is("AWS::ApiGateway::UsagePlanKey", 3)
+
+
+def test_a_new_key_leaves_the_first_as_it_is(make):
+    """A key is replaced by adding a second, changing the caller, and removing the first."""
+
+    def keys(*labels: str) -> dict[str, Any]:
+        callers = [{"name": "search", "keys": list(labels), "rate": 1, "burst": 1}]
+        found = make(callers=callers)
+        return {
+            **found.find_resources("AWS::ApiGateway::ApiKey"),
+            **found.find_resources("AWS::ApiGateway::UsagePlanKey"),
+        }
+
+    first, both, second = keys("1"), keys("1", "2"), keys("2")
+    assert first.items() <= both.items()
+    assert second.items() <= both.items()
+    assert not first.keys() & second.keys()
+
+
+def test_the_access_log_has_no_body_query_key_or_path(template):
+    """It has the key's id, which is no secret, and the function's request id."""
+    stage = only(template, "AWS::ApiGateway::Stage")
+    fields = json.loads(stage["AccessLogSetting"]["Format"])
+    assert fields == json.loads(FORMAT)
+    variables = set(fields.values())
+    assert {"$context.requestId", "$context.integration.requestId"} <= variables
+    assert "$context.identity.apiKeyId" in variables
+    assert not variables & {
+        "$context.identity.apiKey",
+        "$context.path",
+        "$context.error.message",
+        "$context.authorizer.principalId",
+    }
+    assert all(value.startswith("$context.") for value in variables)
+    # Execution logs, which may have bodies, are off.
+    assert "MethodSettings" not in stage
+    assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == 90
+
+
+def test_the_accounts_log_role_is_set_only_if_asked(make, template):
+    """It is one for the account and region, so it stays, and the stage waits for it."""
+    template.resource_count_is("AWS::ApiGateway::Account", 0)
+    template.resource_count_is("AWS::IAM::Role", 0)
+    setting = make(set_log_role=True)
+    for kind in ("AWS::ApiGateway::Account", "AWS::IAM::Role"):
+        (resource,) = setting.find_resources(kind).values()
+        assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
+    role = only(setting, "AWS::IAM::Role")
+    (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"Service": "apigateway.amazonaws.com"}
+    assert resolved(role["ManagedPolicyArns"]) == [
+        "arn:aws:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs"
+    ]
+    (account,) = setting.find_resources("AWS::ApiGateway::Account")
+    (stage,) = setting.find_resources("AWS::ApiGateway::Stage").values()
+    assert account in stage["DependsOn"]
+
+
+def test_answers_of_api_gateway_have_openais_form(template):
+    """Each type has one template of JSON without variables, and a status where ours differs."""
+    found = {
+        answer["Properties"]["ResponseType"]: answer["Properties"]
+        for answer in template.find_resources("AWS::ApiGateway::GatewayResponse").values()
+    }
+    assert len(found) == len(GATEWAY_RESPONSES)
+    codes = {}
+    for kind, answer in found.items():
+        (body,) = answer["ResponseTemplates"].values()
+        error = json.loads(body)["error"]
+        assert error.keys() == {"message", "type", "param", "code"}
+        assert "$" not in body
+        codes[kind] = (answer.get("StatusCode"), error["type"], error["code"])
+    client = "invalid_request_error"
+    assert codes["INVALID_API_KEY"] == ("401", client, "invalid_api_key")
+    assert codes["THROTTLED"] == (None, client, "rate_limit_exceeded")
+    assert codes["QUOTA_EXCEEDED"] == (None, client, "insufficient_quota")
+    assert codes["REQUEST_TOO_LARGE"] == (None, client, "body_too_large")
+    assert codes["DEFAULT_4XX"] == (None, client, "invalid_request")
+    assert codes["DEFAULT_5XX"] == (None, "server_error", "internal_error")
+    assert codes["INTEGRATION_TIMEOUT"] == (None, "server_error", "out_of_time")
+    assert found["THROTTLED"]["ResponseParameters"] == {"gatewayresponse.header.retry-after": "'1'"}
+
+
+def test_a_public_api_takes_tls_1_2_and_newer(make, template):
+    """API Gateway's own default for a regional API is TLS 1.0."""
+    api = only(template, "AWS::ApiGateway::RestApi")
+    assert api["EndpointConfiguration"] == {"Types": ["REGIONAL"]}
+    assert api["SecurityPolicy"] == "SecurityPolicy_TLS13_1_2_PQ_2025_09"
+    assert api["EndpointAccessMode"] == "STRICT"
+    assert "Policy" not in api
+    newer = only(make(minimum_tls="1.3"), "AWS::ApiGateway::RestApi")
+    assert newer["SecurityPolicy"] == "SecurityPolicy_TLS13_1_3_2025_09"
+
+
+def test_gzip_needs_bodies_as_bytes(make, template):
+    """With the binary media type */*, API Gateway passes every body in base64."""
+    assert only(template, "AWS::ApiGateway::RestApi")["BinaryMediaTypes"] == ["*/*"]
+    assert "BinaryMediaTypes" not in only(make(gzip=False), "AWS::ApiGateway::RestApi")
+
+
+def test_a_changed_api_is_deployed_again(make):
+    """A REST API changes for callers with a new deployment; new callers need none."""
+
+    def deployment(**changes: Any) -> str:
+        (logical_id,) = make(**changes).find_resources("AWS::ApiGateway::Deployment")
+        return str(logical_id)
+
+    fewer = deployment(callers=CALLERS[:1])
+    others = [
+        deployment(gzip=False),
+        deployment(timeout="10s"),
+        deployment(minimum_tls="1.3"),
+        deployment(authorizer={"function": f"arn:aws:lambda:us-east-1:{HOME}:function:authorize"}),
+    ]
+    assert fewer == deployment()
+    assert len({fewer, *others}) == 5
+
+
+def test_a_private_api_answers_its_vpc_endpoints_alone(make, question, may):
+    """An independent evaluator reads the API's policy."""
+    ours = "vpce-0123456789abcdef0"
+    private = make(vpc_endpoints=[ours])
+    api = resolved(only(private, "AWS::ApiGateway::RestApi"))
+    assert api["EndpointConfiguration"] == {"Types": ["PRIVATE"], "VpcEndpointIds": [ours]}
+    # API Gateway completes the short form when it saves the policy.
+    policy = json.loads(json.dumps(api["Policy"]).replace("execute-api:/*", f"{API}/*"))
+
+    def asked(endpoint: str | None, action: str = "execute-api:Invoke") -> Any:
+        return question(
+            principal=f"arn:aws:iam::{HOME}:role/anyone",
+            action=action,
+            resource=f"{API}/live/POST/embed",
+            context={"aws:SourceVpce": endpoint} if endpoint else {},
+            resource_policy=policy,
+        )
+
+    answers = may(
+        asked(ours),
+        asked("vpce-0aaaaaaaaaaaaaaa1"),
+        asked(None),
+        asked(ours, "execute-api:ManageConnections"),
+    )
+    assert answers == [True, False, False, False]
+
+
+def test_a_domain_switches_the_default_name_off(make):
+    """Callers reach the API by its own name alone, with the same oldest TLS."""
+    domain = {"name": "embeddings.example.com", "certificate": CERTIFICATE}
+    found = make(domain=domain)
+    assert only(found, "AWS::ApiGateway::RestApi")["DisableExecuteApiEndpoint"] is True
+    found.has_resource_properties(
+        "AWS::ApiGateway::DomainName",
+        {
+            "DomainName": "embeddings.example.com",
+            "RegionalCertificateArn": CERTIFICATE,
+            "EndpointConfiguration": {"Types": ["REGIONAL"]},
+            "SecurityPolicy": "SecurityPolicy_TLS13_1_2_PQ_2025_09",
+            "EndpointAccessMode": "STRICT",
+        },
+    )
+    mapping = only(found, "AWS::ApiGateway::BasePathMapping")
+    assert "BasePath" not in mapping
+
+
+def test_the_firewall_inspects_no_body(make):
+    """AWS's rules on bodies only count: a body is text, which may look like anything."""
+    acl = only(make(firewall={}), "AWS::WAFv2::WebACL")
+    assert acl["Scope"] == "REGIONAL"
+    assert acl["DefaultAction"] == {"Allow": {}}
+    rate, *managed = sorted(acl["Rules"], key=lambda rule: rule["Priority"])
+    assert rate["Action"] == {"Block": {}}
+    assert rate["Statement"]["RateBasedStatement"] == {
+        "AggregateKeyType": "IP",
+        "EvaluationWindowSec": 300,
+        "Limit": 10_000,
+    }
+    counted = {}
+    for rule in managed:
+        statement = rule["Statement"]["ManagedRuleGroupStatement"]
+        assert (statement["VendorName"], rule["OverrideAction"]) == ("AWS", {"None": {}})
+        overrides = statement["RuleActionOverrides"]
+        assert all(override["ActionToUse"] == {"Count": {}} for override in overrides)
+        counted[statement["Name"]] = tuple(override["Name"] for override in overrides)
+    assert counted == MANAGED_RULES
+    assert all(name.endswith("_BODY") for names in counted.values() for name in names)
+    # A sample of a request would have its key.
+    visible = [acl["VisibilityConfig"], *(rule["VisibilityConfig"] for rule in acl["Rules"])]
+    assert not any(config["SampledRequestsEnabled"] for config in visible)
+
+
+def test_the_firewall_protects_the_stage(make):
+    """Whether the web ACL is ours or yours."""
+    stage = "arn:aws:apigateway:us-east-1::/restapis/abc123/stages/abc123"
+    ours = only(make(firewall={}), "AWS::WAFv2::WebACLAssociation")
+    assert resolved(ours["ResourceArn"]) == stage
+    (acl,) = make(firewall={}).find_resources("AWS::WAFv2::WebACL")
+    assert ours["WebACLArn"] == {"Fn::GetAtt": [acl, "Arn"]}
+    yours = f"arn:aws:wafv2:us-east-1:{HOME}:regional/webacl/company/1234abcd-12ab"
+    named = make(firewall={"web_acl": yours})
+    named.resource_count_is("AWS::WAFv2::WebACL", 0)
+    assert only(named, "AWS::WAFv2::WebACLAssociation")["WebACLArn"] == yours
+    without = make(firewall={"managed_rules": False})
+    assert len(only(without, "AWS::WAFv2::WebACL")["Rules"]) == 1
+
+
+def test_an_authorizer_decides_each_time(make):
+    """Its answers are not cached, and API Gateway may call it for this API alone."""
+    function = f"arn:aws:lambda:us-east-1:{HOME}:function:authorize:live"
+    found = make(authorizer={"function": function, "header": "x-team"})
+    authorizer = only(found, "AWS::ApiGateway::Authorizer")
+    assert authorizer["Type"] == "REQUEST"
+    assert authorizer["IdentitySource"] == "method.request.header.x-team"
+    assert authorizer["AuthorizerResultTtlInSeconds"] == 0
+    for method in found.find_resources("AWS::ApiGateway::Method").values():
+        assert method["Properties"]["AuthorizationType"] == "CUSTOM"
+        assert method["Properties"]["ApiKeyRequired"] is True
+    (permission,) = (
+        resolved(resource["Properties"])
+        for resource in found.find_resources("AWS::Lambda::Permission").values()
+        if resource["Properties"]["FunctionName"] == function
+    )
+    assert permission["Action"] == "lambda:InvokeFunction"
+    assert permission["Principal"] == "apigateway.amazonaws.com"
+    assert permission["SourceArn"] == f"{API}/authorizers/abc123"
+
+
+def test_every_alarm_notifies_and_has_a_section_in_the_runbook(template):
+    """A link in the mail leads to it."""
+    alarms = [a["Properties"] for a in template.find_resources("AWS::CloudWatch::Alarm").values()]
+    page = (ROOT / "docs" / "runbook.md").read_text().splitlines()
+    sections = {line.lstrip("# ").lower() for line in page if line.startswith("#")}
+    links = {
+        alarm["AlarmDescription"].rpartition("Runbook: docs/runbook.md#")[2] for alarm in alarms
+    }
+    assert links == {name.lower() for name in ALARMS}
+    assert links <= sections
+    assert all(alarm["AlarmActions"] for alarm in alarms)
+
+
+@pytest.mark.parametrize(
+    ("settings", "timeout", "milliseconds"),
+    [
+        ({}, "29s", 14_500),
+        ({"duration_p99": "2s"}, "29s", 2000),
+        # The function's own threshold may be above what API Gateway waits.
+        ({"duration_p99": "20s"}, "10s", 5000),
+    ],
+)
+def test_the_threshold_of_the_duration_can_be_exceeded(synthesize, settings, timeout, milliseconds):
+    """API Gateway ends a request at its own timeout."""
+
+    def build(stack: Stack) -> None:
+        endpoint = EmbeddingEndpoint.from_embedding_endpoint_attributes(
+            stack, "Endpoint", alias_arn=ALIAS, url="https://x.example.com/", name="test"
+        )
+        front = EmbeddingRestApi(
+            stack,
+            "Front",
+            endpoint=endpoint,
+            settings=ApiGatewayFront.model_validate(
+                {"kind": "api-gateway", "callers": CALLERS, "timeout": timeout}
+            ),
+        )
+        FrontAlarms(stack, "Alarms", front=front, settings=AlarmSettings.model_validate(settings))
+
+    synthesize(build).has_resource_properties(
+        "AWS::CloudWatch::Alarm",
+        {"ExtendedStatistic": "p99", "MetricName": "Latency", "Threshold": milliseconds},
+    )
