@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedding_kit.environment import Environment
-from embedding_kit.prices import HOURS, LineItem, Prices, priced
+from embedding_kit.prices import LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import Provisioned, SnapStart
 from embedding_kit.settings.index import index_dimension
+from embedding_kit.standing_cost import server_items
 
 __all__ = ["EXTRAS", "LOG_BYTES", "Volumes", "extra_items"]
 
@@ -28,8 +29,6 @@ _EXPRESS_GB = 64 / 1024
 _ACCESS_LOG_BYTES, _ACCESS_LOG_MONTHS = 600, 3
 #: Rules of a web ACL of ours: the limit for each address, and AWS's managed groups.
 _RATE_RULES, _MANAGED_RULES = 1, 3
-#: A public load balancer has an address in each of two Availability Zones.
-_ZONES = 2
 #: Bytes of a stored vector beside its numbers: its key, and its text and metadata.
 _METADATA_BYTES = 1000
 _GB, _TB = 1e9, 1e12
@@ -132,22 +131,7 @@ def _batch(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[
 
 
 def _server(environment: Environment, prices: Prices, _: Volumes) -> tuple[LineItem, ...]:
-    """Price the fewest tasks of the server beside the function, and its load balancer.
-
-    Not included: the NAT gateway or the VPC endpoints of its subnets, which it shares with others.
-    """
-    server = environment.server
-    if server is None:
-        return ()
-    hours = server.minimum * HOURS
-    public = (priced(prices, "public_ipv4", "server, public addresses", _ZONES * HOURS),)
-    return (
-        priced(prices, "fargate_vcpu", "server, vCPU", hours * server.cpu / 1024),
-        priced(prices, "fargate_memory", "server, memory", hours * server.memory_mb / 1024),
-        priced(prices, "load_balancer", "server, load balancer", HOURS),
-        priced(prices, "load_balancer_capacity", "server, its capacity", HOURS),
-        *(public if server.public else ()),
-    )
+    return server_items(environment, prices)
 
 
 def _index(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:

@@ -15,7 +15,7 @@ from embedding_kit.prices import HostedModel
 __all__ = ["as_svg"]
 
 _WIDTH, _MARGIN = 980, 24
-_TOP = 112
+_TOP = 136
 _ROW = 24
 _NAMES, _AMOUNTS = 280, 90
 _CURVES_HEIGHT = 330
@@ -76,6 +76,7 @@ def _head(result: Forecast) -> Iterator[str]:
         f"{traffic.shape} · list prices of {result.prices.region}",
         kind="quiet",
     )
+    yield text(_MARGIN, 120, "Ways to serve it, without logs, metrics and alarms", kind="strong")
 
 
 def _bars(result: Forecast, bars: Sequence[Option]) -> Iterator[str]:

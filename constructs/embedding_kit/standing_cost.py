@@ -7,7 +7,14 @@ from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import Provisioned, SnapStart, WeightedExperiment, load_source
 
-__all__ = ["IMAGE_GB", "alarm_metrics", "capacity_items", "default_budget", "monitoring_items"]
+__all__ = [
+    "IMAGE_GB",
+    "alarm_metrics",
+    "capacity_items",
+    "default_budget",
+    "monitoring_items",
+    "server_items",
+]
 
 #: An image with a model of up to 300 MB, as the registry stores it.
 IMAGE_GB = 0.5
@@ -17,6 +24,8 @@ _OF_SNAPSTART, _OF_PROVISIONED, _OF_TRAFFIC, _OF_BATCH, _OF_SERVER, _OF_LOADS = 
 _OF_FRONT = 7
 #: With fixed weights no release moves the alias, so the alarms that would stop one are absent.
 _OF_WEIGHTS = -4
+#: A public load balancer has an address in each of two Availability Zones.
+_ZONES = 2
 #: A default budget is this multiple of the standing cost, and so many dollars for requests.
 _TIMES, _FOR_REQUESTS = 1.5, 10
 _ROUNDED_TO = 5
@@ -55,6 +64,29 @@ def capacity_items(environment: Environment, prices: Prices) -> tuple[LineItem, 
     return ()
 
 
+def server_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:
+    """Return the fewest tasks of the server beside the function, and its load balancer.
+
+    Not included: the NAT gateway or the VPC endpoints of its subnets, which it shares with others.
+
+    Args:
+        environment: The environment.
+        prices: The prices of its region.
+    """
+    server = environment.server
+    if server is None:
+        return ()
+    hours = server.minimum * HOURS
+    public = (priced(prices, "public_ipv4", "server, public addresses", _ZONES * HOURS),)
+    return (
+        priced(prices, "fargate_vcpu", "server, vCPU", hours * server.cpu / 1024),
+        priced(prices, "fargate_memory", "server, memory", hours * server.memory_mb / 1024),
+        priced(prices, "load_balancer", "server, load balancer", HOURS),
+        priced(prices, "load_balancer_capacity", "server, its capacity", HOURS),
+        *(public if server.public else ()),
+    )
+
+
 def alarm_metrics(environment: Environment) -> int:
     """Return how many metrics the environment's alarms read."""
     index = environment.index
@@ -82,6 +114,10 @@ def default_budget(environment: Environment, prices: Prices) -> float:
         environment: The environment.
         prices: The prices of its region.
     """
-    items = (*monitoring_items(environment, prices), *capacity_items(environment, prices))
+    items = (
+        *monitoring_items(environment, prices),
+        *capacity_items(environment, prices),
+        *server_items(environment, prices),
+    )
     amount = _TIMES * sum(item.usd for item in items) + _FOR_REQUESTS
     return float(math.ceil(amount / _ROUNDED_TO) * _ROUNDED_TO)

@@ -4,7 +4,12 @@ import pytest
 
 from embedding_kit.environment import Environment
 from embedding_kit.prices import load_prices
-from embedding_kit.standing_cost import capacity_items, default_budget, monitoring_items
+from embedding_kit.standing_cost import (
+    capacity_items,
+    default_budget,
+    monitoring_items,
+    server_items,
+)
 
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 PRICES = load_prices()
@@ -55,3 +60,22 @@ def test_the_default_budget_is_one_and_a_half_times_the_standing_cost_and_10_dol
     assert default_budget(environment(), PRICES) == 20  # 1.5 x 6.45 + 10
     large = environment(cold_start={"kind": "provisioned", "minimum": 10, "maximum": 20})
     assert default_budget(large, PRICES) == 285  # 1.5 x (175.24 + 7.05) + 10
+
+
+def test_the_default_budget_includes_the_fewest_tasks_of_a_server():
+    """They run without a request, and so does the load balancer."""
+    server = {
+        "vpc": "vpc-0123456789abcdef0",
+        "subnets": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
+        "clients": ["10.0.0.0/16"],
+        "no_keys": True,
+    }
+    served = environment(server=server)
+    assert usd(server_items(served, PRICES)) == {
+        "server, vCPU": 47.27,
+        "server, memory": 10.40,
+        "server, load balancer": 16.43,
+        "server, its capacity": 5.84,
+    }
+    assert server_items(environment(), PRICES) == ()
+    assert default_budget(served, PRICES) == 145  # 1.5 x (79.94 + 7.35) + 10
