@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from embedding_client.batch_arguments import add_batch
+from embedding_client.doctor_arguments import add_doctor
 from embedding_client.formats import FORMATS
 from embedding_client.index_arguments import add_index
 
@@ -25,11 +26,12 @@ examples:
   embed info https://...                 print the endpoint's description
   embed batch --help                     embed whole folders, on AWS or on this machine
   embed index --help                     load an index of S3 Vectors, and look into it
+  embed doctor --environment production  look at a deployed endpoint: what is well, what to do
 
 The endpoint is --url, or the environment variable {URL_VARIABLE}. Credentials come from the same
 sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "similar", "batch" or
-"index", put -- before it.
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "similar", "batch",
+"index" or "doctor", put -- before it.
 
 exit status:
   0  every row has a vector
@@ -46,8 +48,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line.
 
     Returns:
-        The arguments. `command` is `embed`, `info`, `search`, `similar`, `batch` or `index`; for
-        `embed`, `usage_error` is the function that exits with a message.
+        The arguments. `command` is `embed`, `info`, `search`, `similar`, `batch`, `index` or
+        `doctor`; for `embed`, `usage_error` is the function that exits with a message.
 
     Raises:
         SystemExit: After --help and --version, and with status 2 for invalid arguments.
@@ -60,6 +62,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     _add_similar(commands)
     add_batch(commands)
     add_index(commands)
+    add_doctor(commands, url_variable=URL_VARIABLE)
     named = arguments[:1] and arguments[0] in commands.choices.keys() - {_DEFAULT}
     return parser.parse_args(arguments if named else [_DEFAULT, *arguments])
 

@@ -46,7 +46,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command.
 
     Returns:
-        The exit status: 0; 1 after an error, which is printed to standard error; 3 if rows have no
+        The exit status: 0; 1 after an error, which is printed to standard error, or if the doctor
+        finds something ill; 3 if rows have no
         vector; 130 after Ctrl-C.
 
     Raises:
@@ -56,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         args = _parse(arguments)
         commands = {"embed": _embed, "info": _info, "batch": _batch, "index": _index}
-        commands |= {"search": _search, "similar": _similar}
+        commands |= {"search": _search, "similar": _similar, "doctor": _doctor}
         code = commands[args.command](args)
         sys.stdout.flush()
     except EmbeddingClientError as error:
@@ -227,6 +228,12 @@ def _index(args: argparse.Namespace) -> int:
     from embedding_client.index_command import run_index  # noqa: PLC0415  (slow)
 
     return run_index(args)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from embedding_client.doctor.command import run_doctor  # noqa: PLC0415  (slow)
+
+    return run_doctor(args)
 
 
 def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":

@@ -4,6 +4,7 @@ from typing import Any
 
 from embedder import __version__
 from embedder.apis.operation import Api, Call, Operation, json_response
+from embedder.apis.schemas import STRING, STRING_OR_NULL, list_of, object_of
 from embedder.apis.tei import Tei
 from embedder.messages import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
 from embedder.planning import TOKEN_BUDGET
@@ -60,6 +61,8 @@ class Info(Operation):
                 "max_response_bytes": MAX_RESPONSE_BYTES,
                 "max_batch_sizes": batches,
                 "index_entries": None if index is None else index.entries,
+                # What the compiler computed, for a comparison from outside.
+                "golden": [entry._asdict() for entry in manifest.golden],
             },
             headers={"x-vector-space": engine.vector_space()},
         )
@@ -89,6 +92,13 @@ class Info(Operation):
                 "default_prompt": {"type": ["string", "null"]},
                 "max_batch_sizes": {"type": "object"},
                 "index_entries": {"type": ["integer", "null"]},
+                "golden": list_of(
+                    object_of(
+                        text=STRING,
+                        prompt=STRING_OR_NULL,
+                        embedding_head=list_of({"type": "number"}),
+                    )
+                ),
             },
             "required": [*strings, *numbers, "model_type", "auto_truncate", "vector_space"],
         }

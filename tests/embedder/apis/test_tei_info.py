@@ -47,3 +47,12 @@ def test_the_batch_that_is_told_always_fits(
     size = read(get(service, "/info"))["max_client_batch_size"]
     texts = [f"w{number % 50}" for number in range(size)]
     assert len(read(post(service, "/embed", {"inputs": texts}))) == size
+
+
+def test_info_lists_the_golden_vectors(make_service: Callable[..., Service]) -> None:
+    """As the manifest has them, for a comparison from outside."""
+    service = make_service()
+    golden = [entry._asdict() for entry in service.model.engine.manifest.golden]
+    assert read(get(service, "/info"))["golden"] == [
+        {**entry, "embedding_head": [*entry["embedding_head"]]} for entry in golden
+    ]

@@ -1,0 +1,163 @@
+"""Credentials, DNS, TLS, and the answers to an unsigned and to a signed request."""
+
+import json
+import ssl
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from embedding_client.doctor.facts import Facts, NoAnswer
+from embedding_client.doctor.findings import Finding, SkippedError, ill, ok, warning
+from embedding_client.doctor.outside import Certificate, NoCredentialsError, Reply
+
+__all__ = [
+    "check_credentials",
+    "check_dns",
+    "check_signed",
+    "check_tls",
+    "check_unsigned",
+    "judge_certificate",
+    "judge_identity",
+    "judge_signed",
+    "judge_unsigned",
+]
+
+_LOGIN = (
+    "log in (`aws sso login`), choose a profile (--profile or AWS_PROFILE), or set "
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
+#: AWS refuses a signature whose time is further from its own.
+_SKEW = timedelta(minutes=5)
+_EXPIRY = timedelta(days=14)
+
+
+def check_credentials(facts: Facts) -> Finding:
+    """Ask STS who the caller is."""
+    if facts.is_local:
+        return ok("a URL of this machine: AWS_ACCESS_KEY_ID and its secret, or local and local")
+    if facts.outside.region is None:
+        return ill("no region", "give --region, or set AWS_REGION")
+    try:
+        return judge_identity(facts.identity(), facts.outside.region)
+    except NoCredentialsError as error:
+        return ill(error.reason, _LOGIN)
+
+
+def judge_identity(identity: dict[str, Any], region: str) -> Finding:
+    """Name the caller and the region."""
+    return ok(f"{identity['Arn']} in {region}", arn=identity["Arn"], region=region)
+
+
+def check_dns(facts: Facts) -> Finding:
+    """Resolve the URL's host."""
+    host, port = _place(facts)
+    try:
+        addresses = facts.outside.resolve(host, port)
+    except OSError as error:
+        return ill(
+            f"{host} has no address ({error})",
+            "compare the URL with the output Url of the stack; a destroyed URL has no address. "
+            "Otherwise look at this machine's DNS",
+        )
+    return ok(f"{host}: {', '.join(addresses[:3])}", addresses=addresses)
+
+
+def check_tls(facts: Facts) -> Finding:
+    """Connect with TLS."""
+    if urlsplit(facts.url()).scheme != "https":
+        if facts.is_local:
+            raise SkippedError("plain HTTP on this machine")
+        return ill("plain HTTP", "use https://: texts and vectors travel readable")
+    host, port = _place(facts)
+    try:
+        certificate = facts.outside.handshake(host, port)
+    except ssl.SSLCertVerificationError as error:
+        return ill(
+            f"the certificate is not valid: {error.verify_message}",
+            "if a proxy of your company is between, install its certificate; "
+            "otherwise do not send texts there",
+        )
+    except OSError as error:
+        return ill(f"no TLS connection ({error})", "look at firewalls and proxies for port 443")
+    return judge_certificate(certificate, facts.outside.now())
+
+
+def judge_certificate(certificate: Certificate, now: datetime) -> Finding:
+    """Judge when the certificate expires."""
+    left = certificate.expires - now
+    found = f"{certificate.version}, certificate valid for {left.days} days"
+    if left < _EXPIRY:
+        return warning(found, "renew the certificate of the domain in front of the URL")
+    return ok(found, version=certificate.version, days=left.days)
+
+
+def check_unsigned(facts: Facts) -> Finding:
+    """Send a request without a signature."""
+    return judge_unsigned(facts.send("POST", "/", b'{"text": "a"}', signed=False))
+
+
+def judge_unsigned(reply: Reply | NoAnswer) -> Finding:
+    """Judge the answer to an unsigned request; only 403 is right."""
+    if isinstance(reply, NoAnswer):
+        return ill(f"no answer ({reply.reason})", "see dns and tls")
+    if reply.status == 403:
+        return ok("403", status=403)
+    if reply.status in {429, 502, 503, 504}:
+        return warning(
+            f"{reply.status}, where 403 is expected", "run it again", status=reply.status
+        )
+    return ill(
+        f"{reply.status}, where 403 is expected: requests without a signature reach the function",
+        "set the URL's AuthType to AWS_IAM: `scripts/deploy` does",
+        status=reply.status,
+    )
+
+
+def check_signed(facts: Facts) -> Finding:
+    """Send a signed request for a vector."""
+    return judge_signed(facts.signed(), facts.outside.now())
+
+
+def judge_signed(reply: Reply | NoAnswer, now: datetime) -> Finding:
+    """Judge the answer to a signed request; only a vector is right."""
+    if isinstance(reply, NoAnswer):
+        return ill(
+            f"no answer ({reply.reason})", "see dns and tls; otherwise docs/runbook.md#outage"
+        )
+    if reply.status == 200:
+        size = len(json.loads(reply.body)["embedding"])
+        return ok(
+            f"200, a vector of {size} numbers in {reply.milliseconds:,.0f} ms",
+            status=200,
+            dimensions=size,
+            milliseconds=round(reply.milliseconds, 1),
+        )
+    request = reply.headers.get("x-request-id") or reply.headers.get("x-amzn-requestid") or "none"
+    return ill(f"{reply.status} (request {request})", _advice(reply, now), status=reply.status)
+
+
+def _advice(reply: Reply, now: datetime) -> str:
+    skew = _skew(reply, now)
+    if reply.status == 403 and abs(skew) > _SKEW:
+        return f"set this machine's clock: it differs from AWS's by {skew.total_seconds():.0f} s"
+    return {
+        403: "see permissions below",
+        429: "no concurrency is left: docs/runbook.md#throttles",
+        502: "the function crashes or does not start: docs/runbook.md#errors",
+        504: "the function took too long: docs/runbook.md#durationp99",
+    }.get(reply.status, "docs/runbook.md#url5xx; the log has this request id")
+
+
+def _skew(reply: Reply, now: datetime) -> timedelta:
+    date = reply.headers.get("date")
+    return parsedate_to_datetime(date).astimezone(UTC) - now if date else timedelta()
+
+
+def _place(facts: Facts) -> tuple[str, int]:
+    parts = urlsplit(facts.url())
+    host = parts.hostname or ""
+    if parts.scheme in getproxies() and not facts.is_local and not proxy_bypass(host):
+        raise SkippedError("a proxy resolves and connects")
+    return host, parts.port or (443 if parts.scheme == "https" else 80)

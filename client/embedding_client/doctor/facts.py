@@ -1,0 +1,307 @@
+"""What the checks read, each thing once: the deployed resources and the endpoint's answers."""
+
+import functools
+import json
+import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from embedding_client.doctor.findings import SkippedError
+from embedding_client.doctor.outside import NoCredentialsError, Outside, Reply
+from embedding_client.errors import CredentialsError
+
+__all__ = ["Alias", "Asked", "Facts", "NoAnswer", "stack_name"]
+
+_ALIAS = re.compile(
+    r"arn:aws[\w-]*:lambda:(?P<region>[\w-]+):(?P<account>\d{12})"
+    r":function:(?P<function>[\w-]+):(?P<name>[\w-]+)"
+)
+_STACK = re.compile(r"EmbeddingKit-(?P<environment>.+)-Endpoint")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+#: The parts of an environment that may have a stack.
+_PARTS = ("Repository", "Index", "Endpoint", "Batch", "Server", "Observability")
+_HELLO = b'{"text": "hello world"}'
+_Facts = TypeVar("_Facts", bound="Facts")
+_T = TypeVar("_T")
+
+
+def stack_name(environment: str, part: str) -> str:
+    """Return the name of the stack of a part of an environment."""
+    return f"EmbeddingKit-{environment}-{part}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What to look at, and what to compare it with.
+
+    Attributes:
+        url: The endpoint's URL; None for that of the environment.
+        environment: The environment's name; None if only the URL is known.
+        artifact: The folder of the compiled model, whose golden vectors are compared.
+        vector_space: The vector space of the stored vectors.
+        accept_vector_space: Whether to remember the vector space if it has changed.
+        image_days: The age in days at which a base image is old.
+    """
+
+    url: str | None = None
+    environment: str | None = None
+    artifact: Path | None = None
+    vector_space: str | None = None
+    accept_vector_space: bool = False
+    image_days: int = 90
+
+
+class Alias(NamedTuple):
+    """The alias that callers reach."""
+
+    arn: str
+    region: str
+    account: str
+    function: str
+    name: str
+
+
+class NoAnswer(NamedTuple):
+    """Why a request got no answer."""
+
+    reason: str
+
+
+def once(method: Callable[[_Facts], _T]) -> Callable[[_Facts], _T]:
+    """Call a method once for each object, from whatever thread; its error is kept too."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def called(self: _Facts) -> _T:
+        with self.lock:
+            future = self.kept.get(name)
+            mine = future is None
+            if future is None:
+                future = self.kept[name] = Future()
+        if mine:
+            try:
+                future.set_result(method(self))
+            except BaseException as error:
+                future.set_exception(error)
+        result: _T = future.result()
+        return result
+
+    return called
+
+
+class Facts:
+    """Reads each thing once, when the first check needs it.
+
+    A method raises `SkippedError` if it cannot be read: no permission, no credentials, not
+    deployed.
+
+    Args:
+        asked: What to look at.
+        outside: How to reach it.
+    """
+
+    def __init__(self, asked: Asked, outside: Outside) -> None:
+        self.asked = asked
+        self.outside = outside
+        self.aws = outside.aws
+        self.lock = threading.Lock()
+        self.kept: dict[str, Future[Any]] = {}
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the URL is one of this machine."""
+        return self.asked.url is not None and urlsplit(self.asked.url).hostname in _LOOPBACK
+
+    def require_aws(self) -> None:
+        """Skip a check of resources on AWS if there are none."""
+        if self.is_local:
+            raise SkippedError("a URL of this machine has no resources on AWS")
+        self.identity()
+
+    @once
+    def identity(self) -> dict[str, Any]:
+        """Return the caller's account and ARN."""
+        if self.outside.region is None:
+            raise NoCredentialsError("no region is configured")
+        return self.aws.call("sts", "get_caller_identity")
+
+    @once
+    def stack(self) -> dict[str, Any] | None:
+        """Return the stack of the endpoint; None if there is none."""
+        self.require_aws()
+        if self.asked.environment is not None:
+            return self._stack(stack_name(self.asked.environment, "Endpoint"))
+        stacks = self.aws.pages("cloudformation", "describe_stacks", "Stacks", token="NextToken")  # noqa: S106 - a field
+        url = (self.asked.url or "").rstrip("/")
+        for stack in stacks:
+            if url in {value.rstrip("/") for value in _outputs(stack).values()}:
+                return stack
+        return None
+
+    @once
+    def outputs(self) -> dict[str, str]:
+        """Return the outputs of the endpoint's stack."""
+        stack = self.stack()
+        if stack is None and self.asked.environment:
+            raise SkippedError(f"{self.asked.environment} is not deployed, see below")
+        if stack is None:
+            raise SkippedError("no stack of this account and region has the URL as an output")
+        return _outputs(stack)
+
+    @once
+    def environment(self) -> str:
+        """Return the environment's name."""
+        if self.asked.environment is not None:
+            return self.asked.environment
+        self.outputs()
+        named = _STACK.fullmatch(str((self.stack() or {}).get("StackName")))
+        if named is None:
+            raise SkippedError("the endpoint belongs to a stack of another app")
+        return named["environment"]
+
+    @once
+    def url(self) -> str:
+        """Return the endpoint's URL, without a slash at its end."""
+        url = self.asked.url or self.outputs().get("Url")
+        if not url:
+            raise SkippedError("the stack of the endpoint has no output Url")
+        return url.rstrip("/")
+
+    @once
+    def alias(self) -> Alias:
+        """Return the alias that callers reach."""
+        self.require_aws()
+        for value in self.outputs().values():
+            if found := _ALIAS.fullmatch(value):
+                return Alias(arn=value, **found.groupdict())
+        raise SkippedError("the stack of the endpoint has no output with the alias's ARN")
+
+    @once
+    def stacks(self) -> dict[str, dict[str, Any]]:
+        """Return the stacks of the environment by their part, as far as they exist."""
+        self.require_aws()
+        environment = self.environment()
+        found = {part: self._stack(stack_name(environment, part)) for part in _PARTS}
+        return {part: stack for part, stack in found.items() if stack is not None}
+
+    def output(self, part: str, key: str) -> str | None:
+        """Return an output of a part's stack; None without the stack or the output."""
+        stack = self.stacks().get(part)
+        return None if stack is None else _outputs(stack).get(key)
+
+    @once
+    def resources(self) -> dict[str, str]:
+        """Return the physical id of a resource of each type in the endpoint's stack."""
+        return {kind: name for kind, name in self._resources("Endpoint") if name}
+
+    @once
+    def alarm_names(self) -> list[str]:
+        """Return the names of the alarms of the endpoint and of its monitoring."""
+        parts = [part for part in ("Endpoint", "Observability") if part in self.stacks()]
+        return [
+            name
+            for part in parts
+            for kind, name in self._resources(part)
+            if kind in {"AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm"}
+        ]
+
+    @once
+    def function(self) -> dict[str, Any]:
+        """Return the configuration of the version behind the alias."""
+        alias = self.alias()
+        return self.aws.call(
+            "lambda",
+            "get_function_configuration",
+            FunctionName=alias.function,
+            Qualifier=alias.name,
+        )
+
+    @once
+    def alias_state(self) -> dict[str, Any]:
+        """Return the alias's versions."""
+        alias = self.alias()
+        return self.aws.call("lambda", "get_alias", FunctionName=alias.function, Name=alias.name)
+
+    @once
+    def deployment(self) -> dict[str, Any] | None:
+        """Return CodeDeploy's newest deployment of the endpoint; None without one."""
+        resources = self.resources()
+        if "AWS::CodeDeploy::DeploymentGroup" not in resources:
+            raise SkippedError("an experiment by weights: CodeDeploy does not move the alias")
+        where = {
+            "applicationName": resources["AWS::CodeDeploy::Application"],
+            "deploymentGroupName": resources["AWS::CodeDeploy::DeploymentGroup"],
+        }
+        group = self.aws.call("codedeploy", "get_deployment_group", **where)
+        last = group["deploymentGroupInfo"].get("lastAttemptedDeployment")
+        if last is None:
+            return None
+        described = self.aws.call("codedeploy", "get_deployment", deploymentId=last["deploymentId"])
+        info: dict[str, Any] = described["deploymentInfo"]
+        return info
+
+    @once
+    def signed(self) -> "Reply | NoAnswer":
+        """Return the answer to a signed request for a vector."""
+        return self.send("POST", "/", _HELLO)
+
+    @once
+    def answered(self) -> Reply:
+        """Return that answer if it is a vector, or skip."""
+        reply = self.signed()
+        if isinstance(reply, NoAnswer) or reply.status != 200:
+            raise SkippedError("no vector in answer to a signed request, see above")
+        return reply
+
+    @once
+    def info(self) -> dict[str, Any]:
+        """Return the endpoint's description."""
+        self.answered()
+        reply = self.send("GET", "/info")
+        if isinstance(reply, NoAnswer) or reply.status != 200:
+            raise SkippedError("GET /info is not answered")
+        info: dict[str, Any] = json.loads(reply.body)
+        return info
+
+    def send(
+        self, method: str, path: str, body: bytes | None = None, *, signed: bool = True
+    ) -> "Reply | NoAnswer":
+        """Send a request to the endpoint."""
+        try:
+            return self.outside.web.send(method, self.url() + path, body, signed=signed)
+        except CredentialsError as error:
+            raise NoCredentialsError(str(error)) from error
+        except httpx.HTTPError as error:
+            return NoAnswer(f"{type(error).__name__}: {error}".rstrip(": "))
+
+    def _resources(self, part: str) -> list[tuple[str, str]]:
+        self.outputs()
+        endpoint = self.stack() or {}
+        name = endpoint["StackName"] if part == "Endpoint" else stack_name(self.environment(), part)
+        listed = self.aws.pages(
+            "cloudformation",
+            "list_stack_resources",
+            "StackResourceSummaries",
+            token="NextToken",  # noqa: S106 - a field
+            StackName=name,
+        )
+        return [(item["ResourceType"], item.get("PhysicalResourceId", "")) for item in listed]
+
+    def _stack(self, name: str) -> dict[str, Any] | None:
+        answer = self.aws.find(
+            "cloudformation", "describe_stacks", missing=["ValidationError"], StackName=name
+        )
+        stacks = (answer or {}).get("Stacks") or [None]
+        found: dict[str, Any] | None = stacks[0]
+        return found
+
+
+def _outputs(stack: dict[str, Any]) -> dict[str, str]:
+    return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}

@@ -1,0 +1,271 @@
+"""The requests that the checks send: to AWS's APIs, and to the endpoint."""
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import botocore.exceptions
+import botocore.session
+import httpx
+from botocore.config import Config
+
+from embedding_client.doctor.findings import SkippedError
+
+__all__ = [
+    "Aws",
+    "AwsError",
+    "Certificate",
+    "NoCredentialsError",
+    "NotPermittedError",
+    "Outside",
+    "Reply",
+    "Web",
+    "aws_clients",
+    "handshake",
+    "resolve",
+    "web_client",
+]
+
+_SECONDS = 10
+#: A cold start can take longer than a connection.
+_ANSWER_SECONDS = 60
+_CONFIG = Config(
+    connect_timeout=5,
+    read_timeout=_SECONDS,
+    retries={"mode": "standard", "max_attempts": 3},
+    max_pool_connections=16,
+)
+#: The services whose actions have another prefix in IAM.
+_PREFIXES = {"stepfunctions": "states", "elbv2": "elasticloadbalancing"}
+_DENIED = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AuthorizationError",
+        "AuthorizationErrorException",
+        "UnauthorizedOperation",
+    }
+)
+_INVALID = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+_NONE = (
+    botocore.exceptions.NoCredentialsError,
+    botocore.exceptions.PartialCredentialsError,
+    botocore.exceptions.CredentialRetrievalError,
+    botocore.exceptions.SSOError,
+    botocore.exceptions.TokenRetrievalError,
+    botocore.exceptions.ProfileNotFound,
+)
+
+
+class NotPermittedError(SkippedError):
+    """The caller may not look."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(f"no permission to look: {action}")
+        self.action = action
+
+
+class NoCredentialsError(SkippedError):
+    """There are no valid credentials; `reason` is AWS's own."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("no valid credentials, see above")
+        self.reason = reason
+
+
+class AwsError(Exception):
+    """AWS refused a request for another reason, or did not answer."""
+
+    def __init__(self, action: str, code: str, message: str) -> None:
+        super().__init__(f"{action}: {message or code}")
+        self.code = code
+
+
+class Aws:
+    """Calls of AWS's APIs, which only read.
+
+    Args:
+        client: Returns botocore's client of a service.
+    """
+
+    def __init__(self, client: Callable[[str], Any]) -> None:
+        self._make = client
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def call(self, service: str, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Call an operation.
+
+        Raises:
+            NotPermittedError: The caller lacks the permission.
+            NoCredentialsError: There are no valid credentials.
+            AwsError: AWS refused for another reason, or did not answer.
+        """
+        action = operation
+        try:
+            client = self._client(service)
+            name = client.meta.method_to_api_mapping[operation]
+            action = f"{_PREFIXES.get(service, service)}:{name}"
+            answer: dict[str, Any] = getattr(client, operation)(**arguments)
+        except botocore.exceptions.ClientError as error:
+            code, message = error.response["Error"]["Code"], error.response["Error"].get("Message")
+            if code in _DENIED:
+                raise NotPermittedError(action) from error
+            if code in _INVALID:
+                raise NoCredentialsError(f"{code}: {message}") from error
+            raise AwsError(action, code, str(message or "")) from error
+        except _NONE as error:
+            raise NoCredentialsError(str(error)) from error
+        except botocore.exceptions.BotoCoreError as error:
+            raise AwsError(action, type(error).__name__, str(error)) from error
+        else:
+            return answer
+
+    def find(
+        self, service: str, operation: str, *, missing: Sequence[str], **arguments: Any
+    ) -> dict[str, Any] | None:
+        """Call an operation; return None if AWS answers with a code in `missing`."""
+        try:
+            return self.call(service, operation, **arguments)
+        except AwsError as error:
+            if error.code in missing:
+                return None
+            raise
+
+    def pages(
+        self, service: str, operation: str, key: str, *, token: str, most: int = 20, **given: Any
+    ) -> list[dict[str, Any]]:
+        """Call an operation for each page, at most `most` times; return the items under `key`."""
+        items: list[dict[str, Any]] = []
+        for _ in range(most):
+            page = self.call(service, operation, **given)
+            items += page.get(key, [])
+            if not page.get(token):
+                break
+            given[token] = page[token]
+        return items
+
+    def _client(self, service: str) -> Any:
+        # Creating a client reads files, and botocore's sessions are not safe for threads.
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._make(service)
+            return self._clients[service]
+
+
+class Reply(NamedTuple):
+    """A response of the endpoint, and the milliseconds until it was read."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    milliseconds: float
+
+
+class Web:
+    """Requests to the endpoint, one at a time: two at once would start a second environment.
+
+    Args:
+        http: The HTTP client.
+        auth: Signs requests.
+    """
+
+    def __init__(self, http: httpx.Client, auth: httpx.Auth) -> None:
+        self._http = http
+        self._auth = auth
+        self._lock = threading.Lock()
+
+    def send(
+        self, method: str, url: str, body: bytes | None = None, *, signed: bool = True
+    ) -> Reply:
+        """Send a request.
+
+        Raises:
+            httpx.HTTPError: There is no answer.
+            CredentialsError: There are no credentials to sign with.
+        """
+        headers = {"content-type": "application/json"} if body is not None else {}
+        with self._lock:
+            began = time.perf_counter()
+            response = self._http.request(
+                method,
+                url,
+                content=body,
+                headers=headers,
+                auth=self._auth if signed else None,
+            )
+            seconds = time.perf_counter() - began
+        return Reply(response.status_code, response.headers, response.content, 1000 * seconds)
+
+
+class Certificate(NamedTuple):
+    """A TLS connection: its version, and when the certificate expires."""
+
+    version: str
+    expires: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """All that the checks reach.
+
+    Attributes:
+        aws: AWS's APIs, in the endpoint's region.
+        web: The endpoint.
+        resolve: Returns the addresses of a host; raises OSError.
+        handshake: Connects to a host and port with TLS; raises OSError.
+        region: The region; None if it is not configured.
+        memory: The file with the vector space of each endpoint at the last visit.
+        now: The time.
+    """
+
+    aws: Aws
+    web: Web
+    resolve: Callable[[str, int], list[str]]
+    handshake: Callable[[str, int], Certificate]
+    region: str | None
+    memory: Path
+    now: Callable[[], datetime]
+
+
+def aws_clients(session: botocore.session.Session, region: str | None) -> Callable[[str], Any]:
+    """Return a function that creates the client of a service."""
+    return lambda service: session.create_client(service, region_name=region, config=_CONFIG)
+
+
+def web_client() -> httpx.Client:
+    """Create the HTTP client of the endpoint."""
+    return httpx.Client(timeout=httpx.Timeout(_SECONDS, read=_ANSWER_SECONDS))
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Return the IP addresses of a host."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[4][0]) for address in found))
+
+
+def handshake(host: str, port: int) -> Certificate:
+    """Connect with TLS, and verify the certificate."""
+    context = ssl.create_default_context()
+    with (
+        socket.create_connection((host, port), timeout=_SECONDS) as plain,
+        context.wrap_socket(plain, server_hostname=host) as encrypted,
+    ):
+        certificate: Any = encrypted.getpeercert()
+        expires = ssl.cert_time_to_seconds(certificate["notAfter"])
+        return Certificate(str(encrypted.version()), datetime.fromtimestamp(expires, UTC))

@@ -1,0 +1,93 @@
+"""The parts that an environment may have: batch jobs, the vector index, the server."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from embedding_client.doctor.facts import Facts
+from embedding_client.doctor.findings import Finding, SkippedError, ill, ok, warning
+from embedding_client.index_connection import SPACE_TAG
+
+__all__ = [
+    "check_batch",
+    "check_index",
+    "check_server",
+    "judge_executions",
+    "judge_index",
+    "judge_server",
+]
+
+_SECONDS = 10
+
+
+def check_batch(facts: Facts) -> Finding:
+    """Read the newest execution of the state machine of batch jobs."""
+    machine = facts.output("Batch", "StateMachineArn")
+    if machine is None:
+        raise SkippedError("[batch] is off")
+    answer = facts.aws.call(
+        "stepfunctions", "list_executions", stateMachineArn=machine, maxResults=1
+    )
+    return judge_executions(answer["executions"])
+
+
+def judge_executions(executions: Sequence[Mapping[str, Any]]) -> Finding:
+    """Judge the newest execution."""
+    if not executions:
+        return ok("no job yet")
+    status, name = executions[0]["status"], executions[0]["name"]
+    found = f"the newest job {name}: {status}"
+    if status in {"RUNNING", "SUCCEEDED"}:
+        return ok(found, job=name, status=status)
+    return warning(
+        found, f"embed batch status {name}; docs/runbook.md#batchfailed", job=name, status=status
+    )
+
+
+def check_index(facts: Facts) -> Finding:
+    """Read the index's vector space, and compare it with the endpoint's."""
+    arn = facts.output("Index", "IndexArn")
+    if arn is None:
+        raise SkippedError("[index] is off")
+    tags = facts.aws.call("s3vectors", "list_tags_for_resource", resourceArn=arn)["tags"]
+    return judge_index(tags.get(SPACE_TAG), facts.answered().headers["x-vector-space"])
+
+
+def judge_index(loaded: str | None, served: str) -> Finding:
+    """Judge the vector space of the loaded vectors."""
+    if loaded is None:
+        return warning("no vectors are loaded", "embed index load s3://BUCKET/JOB/")
+    # The index may have fewer dimensions than a vector has by default.
+    if loaded.rpartition("/")[0] != served.rpartition("/")[0]:
+        return ill(
+            f"loaded with vectors of {loaded}, and the endpoint serves {served}",
+            "load the vectors of a job of the deployed model: docs/search.md",
+        )
+    return ok(f"loaded with vectors of {loaded}", vector_space=loaded)
+
+
+def check_server(facts: Facts) -> Finding:
+    """Ask the server whether it is ready."""
+    url = facts.output("Server", "Url")
+    if url is None:
+        raise SkippedError("[server] is off")
+    try:
+        status = httpx.get(f"{url.rstrip('/')}/ready", timeout=_SECONDS).status_code
+    except httpx.HTTPError as error:
+        return judge_server(None, f"{type(error).__name__} at {urlsplit(url).hostname}")
+    return judge_server(status, "")
+
+
+def judge_server(status: int | None, reason: str) -> Finding:
+    """Judge the answer to `GET /ready`."""
+    if status == 200:
+        return ok("ready")
+    if status is None:
+        return warning(
+            f"no answer ({reason})",
+            "only hosts in `clients` reach it, so run it there; otherwise see "
+            "docs/runbook.md#serverunhealthy",
+        )
+    return ill(f"GET /ready is answered with {status}", "docs/runbook.md#serverunhealthy")

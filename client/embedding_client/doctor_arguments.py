@@ -1,0 +1,64 @@
+"""The arguments of `embed doctor`. This module imports only what `--help` needs."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+__all__ = ["add_doctor"]
+
+_EPILOG = """\
+examples:
+  embed doctor --environment production
+  embed doctor --url https://<id>.lambda-url.<region>.on.aws/ --json
+
+exit status:
+  0  nothing is ill; warnings and skipped checks are not
+  1  something is ill, or an error, printed to standard error
+  2  invalid arguments
+  130  stopped by Ctrl-C or SIGTERM
+"""
+
+
+def add_doctor(commands: Any, *, url_variable: str) -> None:
+    """Add `doctor` to the parser of `embed`."""
+    parser = commands.add_parser(
+        "doctor",
+        description="Look at a deployed endpoint from outside: what is well, and what to do.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
+        "--environment", metavar="NAME", help="an environment that `scripts/deploy` has deployed"
+    )
+    place.add_argument(
+        "--url",
+        default=os.environ.get(url_variable),
+        help=f"default, without --environment: ${url_variable}",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
+    parser.add_argument("--region", help="default: the region in the URL, or the configured one")
+    compared = parser.add_argument_group("what to compare with")
+    compared.add_argument(
+        "--vector-space", metavar="NAME", help="the vector space of your stored vectors"
+    )
+    compared.add_argument(
+        "--accept-vector-space",
+        action="store_true",
+        help="remember the vector space, although it is not that of the last visit",
+    )
+    compared.add_argument(
+        "--artifact",
+        type=Path,
+        metavar="FOLDER",
+        help="the folder of the compiled model; default: what the endpoint lists itself",
+    )
+    compared.add_argument(
+        "--image-days",
+        type=int,
+        default=90,
+        metavar="N",
+        help="the age at which a base image is old (default: %(default)s)",
+    )

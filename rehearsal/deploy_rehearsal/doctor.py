@@ -1,0 +1,144 @@
+"""`embed doctor` on the emulated AWS, as a role with the policy of docs/doctor.md.
+
+The checks run in this process, because the host of the deployed URL does not exist: requests to it
+are sent to the emulated AWS.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from botocore.credentials import Credentials as BotocoreCredentials
+
+from deploy_rehearsal.callers import make_role
+from deploy_rehearsal.emulator import Credentials, Emulator
+from embedding_client.doctor.checkup import CHECKS, Result, examine, run_check
+from embedding_client.doctor.facts import Asked, Facts
+from embedding_client.doctor.findings import Finding
+from embedding_client.doctor.outside import Aws, Certificate, Outside, Web
+from embedding_client.signing import SigV4Auth
+
+__all__ = ["Doctor", "make_doctor"]
+
+_ROLE = "rehearsal-doctor"
+_POLICY = "Doctor"
+_PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
+_CHECKS = {check.name: check for check in CHECKS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doctor:
+    """Looks at a deployed environment.
+
+    Attributes:
+        aws: The emulated AWS.
+        environment: The environment's name.
+        memory: A folder for the vector spaces of the last visit.
+        who: The credentials.
+        shift: How far its clock is ahead.
+        resolve: How it finds the addresses of a host.
+        certificate_days: For how long the URL's certificate is valid.
+        asked: What it is asked to compare with.
+    """
+
+    aws: Emulator
+    environment: str
+    memory: Path
+    who: Credentials
+    shift: timedelta = timedelta()
+    resolve: Callable[[str, int], list[str]] = lambda *_: ["192.0.2.1"]
+    certificate_days: int = 365
+    asked: dict[str, Any] = field(default_factory=dict)
+
+    def examine(self) -> list[Result]:
+        """Run all checks."""
+        return list(examine(self._facts()))
+
+    def check(self, name: str) -> Finding:
+        """Run one check."""
+        return run_check(_CHECKS[name], self._facts())
+
+    def asking(self, **asked: Any) -> "Doctor":
+        """Return a doctor that compares with something."""
+        return replace(self, asked=asked)
+
+    @contextmanager
+    def without(self, *actions: str) -> Iterator[None]:
+        """Take some actions out of the role's policy."""
+        _allow(self.aws, self.environment, without=actions)
+        try:
+            yield
+        finally:
+            _allow(self.aws, self.environment)
+
+    def _facts(self) -> Facts:
+        keys = BotocoreCredentials(self.who.key, self.who.secret, self.who.token)
+        http = httpx.Client(transport=_ToEmulator(self.aws.port), timeout=60)
+        now = datetime.now(UTC) + self.shift
+        expires = now + timedelta(days=self.certificate_days)
+        return Facts(
+            Asked(**{"environment": self.environment} | self.asked),
+            Outside(
+                aws=Aws(lambda service: self.aws.client(service, self.who)),
+                web=Web(http, SigV4Auth(credentials=keys, region=self.aws.region)),
+                resolve=self.resolve,
+                handshake=lambda *_: Certificate("TLSv1.3", expires),
+                region=self.aws.region,
+                memory=self.memory,
+                now=lambda: now,
+            ),
+        )
+
+
+def make_doctor(aws: Emulator, environment: str, *, memory: Path) -> Doctor:
+    """Create the role, and return a doctor with its credentials."""
+    role = make_role(aws, _ROLE)
+    _allow(aws, environment)
+    return Doctor(aws=aws, environment=environment, memory=memory, who=aws.assume(role))
+
+
+def _allow(aws: Emulator, environment: str, *, without: tuple[str, ...] = ()) -> None:
+    """Attach the documented policy to the role."""
+    (block,) = re.findall(r"```json\n(.*?)```", _PAGE.read_text(), re.DOTALL)
+    words = {
+        "REGION": aws.region,
+        "ACCOUNT": aws.account,
+        "NAME": environment,
+        "CALLER": _ROLE,
+    }
+    for word, value in words.items():
+        block = re.sub(rf"\b{word}\b", value, block)
+    policy = json.loads(block)
+    for statement in policy["Statement"]:
+        actions = statement["Action"]
+        listed = [actions] if isinstance(actions, str) else actions
+        # A statement must have an action.
+        statement["Action"] = [name for name in listed if name not in without] or ["none:None"]
+    aws.client("iam").put_role_policy(
+        RoleName=_ROLE, PolicyName=_POLICY, PolicyDocument=json.dumps(policy)
+    )
+
+
+class _ToEmulator(httpx.BaseTransport):
+    """Sends requests to the emulated AWS, with the header of the host that they are for."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._transport = httpx.HTTPTransport()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request."""
+        path = request.url.raw_path.decode("ascii")
+        sent = httpx.Request(
+            request.method,
+            f"http://127.0.0.1:{self._port}{path}",
+            headers=request.headers,
+            content=request.read(),
+        )
+        return self._transport.handle_request(sent)

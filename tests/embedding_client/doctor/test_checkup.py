@@ -1,0 +1,129 @@
+"""All checks run, whatever one of them does, and the report has a line for each."""
+
+import json
+import threading
+
+import pytest
+
+from embedding_client.doctor import checkup
+from embedding_client.doctor.checkup import CHECKS, Check, Result, examine, run_check
+from embedding_client.doctor.command import report
+from embedding_client.doctor.findings import Finding, SkippedError, State, ill, ok, skipped, warning
+from embedding_client.doctor.outside import AwsError
+from embedding_client.doctor.report import as_json, as_lines
+
+from .conftest import URL
+
+RESULTS = [
+    Result(Check("Access", "signed", None), ok("200", status=200)),
+    Result(Check("Access", "dns", None), warning("slow", "look at it")),
+    Result(Check("Release", "weights", None), ill("two versions", "clear them")),
+    Result(Check("Parts", "batch", None), skipped("off")),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "found"),
+    [
+        (SkippedError("no permission to look: a:B"), State.SKIPPED, "no permission to look: a:B"),
+        (AwsError("a:B", "Code", "why"), State.WARNING, "could not be looked at: a:B: why"),
+        (KeyError("x"), State.WARNING, "the check failed: KeyError: 'x'"),
+    ],
+)
+def test_an_error_of_a_check_is_its_finding(error, state, found):
+    """It stops no other check."""
+
+    def run(_):
+        raise error
+
+    finding = run_check(Check("Access", "signed", run), None)
+    assert (finding.state, finding.found) == (state, found)
+
+
+def test_results_come_in_the_order_of_the_table(monkeypatch):
+    """Whichever check ends first."""
+    table = [Check("A", str(number), lambda _: ok("")) for number in range(50)]
+    monkeypatch.setattr(checkup, "CHECKS", table)
+    ended = []
+    results = list(examine(None, lambda: ended.append(1)))
+    assert [result.check for result in results] == table
+    assert len(ended) == 50
+
+
+def test_a_check_without_an_end_is_skipped(monkeypatch):
+    """The others have their results."""
+    stop = threading.Event()
+    table = [
+        Check("A", "late", lambda _: ok(str(stop.wait()))),
+        Check("A", "b", lambda _: ok("")),
+    ]
+    monkeypatch.setattr(checkup, "CHECKS", table)
+    monkeypatch.setattr(checkup, "_SECONDS", 0.2)
+    late, other = examine(None)
+    stop.set()
+    assert (late.finding.state, late.finding.found) == (State.SKIPPED, "no result after 0.2 s")
+    assert other.finding.state == State.OK
+
+
+def test_the_names_of_the_checks_are_unique():
+    """Programs find a check by its name."""
+    names = [check.name for check in CHECKS]
+    assert len(set(names)) == len(names)
+
+
+def test_the_report_has_a_line_for_each_check_and_one_for_what_to_do():
+    """Grouped; a summary is the last line."""
+    lines = list(as_lines(RESULTS, title="dev", color=False))
+    assert lines == [
+        "dev",
+        "",
+        "Access",
+        "  ok       signed          200",
+        "  warning  dns             slow",
+        "                           to do: look at it",
+        "",
+        "Release",
+        "  ill      weights         two versions",
+        "                           to do: clear them",
+        "",
+        "Parts",
+        "  skipped  batch           off",
+        "",
+        "1 ok, 1 warning, 1 ill, 1 skipped",
+    ]
+
+
+def test_only_the_state_has_a_color():
+    """As a terminal understands it."""
+    lines = list(as_lines(RESULTS, title="dev", color=True))
+    assert "  \x1b[32mok     \x1b[0m  signed          200" in lines
+    assert sum("\x1b[" in line for line in lines) == len(RESULTS)
+
+
+@pytest.mark.parametrize(
+    ("count", "state"), [(1, State.OK), (2, State.WARNING), (3, State.ILL), (4, State.ILL)]
+)
+def test_the_state_for_programs_is_the_worst(count, state):
+    """What was skipped is not ill."""
+    found = as_json(RESULTS[:count], url=URL, environment=None)
+    assert found["state"] == state
+    assert json.loads(json.dumps(found))["checks"][0] == {
+        "group": "Access",
+        "name": "signed",
+        "state": "ok",
+        "found": "200",
+        "advice": "",
+        "data": {"status": 200},
+    }
+
+
+@pytest.mark.parametrize(("finding", "status"), [(RESULTS[1], 0), (RESULTS[2], 1), (RESULTS[3], 0)])
+def test_only_an_illness_fails_the_command(monkeypatch, capsys, facts, finding, status):
+    """A warning does not."""
+
+    def run(_) -> Finding:
+        return finding.finding
+
+    monkeypatch.setattr(checkup, "CHECKS", [Check("A", "b", run)])
+    assert report(facts(url="http://127.0.0.1:9"), as_program=False) == status
+    assert finding.finding.found in capsys.readouterr().out

@@ -1,0 +1,131 @@
+"""`embed doctor` against a real model behind the local Function URL."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedding_client import cli
+
+EMBED = Path(sys.executable).with_name("embed")
+
+
+@pytest.fixture
+def doctor(running, tmp_path):
+    """Run the command; return its exit status, its report by check, and its errors."""
+
+    def run(*arguments, url=running.url, **variables):
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("AWS_")
+        }
+        environment |= {
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        done = subprocess.run(
+            [EMBED, "doctor", "--url", url, "--json", *map(str, arguments)],
+            env=environment | variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        report = json.loads(done.stdout) if done.stdout else {"checks": []}
+        return done.returncode, {c["name"]: c for c in report["checks"]}, done.stderr
+
+    return run
+
+
+@pytest.fixture
+def changed(minilm_artifact, tmp_path):
+    """Return an artifact with a changed golden value."""
+    manifest = json.loads((Path(minilm_artifact.folder) / "manifest.json").read_text())
+    manifest["golden"][0]["embedding_head"][0] += 0.02
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    return tmp_path
+
+
+def states(report, state):
+    return {name for name, check in report.items() if check["state"] == state}
+
+
+def test_a_local_endpoint_is_well(doctor, minilm_artifact):
+    """Unsigned requests get 403, signed ones a vector, which is the artifact's."""
+    status, report, errors = doctor("--artifact", minilm_artifact.folder)
+    assert (status, errors) == (0, "")
+    assert states(report, "ok") == {
+        "credentials",
+        "dns",
+        "unsigned",
+        "signed",
+        "vector space",
+        "golden vectors",
+        "warm call",
+    }
+    assert not states(report, "warning")
+    assert report["unsigned"]["data"] == {"status": 403}
+    assert report["signed"]["data"]["dimensions"] == 384
+    assert report["golden vectors"]["data"]["difference"] < 1e-5
+    parts = report["warm call"]["data"]
+    assert parts["milliseconds"] >= parts["tokenizer"] + parts["model"]
+    assert report["stacks"]["found"] == "a URL of this machine has no resources on AWS"
+
+
+def test_other_vectors_are_ill(doctor, running, changed):
+    """Another golden value, and another vector space than that of the stored vectors."""
+    status, report, _ = doctor("--artifact", changed, "--vector-space", "other@1/int8/abc/384")
+    assert status == 1
+    assert states(report, "ill") == {"vector space", "golden vectors"}
+    assert "differs from its golden value by 0.0200" in report["golden vectors"]["found"]
+
+
+def test_refused_credentials_are_ill(doctor):
+    """All that needs an answer is skipped."""
+    status, report, _ = doctor(AWS_ACCESS_KEY_ID="local", AWS_SECRET_ACCESS_KEY="wrong")
+    assert status == 1
+    assert states(report, "ill") == {"signed"}
+    assert report["signed"]["found"].startswith("403")
+    assert report["warm call"]["found"] == "no vector in answer to a signed request, see above"
+
+
+def test_a_closed_port_is_ill(doctor):
+    """Without a traceback."""
+    status, report, errors = doctor(url="http://127.0.0.1:9")
+    assert (status, errors) == (1, "")
+    assert states(report, "ill") == {"unsigned", "signed"}
+    assert report["signed"]["found"].startswith("no answer (ConnectError")
+
+
+def test_without_credentials_everything_else_is_skipped(doctor):
+    """Of a Function URL on AWS; nothing is sent there."""
+    url = "https://abcdefghijklmnopqrstuvwxyz012345.lambda-url.eu-central-1.on.aws"
+    status, report, _ = doctor(url=url, HTTPS_PROXY="http://127.0.0.1:9")
+    assert status == 1
+    assert states(report, "ill") == {"credentials", "unsigned"}
+    assert report["credentials"]["found"] == "Unable to locate credentials"
+    for name in ("signed", "permissions", "alarms", "batch"):
+        assert report[name]["found"] == "no valid credentials, see above"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        ([], 1, "No endpoint: give --environment or --url, or set EMBED_URL."),
+        (["--url", "nowhere"], 1, "The URL must look like"),
+        (["--environment", "dev", "--profile", "none"], 1, "The config profile (none)"),
+        (["--environment", "dev", "--url", "http://a"], 2, "not allowed with"),
+    ],
+)
+def test_invalid_arguments(arguments, status, words, capsys, monkeypatch):
+    """One line says what is wrong."""
+    for name in ("EMBED_URL", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    try:
+        assert cli.run(["doctor", *arguments]) == status
+    except SystemExit as ended:
+        assert ended.code == status  # noqa: PT017 - of argparse
+    assert words in capsys.readouterr().err

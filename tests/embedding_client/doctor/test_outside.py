@@ -1,0 +1,148 @@
+"""Requests to AWS and to the endpoint: errors by their kind, pages, one request at a time."""
+
+import botocore.exceptions
+import httpx
+import pytest
+
+from embedding_client.doctor.facts import NoAnswer
+from embedding_client.doctor.findings import SkippedError
+from embedding_client.doctor.outside import (
+    Aws,
+    AwsError,
+    NoCredentialsError,
+    NotPermittedError,
+    Web,
+    handshake,
+    resolve,
+    web_client,
+)
+from embedding_client.errors import CredentialsError
+from embedding_client.signing import SigV4Auth
+
+from .conftest import identify
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "arguments", "action"),
+    [
+        ("lambda", "get_account_settings", {}, "lambda:GetAccountSettings"),
+        ("stepfunctions", "list_executions", {"stateMachineArn": "a"}, "states:ListExecutions"),
+        ("codedeploy", "get_deployment", {"deploymentId": "d"}, "codedeploy:GetDeployment"),
+    ],
+)
+def test_a_missing_permission_is_named_as_in_a_policy(aws, service, operation, arguments, action):
+    """Not as a method of botocore."""
+    aws.refuses(service, operation)
+    with pytest.raises(NotPermittedError, match=f"no permission to look: {action}"):
+        Aws(aws).call(service, operation, **arguments)
+
+
+def test_invalid_credentials_are_not_a_missing_permission(aws):
+    """Every check would name another one."""
+    aws.refuses("sts", "get_caller_identity", "InvalidClientTokenId", "invalid")
+    with pytest.raises(NoCredentialsError, match="no valid credentials, see above") as raised:
+        Aws(aws).call("sts", "get_caller_identity")
+    assert raised.value.reason == "InvalidClientTokenId: invalid"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        botocore.exceptions.NoCredentialsError(),
+        botocore.exceptions.ProfileNotFound(profile="none"),
+    ],
+)
+def test_no_credentials_are_recognized(error):
+    """Before anything is sent."""
+
+    def client(service):
+        raise error
+
+    with pytest.raises(NoCredentialsError) as raised:
+        Aws(client).call("sts", "get_caller_identity")
+    assert raised.value.reason == str(error)
+
+
+def test_other_errors_have_the_action_and_the_message(aws):
+    """Some codes mean that a thing does not exist."""
+    aws.refuses("lambda", "get_account_settings", "TooManyRequestsException", "Rate exceeded")
+    with pytest.raises(AwsError, match=r"^lambda:GetAccountSettings: Rate exceeded$"):
+        Aws(aws).call("lambda", "get_account_settings")
+    for code in ("Missing", "Other"):
+        aws.refuses("lambda", "get_account_settings", code, code)
+    assert Aws(aws).find("lambda", "get_account_settings", missing=["Missing"]) is None
+    with pytest.raises(AwsError, match="Other"):
+        Aws(aws).find("lambda", "get_account_settings", missing=["Missing"])
+
+
+def test_no_answer_of_aws_is_an_error():
+    """With the kind of it."""
+
+    def client(service):
+        raise botocore.exceptions.ConnectTimeoutError(endpoint_url="https://sts")
+
+    with pytest.raises(AwsError) as raised:
+        Aws(client).call("sts", "get_caller_identity")
+    assert raised.value.code == "ConnectTimeoutError"
+
+
+def test_pages_are_read_to_the_end_or_to_a_limit(aws):
+    """A limit keeps a check of a large account short."""
+    for token in ("b", "c", None):
+        page = {"Stacks": [{"StackName": "a", "CreationTime": 0, "StackStatus": "s"}]}
+        more = {"NextToken": token} if token else {}
+        aws.answers("cloudformation", "describe_stacks", {**page, **more})
+    read = Aws(aws).pages("cloudformation", "describe_stacks", "Stacks", token="NextToken", most=2)
+    assert len(read) == 2
+    read = Aws(aws).pages("cloudformation", "describe_stacks", "Stacks", token="NextToken")
+    assert len(read) == 1
+
+
+def test_each_fact_is_read_once(aws, facts):
+    """Its error is kept, too."""
+    asked = facts()
+    identify(aws)
+    assert asked.identity() is asked.identity()
+    aws.refuses("cloudformation", "describe_stacks")
+    for _ in range(2):
+        with pytest.raises(SkippedError, match="cloudformation:DescribeStacks"):
+            asked.stack()
+
+
+def test_a_request_without_credentials_is_skipped(facts):
+    """As are all checks that need an answer."""
+
+    def refuse(request):
+        raise CredentialsError("none")
+
+    with pytest.raises(NoCredentialsError):
+        facts(refuse).signed()
+    timeout = httpx.ReadTimeout("")
+
+    def late(request):
+        raise timeout
+
+    assert facts(late).signed() == NoAnswer("ReadTimeout")
+
+
+def test_a_url_of_no_stack_has_no_function(aws, facts):
+    """Then only the endpoint itself is looked at."""
+    identify(aws)
+    aws.answers("cloudformation", "describe_stacks", {"Stacks": []})
+    with pytest.raises(SkippedError, match="no stack of this account and region has the URL"):
+        facts().alias()
+
+
+def test_the_signature_is_the_clients(running):
+    """The local Function URL verifies it, and answers 403 without it."""
+    with web_client() as http:
+        web = Web(http, SigV4Auth())
+        assert web.send("GET", f"{running.url}/health").status == 200
+        assert web.send("GET", f"{running.url}/health", signed=False).status == 403
+
+
+def test_a_closed_port_is_an_os_error():
+    """Which the checks of DNS and TLS expect."""
+    assert resolve("localhost", 1)
+    with pytest.raises(OSError, match="refused"):
+        handshake("127.0.0.1", 1)
