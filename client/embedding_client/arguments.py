@@ -27,11 +27,12 @@ examples:
   embed batch --help                     embed whole folders, on AWS or on this machine
   embed index --help                     load an index of S3 Vectors, and look into it
   embed doctor --environment production  look at a deployed endpoint: what is well, what to do
+  embed load --help                      test an endpoint under load
 
 The endpoint is --url, or the environment variable {URL_VARIABLE}. Credentials come from the same
 sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
 AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "similar", "batch",
-"index" or "doctor", put -- before it.
+"index", "doctor" or "load", put -- before it.
 
 exit status:
   0  every row has a vector

@@ -55,6 +55,8 @@ def run(arguments: Sequence[str]) -> int:
     """
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
+        if arguments[:1] == ["load"]:
+            _load(arguments[1:])
         args = _parse(arguments)
         commands = {"embed": _embed, "info": _info, "batch": _batch, "index": _index}
         commands |= {"search": _search, "similar": _similar, "doctor": _doctor}
@@ -234,6 +236,12 @@ def _doctor(args: argparse.Namespace) -> int:
     from embedding_client.doctor.command import run_doctor  # noqa: PLC0415  (slow)
 
     return run_doctor(args)
+
+
+def _load(arguments: Sequence[str]) -> NoReturn:
+    from embedding_client.load_command import run_load  # noqa: PLC0415  (slow)
+
+    run_load(arguments)
 
 
 def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":

@@ -113,6 +113,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
             "headers": {
                 "x-request-id": {"schema": {"type": "string"}},
                 "x-vector-space": {"schema": {"type": "string"}},
+                "x-cold-start": {
+                    "description": "Only in the first response of an execution environment.",
+                    "schema": {"const": "true"},
+                },
             },
             "content": {"application/json": {"schema": _any_of(results)}},
         }

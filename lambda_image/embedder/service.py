@@ -107,11 +107,11 @@ class Service:
         return self._finish(api.error(error, record.id), record)
 
     def _finish(self, response: Response, record: RequestRecord) -> Response:
-        response = Response(
-            status=response.status,
-            body=response.body,
-            headers={**response.headers, "x-request-id": record.id},
-        )
+        headers = {**response.headers, "x-request-id": record.id}
+        if self.telemetry is not None and self.telemetry.cold:
+            # A caller cannot see otherwise that it waited for an initialization.
+            headers["x-cold-start"] = "true"
+        response = Response(status=response.status, body=response.body, headers=headers)
         record.status = response.status
         record.response_bytes = len(response.body)
         if self.telemetry is not None:

@@ -1,25 +1,10 @@
 """Test that the picture can be read: no text overlaps another, or leaves the picture."""
 
-import itertools
-import xml.etree.ElementTree as ET
-
 import pytest
 
 from costs.numbers import dollars, number, parse_number, percent
 from costs.svg import spread
-
-#: A wide letter of 13 px, and the title's of 22 px.
-WIDE, WIDE_TITLE = 7.9, 13.2
-
-
-def boxes(picture):
-    """Return the text and the box of each line of text."""
-    for element in ET.fromstring(picture).iter("{http://www.w3.org/2000/svg}text"):
-        x, y = float(element.get("x")), float(element.get("y"))
-        title = element.get("class") == "title"
-        width = len(element.text) * (WIDE_TITLE if title else WIDE)
-        left = {"start": x, "middle": x - width / 2, "end": x - width}[element.get("text-anchor")]
-        yield element.text, (left, y - (18 if title else 10), left + width, y + 3)
+from tests.costs.svg_text import boxes, check_readable
 
 
 @pytest.mark.parametrize(
@@ -36,16 +21,7 @@ def boxes(picture):
 def test_no_text_overlaps_another(cost, arguments):
     """And all of it is within the picture."""
     _, _, _, picture = cost(*arguments)
-    found = [*boxes(picture)]
-    width, height = map(float, ET.fromstring(picture).get("viewBox").split()[2:])
-    for text, (left, top, right, bottom) in found:
-        assert left >= 0, text
-        assert right <= width, text
-        assert top >= 0, text
-        assert bottom <= height, text
-    for (text, a), (other, b) in itertools.combinations(found, 2):
-        apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
-        assert apart, (text, other)
+    check_readable(picture)
 
 
 def test_the_picture_says_what_a_manager_asks(cost):

@@ -152,10 +152,10 @@ def test_a_server_error_counts_for_its_version_whatever_its_status(
 
 
 def test_only_the_first_request_is_a_cold_start(told: Service, capsys: Capture) -> None:
-    """A cold start is recorded once, in the log and in the metric."""
-    for _ in range(3):
-        get(told, "/health")
+    """A cold start is recorded once: in the log, in the metric, and for the caller."""
+    answers = [get(told, "/health") for _ in range(3)]
     told_lines = lines(capsys)
+    assert [answer.headers.get("x-cold-start") for answer in answers] == ["true", None, None]
     assert [line["coldStart"] for line in told_lines[0::2]] == [True, False, False]
     assert [line["ColdStarts"] for line in told_lines[1::2]] == [1, 0, 0]
 
@@ -165,7 +165,7 @@ def test_nobody_waits_for_a_provisioned_start(make_service: MakeService, capsys:
     service = make_service()
     settings = Settings(artifact=Path(), initialization="provisioned-concurrency")
     service.telemetry = Telemetry(settings)
-    get(service, "/health")
+    assert "x-cold-start" not in get(service, "/health").headers
     log, metrics = lines(capsys)
     assert (log["coldStart"], metrics["ColdStarts"]) == (False, 0)
 

@@ -21,6 +21,8 @@ class AccessLog(Telemetry):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
+        # A server receives no request before it is ready.
+        self.cold = False
         self._kept = threading.local()
 
     def write(self, record: RequestRecord) -> None:

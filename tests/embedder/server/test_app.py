@@ -65,6 +65,8 @@ def test_every_path_is_answered_as_on_lambda(server: Running, method: str, path:
     headers = {name: value for name, value in found.headers.items() if name not in VARYING}
     headers.pop("content-length")
     assert headers == {k: v for k, v in expected.headers.items() if k not in VARYING}
+    # A server is ready before its first request.
+    assert "x-cold-start" not in headers
 
 
 def _without_times(body: bytes, timed: bool) -> Any:
