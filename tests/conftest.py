@@ -5,6 +5,7 @@ import hashlib
 import shutil
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from embedder.artifact import Artifact, load_artifact
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph.quantization import Precision
 from model_compiler.source.find import find_source
+from model_compiler.tokenizer import tables
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".cache" / "test-artifacts"
@@ -28,6 +30,14 @@ settings.register_profile(
     "busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("busy")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def few_texts_decide_on_tables() -> Iterator[None]:
+    """Compile tokenizers in a third of the time; their own tests compare them on many more texts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "_SAMPLE", 250)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -43,8 +43,8 @@ def any_kind(request: pytest.FixtureRequest) -> Both:
 
 
 def test_ids_and_spans_are_the_librarys_on_a_seeded_sample(any_kind: Both) -> None:
-    """Thousands of texts cover all planes, runs, control characters and added tokens."""
-    assert any_kind.differing(sample_texts(any_kind.library, count=3000, seed=41)) == []
+    """Many texts cover all planes, runs, control characters and added tokens."""
+    assert any_kind.differing(sample_texts(any_kind.library, count=1000, seed=41)) == []
 
 
 @given(st.text())
@@ -55,14 +55,14 @@ def test_ids_and_spans_are_the_librarys_on_any_text(any_kind: Both, text: str) -
 
 
 @given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 def test_words_begin_and_end_as_in_the_library(any_kind: Both, text: str) -> None:
     """White space, line breaks, contractions and added tokens meet in any order."""
     assert any_kind.agree(text)
 
 
 @given(st.lists(st.sampled_from(COMPOSING)).map("".join))
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 def test_characters_compose_as_in_the_library(modernbert: Both, text: str) -> None:
     """Letters, marks and jamo become composed characters with the places that the library gives."""
     assert modernbert.agree(text)
@@ -112,7 +112,7 @@ def test_a_space_may_be_put_in_front(roberta: Both, tmp_path: Path) -> None:
     assert variant.fast.encode("") == []
     texts = ["the", " the", "  the", "\tthe", "é", "<mask>the", "a <mask> é", "</s></s>x", "\n"]
     assert variant.differing(texts) == []
-    assert variant.differing(sample_texts(variant.library, count=1500, seed=42)) == []
+    assert variant.differing(sample_texts(variant.library, count=500, seed=42)) == []
 
 
 @pytest.mark.parametrize("trim", [True, False])
@@ -129,7 +129,7 @@ def test_spans_leave_out_white_space_if_the_post_processor_says_so(
     }
     variant = both(document, tmp_path)
     assert variant.fast.spans("in the")[-1].start == (3 if trim else 2)
-    assert variant.differing(sample_texts(variant.library, count=1000, seed=43)) == []
+    assert variant.differing(sample_texts(variant.library, count=500, seed=43)) == []
 
 
 def test_a_word_of_the_vocabulary_may_ignore_merges(qwen: Both, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_word_of_the_vocabulary_may_ignore_merges(qwen: Both, tmp_path: Path) 
     model["ignore_merges"] = True
     variant = both(document, tmp_path)
     assert variant.fast.encode("we return")[-1] == model["vocab"]["Ġreturn"]
-    assert variant.differing(sample_texts(variant.library, count=1000, seed=44)) == []
+    assert variant.differing(sample_texts(variant.library, count=500, seed=44)) == []
 
 
 def test_equal_ids_of_two_words_take_room_once(qwen: Both) -> None:

@@ -33,7 +33,7 @@ def composition(modernbert: Both) -> Composition:
 
 
 @given(st.text(st.one_of(st.sampled_from(NOT_INERT), st.characters(exclude_categories=["Cs"]))))
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_texts_compose_as_in_the_library(composition: Composition, text: str) -> None:
     """Any text has the library's NFC, and the same with places."""
     composed, places = composition.align(text)

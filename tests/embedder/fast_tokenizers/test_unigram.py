@@ -74,7 +74,7 @@ def test_ids_and_spans_are_the_librarys_in_each_form(
 ) -> None:
     """Every sequence of steps that transformers writes gives the library's ids and spans."""
     tokenizer = both(in_form(unigram_document, form), tmp_path)
-    assert tokenizer.differing(sample_texts(tokenizer.library, count=600, seed=41)) == []
+    assert tokenizer.differing(sample_texts(tokenizer.library, count=400, seed=41)) == []
 
 
 @pytest.mark.parametrize("form", ["XLM-RoBERTa", "only the first", "every space"])
@@ -97,7 +97,7 @@ def test_added_tokens_that_are_matched_after_normalization_are_found(
     ]
     assert tokenizer.differing(texts) == []
     assert tokenizer.fast.encode("＜mask＞") == [mask["id"]]
-    assert tokenizer.differing(sample_texts(tokenizer.library, count=600, seed=42)) == []
+    assert tokenizer.differing(sample_texts(tokenizer.library, count=400, seed=42)) == []
 
 
 @pytest.mark.parametrize("form", ["XLM-RoBERTa", "spaces inside tokens"])
@@ -112,7 +112,7 @@ def test_unknown_text_becomes_its_bytes(
     model["vocab"][-1:-1] = bytes_tokens
     document["added_tokens"][-1]["id"] += 256
     tokenizer = both(document, tmp_path)
-    assert tokenizer.differing(sample_texts(tokenizer.library, count=600, seed=43)) == []
+    assert tokenizer.differing(sample_texts(tokenizer.library, count=400, seed=43)) == []
     unknown = "\U0001f9ff\U0001f9ff"
     spans = tokenizer.fast.spans(f"a{unknown}b")
     assert [(span.start, span.stop) for span in spans[1:-1]] == [(1, 3)] * 8

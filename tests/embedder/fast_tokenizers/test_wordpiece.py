@@ -21,8 +21,8 @@ OPTIONS = [
 
 
 def test_ids_and_spans_are_the_librarys_on_a_seeded_sample(minilm: Both) -> None:
-    """Thousands of texts cover all planes, runs, control characters and special tokens."""
-    assert minilm.differing(sample_texts(minilm.library, count=3000, seed=11)) == []
+    """Many texts cover all planes, runs, control characters and special tokens."""
+    assert minilm.differing(sample_texts(minilm.library, count=1000, seed=11)) == []
 
 
 @given(st.text())
@@ -41,7 +41,7 @@ def test_every_option_of_the_normalizer_is_the_librarys(
     document = copy.deepcopy(minilm_document)
     document["normalizer"] |= options
     variant = both(document, tmp_path)
-    assert variant.differing(sample_texts(variant.library, count=1500, seed=12)) == []
+    assert variant.differing(sample_texts(variant.library, count=500, seed=12)) == []
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_spans_of_a_roberta_post_processor_leave_out_white_space(
     assert (variant.fast.prefix, variant.fast.suffix) == ((101,), (102,))
     assert variant.fast.spans("a  [MASK] b")[1][1:] == (3, 9)
     assert variant.differing(["a  [MASK] b", "  [MASK]\u3000", "[MASK] [MASK]"]) == []
-    assert variant.differing(sample_texts(variant.library, count=1000, seed=14)) == []
+    assert variant.differing(sample_texts(variant.library, count=500, seed=14)) == []
 
 
 def test_special_tokens_in_a_text_are_themselves(minilm: Both) -> None:
@@ -165,4 +165,4 @@ def test_a_token_that_strips_takes_white_space_along(
     variant = both(document, tmp_path)
     texts = ["a [MASK] b", "[CLS] \u3000[MASK]", "[MASK]\x1c[SEP]", " [MASK][MASK] \u2003 [SEP] "]
     assert variant.differing(texts) == []
-    assert variant.differing(sample_texts(variant.library, count=1000, seed=13)) == []
+    assert variant.differing(sample_texts(variant.library, count=500, seed=13)) == []
