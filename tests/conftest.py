@@ -34,7 +34,7 @@ settings.load_profile("busy")
 
 @pytest.fixture(autouse=True, scope="session")
 def few_texts_decide_on_tables() -> Iterator[None]:
-    """Compile tokenizers in a third of the time; their own tests compare them on many more texts."""
+    """Compile tokenizers sooner; their own tests compare them on more texts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "_SAMPLE", 250)
         yield

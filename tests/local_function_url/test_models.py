@@ -29,14 +29,20 @@ def test_an_artifact_is_used_unchanged(minilm_artifact):
 
 
 def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
-    """The artifact is used again, unless the folder has changed."""
+    """The artifact is used again, unless the folder has changed.
+
+    A deploy compares the neighbors among 250 documents, a local compile among 100.
+    """
     monkeypatch.setattr(models, "_SOURCES", ())  # the sources may change during the test
     folder = write_model(tmp_path / "mine")
     first = artifact_of(str(folder), cache=tmp_path)
     printed = capfd.readouterr().err
     assert re.fullmatch(rf"compiling {folder} \.\.\. \d+ s\n", printed)
     assert "documents" in first.with_name(f"{first.name}.log").read_text()
-    assert json.loads((first / "manifest.json").read_text())["model"]["architecture"] == "bert"
+    manifest = json.loads((first / "manifest.json").read_text())
+    assert manifest["model"]["architecture"] == "bert"
+    assert manifest["fidelity"]["documents"] == 100
+    assert manifest["fidelity"]["texts"] == len(texts())
     assert artifact_of(str(folder), cache=tmp_path) == first
     assert capfd.readouterr().err == ""
     (folder / "model.safetensors").unlink()
@@ -46,8 +52,10 @@ def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
 
 def test_verbose_shows_the_compilers_output(tmp_path, capfd):
     """It writes no log file."""
-    artifact_of(str(write_model(tmp_path / "mine")), cache=tmp_path / "cache", verbose=True)
-    assert "documents" in capfd.readouterr().err
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelError, match=r"compiling .*empty failed\.$"):
+        artifact_of(str(tmp_path / "empty"), cache=tmp_path / "cache", verbose=True)
+    assert "\nerror: " in capfd.readouterr().err
     assert list((tmp_path / "cache").glob("*.log")) == []
 
 
@@ -58,14 +66,6 @@ def test_two_compiles_at_once_make_one_artifact(tmp_path, capfd):
         first, second = pool.map(lambda _: artifact_of(folder, cache=tmp_path), range(2))
     assert first == second
     assert capfd.readouterr().err.count("compiling") == 1
-
-
-def test_a_local_compile_compares_fewer_neighbors(tmp_path):
-    """A deploy compares the neighbors among 250 documents, a local compile among 100."""
-    folder = artifact_of(str(write_model(tmp_path / "mine")), cache=tmp_path)
-    fidelity = json.loads((folder / "manifest.json").read_text())["fidelity"]
-    assert fidelity["documents"] == 100
-    assert fidelity["texts"] == len(texts())
 
 
 def test_a_folder_without_a_model_is_an_error(tmp_path):

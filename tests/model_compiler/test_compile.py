@@ -129,7 +129,9 @@ def test_a_tokenizer_that_the_fast_ones_do_not_cover(
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize("precision", Precision)
+@pytest.mark.parametrize(
+    "precision", [pytest.param(Precision.FP32, marks=pytest.mark.slow), Precision.INT8]
+)
 def test_same_input_same_bytes(tmp_path: Path, compile_tiny: Compile, precision: Precision) -> None:
     """Two compiles, the second in another process and of a copy elsewhere, give the same files."""
     first = compile_tiny(write_model(tmp_path / "tiny"), precision)

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from aws_cdk import App
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
-from cfnlint import api
-from cfnlint.config import ManualArgs
 
 from stacks.environment_stacks import EnvironmentStacks
 
@@ -45,6 +43,10 @@ IGNORED_BY_CFN_LINT = ["W3005"]
 )
 def test_cfn_lint_finds_nothing(synthesized, name):
     """CloudFormation knows every property and accepts its value."""
+    # Its import takes two seconds, of each process that collects the tests.
+    from cfnlint import api
+    from cfnlint.config import ManualArgs
+
     found = [
         f"{stack}: {match}"
         for stack, template in synthesized(name).templates.items()

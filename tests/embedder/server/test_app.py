@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 import httpx
-import openai
 import pytest
 
 from embedder.errors import UnauthorizedError
@@ -281,6 +280,8 @@ def test_a_request_that_takes_too_long_is_ended() -> None:
 
 def test_openais_client_sends_a_refused_request_again_by_itself() -> None:
     """It reads our `Retry-After`, and the caller sees nothing of the 429."""
+    import openai  # a second of each process that collects the tests
+
     session = GatedSession()
     with (
         running(session, bounds=Bounds(8, 1e6)) as server,
