@@ -12,9 +12,10 @@ import pytest
 from embedding_client.cli import run as run_command
 from tests.embedding_client.test_batch_jobs import COUNTS, MACHINE, states  # noqa: F401
 from tests.vector_loading import conftest as loading
-from tests.vector_loading.local_s3_vectors import ARN
+from tests.vector_loading.conftest import ARN
 
-embed, engine, index = loading.embed, loading.engine, loading.index
+embed, engine = loading.embed, loading.engine
+s3_vectors, index = loading.s3_vectors, loading.index
 SOURCE = "s3://bucket/vectors/job1/"
 
 
@@ -88,13 +89,12 @@ def test_without_variables_the_index_and_the_state_machine_are_asked_for(run, mo
     assert "prints as LoadStateMachineArn" in run("list")[2]
 
 
-def test_vectors_are_shown_counted_and_deleted(index, run, monkeypatch) -> None:
+def test_vectors_are_shown_counted_and_deleted(s3_vectors, index, run, monkeypatch) -> None:
     """Ids come as arguments or as lines of a pipe; a missing one is no error."""
-    for number in range(2345):
-        key = f"d{number}"
-        index.vectors[key] = {"key": key, "data": {"float32": [1.0] * 32}}
+    ones = {"float32": [1.0] * 32}
+    index.put([{"key": f"d{number}", "data": ones} for number in range(2345)])
     assert run("count")[:2] == (0, "2345\n")
-    assert index.count("ListVectors") == 16
+    assert s3_vectors.count("ListVectors") == 16
     assert json.loads(run("show", ARN)[1]) == {
         "index_arn": ARN,
         "vector_space": None,
@@ -105,7 +105,7 @@ def test_vectors_are_shown_counted_and_deleted(index, run, monkeypatch) -> None:
     assert run("delete", "d1", "d2", "no")[:2] == (0, "3 ids are not in the index\n")
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"d{n}\n" for n in range(1200))))
     assert run("delete")[:2] == (0, "1200 ids are not in the index\n")
-    assert index.count("DeleteVectors") == 4
+    assert s3_vectors.count("DeleteVectors") == 4
     assert len(index.vectors) == 1145
     code, _, err = run("count", f"{ARN}2")
     assert code == 1

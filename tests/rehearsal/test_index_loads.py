@@ -16,14 +16,17 @@ from deploy_rehearsal.emulator import Emulator
 from deploy_rehearsal.function import FunctionServer, Invocation
 from embedding_kit import IndexLoading, LoadSource, Model, VectorIndex
 from local_function_url.runtime import FunctionError
+from tests.fixtures.s3_vectors.indexes import Index
+from tests.fixtures.s3_vectors.server import LocalS3Vectors
 from tests.rehearsal.executions import KILLED, execute, run_step
 from tests.vector_loading import conftest as loading
-from tests.vector_loading.local_s3_vectors import ARN, LocalS3Vectors
+from tests.vector_loading.conftest import ARN
+from tests.vector_loading.test_run import THROTTLED
 from vector_loading.index_client import SPACE_TAG
 from vector_loading.steps import Steps
 
-# The fixtures of the loader's own tests: a finished job, and an index.
-embed, engine, index = loading.embed, loading.engine, loading.index
+# The fixtures of the loader's own tests: a finished job, and S3 Vectors.
+embed, engine, s3_vectors = loading.embed, loading.engine, loading.s3_vectors
 
 
 class Loads(NamedTuple):
@@ -31,7 +34,8 @@ class Loads(NamedTuple):
 
     aws: Emulator
     machine: str
-    vectors: LocalS3Vectors
+    s3_vectors: LocalS3Vectors
+    stored: Index
     #: The names of parts whose next run ends as a killed process does.
     killed: set[str]
     #: Those whose next answer is lost after their vectors are written.
@@ -90,11 +94,12 @@ def loads(
     aws: Emulator,
     machine: str,
     function: FunctionServer,
-    index: LocalS3Vectors,
+    s3_vectors: LocalS3Vectors,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Loads:
     """Answer the function's events."""
-    made = Loads(aws, machine, index, set(), set(), [])
+    index = s3_vectors.create("docs", 32, non_filterable=("text",))
+    made = Loads(aws, machine, s3_vectors, index, set(), set(), [])
 
     def answer(invocation: Invocation) -> bytes:
         event = json.loads(invocation.event)
@@ -114,6 +119,7 @@ def loads(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("AWS_ENDPOINT_URL", aws.url)
+    s3_vectors.any_credentials = True  # those of the function's role
     function.serve(answer)
     return made
 
@@ -124,7 +130,7 @@ def test_a_load_survives_killed_and_throttled_parts(loads: Loads) -> None:
     """No vector is lost and none is there twice; the next execution loads what is missing."""
     loads.killed.update({"part-000000.parquet", "part-000002.parquet"})
     loads.lost.add("part-000001.parquet")
-    loads.vectors.throttled = 2
+    loads.s3_vectors.failures = [THROTTLED] * 2
     first = loads.run()
     assert (first["status"], first["error"]) == ("FAILED", "IncompleteLoadError")
     assert "part-000000.parquet, part-000002.parquet" in first["cause"]
@@ -134,8 +140,8 @@ def test_a_load_survives_killed_and_throttled_parts(loads: Loads) -> None:
     assert second["status"] == "SUCCEEDED", second
     result = json.loads(second["output"])
     assert (result["rows"], result["loaded"], result["rejected"]) == (loading.ROWS, loading.ROWS, 0)
-    assert sorted(loads.vectors.vectors) == sorted(f"d{number}" for number in range(loading.ROWS))
-    assert loads.vectors.tags == {SPACE_TAG: result["vector_space"]}
+    assert sorted(loads.stored.vectors) == sorted(f"d{number}" for number in range(loading.ROWS))
+    assert loads.stored.tags == {SPACE_TAG: result["vector_space"]}
     # Only the parts that were killed have work; the others' steps find their records.
     assert loads.steps.count("part") == result["parts"]
 
@@ -150,8 +156,8 @@ def test_a_load_that_cannot_run_fails_once_with_its_reason(loads: Loads) -> None
     elsewhere = loads.run(source="s3://embedded/other/")
     assert (elsewhere["status"], elsewhere["error"]) == ("FAILED", "BatchError")
     assert "cannot be listed" in elsewhere["cause"]
-    loads.vectors.tags[SPACE_TAG] = "other@1/int8/2/32"
+    loads.stored.tags[SPACE_TAG] = "other@1/int8/2/32"
     foreign = loads.run()
     assert (foreign["status"], foreign["error"]) == ("FAILED", "VectorSpaceError")
     assert loads.steps == ["plan", "plan", "plan"]
-    assert loads.vectors.vectors == {}
+    assert loads.stored.vectors == {}

@@ -13,10 +13,13 @@ from batch_embedding.storage import open_folder
 from batch_embedding.worker import embed_shard
 from embedder.engine import Engine
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
-from tests.vector_loading.local_s3_vectors import LocalS3Vectors, local_s3_vectors
+from tests.fixtures.s3_vectors.indexes import Index
+from tests.fixtures.s3_vectors.server import CREDENTIALS, LocalS3Vectors, local_s3_vectors
 from vector_loading import index_client
 
 ROWS = 60
+#: The ARN of `index`.
+ARN = "arn:aws:s3vectors:eu-central-1:123456789012:bucket/vectors/index/docs"
 
 
 def row(number: int) -> dict[str, Any]:
@@ -50,19 +53,21 @@ def embed(tmp_path: Path, engine: Engine) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalS3Vectors]:
-    """Serve an index on this machine, and let requests be tried again at once."""
+def s3_vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalS3Vectors]:
+    """Serve S3 Vectors on this machine, and let requests be tried again at once."""
     with local_s3_vectors() as served:
-        for name, value in {
-            "AWS_ACCESS_KEY_ID": "ASIAEXAMPLE",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_SESSION_TOKEN": "token",
-            "AWS_ENDPOINT_URL_S3VECTORS": served.url,
-        }.items():
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3VECTORS": served.url}.items():
             monkeypatch.setenv(name, value)
+        monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
         monkeypatch.setattr(index_client, "_ATTEMPTS", 3)
         monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", _none)
         yield served
+
+
+@pytest.fixture
+def index(s3_vectors: LocalS3Vectors) -> Index:
+    """Create the index that the jobs are loaded into."""
+    return s3_vectors.create("docs", 32, non_filterable=("text",))
 
 
 def _none(*_: object) -> float:

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests.vector_loading.conftest import ROWS, row
-from tests.vector_loading.local_s3_vectors import ARN
+from tests.vector_loading.conftest import ARN, ROWS, row
 from vector_loading.__main__ import main
 
 
@@ -44,7 +43,10 @@ def test_an_error_is_one_line(embed, index, run):
     index.refused.add("d7")
     code, out, err = run(folder, ARN)
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == "error: S3 Vectors refused: the key is not allowed"
+    assert (
+        err.splitlines()[-1]
+        == "error: S3 Vectors refused: A key is not allowed, or it is there twice."
+    )
     index.refused.clear()
     before = len(index.vectors)
     assert 0 < before < ROWS

@@ -1,30 +1,15 @@
 """`python -m vector_loading.recall`, over an index that the load made in the exact stand-in."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fixtures.s3_vectors.indexes import Index
-from tests.fixtures.s3_vectors.server import (
-    CREDENTIALS,
-    LocalS3Vectors,
-    local_s3_vectors,
-)
 from tests.vector_loading.conftest import ROWS
 from vector_loading.__main__ import main as load
 from vector_loading.recall import main
-
-
-@pytest.fixture
-def s3_vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalS3Vectors]:
-    with local_s3_vectors() as state:
-        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3VECTORS": state.url}.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
-        yield state
 
 
 @pytest.fixture
@@ -34,8 +19,7 @@ def folder(embed: Any) -> Path:
 
 
 @pytest.fixture
-def loaded(s3_vectors: LocalS3Vectors, folder: Path, capsys: pytest.CaptureFixture[str]) -> Index:
-    index = s3_vectors.create("docs", 32, non_filterable=("text",))
+def loaded(index: Index, folder: Path, capsys: pytest.CaptureFixture[str]) -> Index:
     assert load([str(folder), index.arn]) == 0
     capsys.readouterr()
     return index
@@ -78,21 +62,19 @@ def test_vectors_that_an_index_does_not_find_lower_its_recall(
 
 
 def test_equally_near_vectors_are_as_good(
-    embed: Any, s3_vectors: LocalS3Vectors, capsys: pytest.CaptureFixture[str]
+    embed: Any, index: Index, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of many vectors at the same distance, any may be found."""
     folder = embed([{"id": f"d{n}", "text": "the same" if n else "another"} for n in range(40)])
-    index = s3_vectors.create("docs", 32, non_filterable=("text",))
     assert load([str(folder), index.arn]) == 0
     capsys.readouterr()
     assert measured(capsys, folder, index.arn, "--top", 3)["recall"] == 1.0
 
 
 def test_another_vector_space_is_refused(
-    s3_vectors: LocalS3Vectors, folder: Path, capsys: pytest.CaptureFixture[str]
+    index: Index, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An index of another model, and one that was never loaded, cannot be compared."""
-    index = s3_vectors.create("docs", 32)
     for space, shown in ((None, "no vector space yet"), ("other@1/32", "other@1/32")):
         if space is not None:
             index.tags["embedding-kit:vector-space"] = space
