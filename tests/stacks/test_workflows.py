@@ -60,6 +60,12 @@ def test_deploys_are_the_scripts_that_people_type(workflow):
     assert "cdk diff --all" in jobs["diff"]["with"]["command"]
 
 
+def test_the_doctor_looks_at_each_environment(workflow):
+    """`scripts/deploy` ends with it, and an ill dev keeps production from being deployed."""
+    jobs = workflow("deploy")["jobs"]
+    assert not [name for name in jobs if "--no-doctor" in str(jobs[name].get("with"))]
+
+
 @pytest.mark.parametrize("name", ["test", "deploy", "environment"])
 def test_no_key_of_aws_is_stored(workflow, name):
     """The workflow signs in with GitHub's own token, since a key in a secret would never expire."""

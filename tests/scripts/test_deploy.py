@@ -1,0 +1,96 @@
+"""scripts/deploy runs its steps in order, passes options on, and ends with the doctor.
+
+The programs of its steps are stand-ins that record their arguments.
+"""
+
+import os
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Fails at the step whose text is in FAIL_AT, with the status FAIL_WITH.
+_PROGRAM = textwrap.dedent("""\
+    #!/usr/bin/env bash
+    called="$(basename "$0") $*"
+    echo "$called" >> "$CALLS"
+    [[ -z "$FAIL_AT" || "$called" != *"$FAIL_AT"* ]] || exit "$FAIL_WITH"
+    """)
+PREFLIGHT = "python -m stacks.preflight dev"
+BEFORE = "python -m stacks.cleanup dev --before deploy"
+DEPLOY = "cdk deploy --all -c environment=dev"
+AFTER = "python -m stacks.cleanup dev --after deploy"
+DOCTOR = "python -m stacks.checkup dev"
+
+
+@pytest.fixture
+def deploy(tmp_path):
+    """Return a function that runs the script; it returns the exit status and the calls."""
+    for folder in ("scripts", ".venv/bin", "node_modules/.bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("deploy", "setup"):
+        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
+    for program in (".venv/bin/python", "node_modules/.bin/cdk"):
+        (tmp_path / program).write_text(_PROGRAM)
+        (tmp_path / program).chmod(0o755)
+    (tmp_path / "package-lock.json").touch()
+    os.utime(tmp_path / "package-lock.json", (0, 0))
+    (tmp_path / "node_modules" / ".package-lock.json").touch()
+    calls = tmp_path / "calls"
+
+    def run(*arguments: str, fail_at: str = "", fail_with: int = 1) -> tuple[int, list[str]]:
+        calls.write_text("")
+        environment = {
+            **os.environ,
+            "CALLS": str(calls),
+            "FAIL_AT": fail_at,
+            "FAIL_WITH": str(fail_with),
+            "UV_NO_SYNC": "1",
+        }
+        command = ["bash", str(tmp_path / "scripts" / "deploy"), *arguments]
+        ran = subprocess.run(command, env=environment, capture_output=True, check=False)
+        return ran.returncode, calls.read_text().splitlines()
+
+    return run
+
+
+def test_a_deploy_ends_with_the_doctor(deploy):
+    """After the steps before and after the CDK's own."""
+    assert deploy("dev") == (0, [PREFLIGHT, BEFORE, DEPLOY, AFTER, DOCTOR])
+
+
+def test_the_doctor_can_be_left_out(deploy):
+    """The option is not the CDK's, which gets the others as they were given."""
+    status, calls = deploy("dev", "--app", "a b", "--no-doctor", "-c", "break-glass=true")
+    options = "--app a b -c break-glass=true"
+    assert status == 0
+    assert calls == [f"{PREFLIGHT} {options}", BEFORE, f"{DEPLOY} {options}", AFTER]
+
+
+def test_an_ill_endpoint_decides_the_status(deploy):
+    """It is not that of a failed deploy."""
+    status, calls = deploy("dev", fail_at="stacks.checkup", fail_with=3)
+    assert (status, calls[-1]) == (3, DOCTOR)
+
+
+@pytest.mark.parametrize(
+    ("step", "last"),
+    [
+        ("stacks.preflight", PREFLIGHT),
+        ("--before deploy", BEFORE),
+        ("cdk deploy", "python -m stacks.cleanup dev --after failed-deploy"),
+        ("--after deploy", AFTER),
+    ],
+)
+def test_a_failed_deploy_is_not_looked_at(deploy, step, last):
+    """The status is that of the step that failed."""
+    status, calls = deploy("dev", fail_at=step, fail_with=4)
+    assert (status, calls[-1]) == (4, last)
+
+
+def test_a_name_is_required(deploy):
+    """Nothing runs without one."""
+    assert deploy() == (1, [])

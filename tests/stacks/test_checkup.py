@@ -1,0 +1,64 @@
+"""Test the last step of a deploy, with a stand-in for `embed` on the PATH."""
+
+import pytest
+
+from stacks import checkup
+
+PLACED = '[model]\nname = "any/model"\n'
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Return a function that runs the step; it returns status, the doctor's arguments, errors."""
+    folder = tmp_path / "environments"
+    folder.mkdir()
+    (folder / "dev.toml").write_text(PLACED)
+    (folder / "placed.toml").write_text(
+        'account = "123456789012"\nregion = "eu-central-1"\n' + PLACED
+    )
+    monkeypatch.setattr(checkup, "_ENVIRONMENTS", folder)
+    called, program = tmp_path / "called", tmp_path / "bin" / "embed"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+
+    def run(name, *, status=0):
+        program.write_text(f'#!/bin/sh\necho "$*" > {called}\nexit {status}\n')
+        program.chmod(0o755)
+        result = checkup.main([name])
+        doctor = called.read_text().strip() if called.exists() else None
+        return result, doctor, capsys.readouterr().err
+
+    return run
+
+
+def test_a_well_endpoint_is_no_news(run):
+    """The doctor has printed its report. It takes the vector space that the release has checked."""
+    assert run("dev") == (0, "doctor --environment dev --accept-vector-space", "")
+
+
+def test_the_doctor_looks_in_the_environments_region(run):
+    """The shell's region may be another one."""
+    _, doctor, _ = run("placed")
+    assert doctor == "doctor --environment placed --accept-vector-space --region eu-central-1"
+
+
+def test_an_ill_endpoint_is_deployed_all_the_same(run):
+    """The message says both, and the status is neither that of success nor of a failed deploy."""
+    status, _, errors = run("dev", status=1)
+    assert status == checkup.ILL == 3
+    assert errors == (
+        "error: dev is deployed, but the doctor finds it ill: see above what to do. To look again: "
+        "embed doctor --environment dev. To deploy without the doctor: --no-doctor\n"
+    )
+
+
+def test_a_stopped_doctor_is_no_illness(run):
+    """Ctrl-C ends the command with its usual status."""
+    assert run("dev", status=130)[::2] == (130, "dev is deployed; the doctor was stopped\n")
+
+
+def test_an_unknown_environment_is_an_error(run):
+    """The doctor is not asked."""
+    status, doctor, errors = run("other")
+    assert (status, doctor) == (1, None)
+    assert errors.startswith("error: there is no environment 'other'")
