@@ -1,13 +1,16 @@
-"""Puts the image's recipe beside the constructs, so that an installed package can build it."""
+"""Puts the recipe of image and zip beside the constructs, for an installed package to build."""
 
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+#: What builds a zip, beside what Docker's context sends.
+_OF_ZIP = ("build_zip.py", "zip_builder")
+
 
 class ImageRecipe(BuildHookInterface):  # type: ignore[type-arg]
-    """Copies what Docker's context sends into the wheel; an editable install has the repository."""
+    """Copies the recipe into the wheel; an editable install has the repository."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Name the files; called by hatchling before it builds."""
@@ -16,5 +19,5 @@ class ImageRecipe(BuildHookInterface):  # type: ignore[type-arg]
         context = Path(self.root) / "lambda_image"
         ignored = (context / ".dockerignore").read_text(encoding="utf-8").splitlines()
         sent = [line.removeprefix("!") for line in ignored if line.startswith("!")]
-        for name in (".dockerignore", "Dockerfile", *sent):
+        for name in (".dockerignore", "Dockerfile", *_OF_ZIP, *sent):
             build_data["force_include"][str(context / name)] = f"embedding_kit/lambda_image/{name}"

@@ -14,6 +14,7 @@ from embedding_client import errors
 from embedding_kit.environment import Environment
 from embedding_kit.settings.descriptions import export_schema, kinds
 from model_compiler.source.catalog import CATALOG
+from model_compiler.source.catalog.measurements import measurements
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
@@ -92,6 +93,14 @@ def model_dimensions() -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def model_sizes() -> str:
+    """Return the megabytes of the catalog's int8 artifacts, for the limit of a zip."""
+    shapes = measurements().shapes
+    measured = {entry.name: shapes[entry.shape] for entry in CATALOG if entry.shape in shapes}
+    lines = [f'  "{name}": {shape.megabytes}' for name, shape in measured.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def _block(path: str, name: str, content: Callable[[], str]) -> Callable[[], str]:
     def whole() -> str:
         return with_block((ROOT / path).read_text(encoding="utf-8"), name, content())
@@ -123,6 +132,7 @@ def cost_page() -> str:
 GENERATED: dict[str, Callable[[], str]] = {
     "README.md": _block("README.md", "settings", settings_table),
     "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
+    "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
     "docs/api.md": _block("docs/api.md", "paths", paths_table),
     "docs/cost.md": cost_page,
     "docs/pictures/cost.svg": draw,

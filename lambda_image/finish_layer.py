@@ -1,10 +1,11 @@
-"""Finishes a layer in the image's build: `python finish_layer.py FOLDER [--remove NAME ...]`.
+"""Finishes a layer: `python finish_layer.py FOLDER [--remove NAME ...] [--remove-listed FILE]`.
 
 Lambda's file system is read-only, so a module without byte code would be compiled at each cold
 start. Lambda's user owns no file, so every file must be readable by all. Times are fixed, so that
 the same files give the same layer on every machine, and a change of code uploads one small layer.
 
-It runs in the build stages, whose base image has Python but neither `find` nor a package manager.
+It runs in the image's build stages, whose base image has Python but neither `find` nor a package
+manager, and for the zip on the machine that deploys.
 """
 
 import argparse
@@ -63,14 +64,21 @@ def _remove(folder: Path, pattern: str) -> None:
             path.unlink(missing_ok=True)
 
 
+def _listed(file: Path | None) -> list[str]:
+    """Return the lines of a file that are neither empty nor comments."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file else []
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--remove", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--remove-listed", type=Path, metavar="FILE")
     asked = parser.parse_args()
     try:
-        finish(asked.folder, remove=asked.remove)
+        finish(asked.folder, remove=[*asked.remove, *_listed(asked.remove_listed)])
     except ValueError as error:
         sys.exit(f"error: {error}")
 

@@ -1,4 +1,4 @@
-"""The stack of the endpoint. Its image is published into the environment's own repository."""
+"""The stack of the endpoint, whose image is published into the environment's own repository."""
 
 from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
 from aws_cdk import Environment as Where
@@ -29,13 +29,14 @@ class EndpointStack(Stack):
         env: Where,
     ) -> None:
         """Create the stack."""
+        of_images = DefaultStackSynthesizer(image_assets_repository_name=repository_name)
         super().__init__(
             scope,
             id,
             env=env,
             description=f"Embedding Kit, {environment.name}: endpoint",
             termination_protection=environment.protect,
-            synthesizer=DefaultStackSynthesizer(image_assets_repository_name=repository_name),
+            synthesizer=of_images if environment.function.package == "image" else None,
         )
         self.endpoint = EmbeddingEndpoint(
             self,

@@ -13,6 +13,7 @@ from stacks.names import (
     front_stack_name,
     index_stack_name,
     observability_stack_name,
+    repository_name,
     repository_stack_name,
     server_stack_name,
 )
@@ -27,7 +28,7 @@ class EnvironmentStacks:
     """The stacks of an environment in an app.
 
     Attributes:
-        repository: The stack of the image repository.
+        repository: The stack of the image repository; None if nothing is deployed as an image.
         index: The stack of the vector index; None without one.
         endpoint: The stack of the endpoint.
         front: The stack of the API in front of it; None without one.
@@ -44,9 +45,11 @@ class EnvironmentStacks:
             environment: The environment's settings.
         """
         where = cdk.Environment(account=environment.account, region=environment.region)
-        self.repository = RepositoryStack(
-            app, repository_stack_name(environment.name), environment=environment, env=where
-        )
+        self.repository: RepositoryStack | None = None
+        if environment.function.package == "image":
+            self.repository = RepositoryStack(
+                app, repository_stack_name(environment.name), environment=environment, env=where
+            )
         self.index: IndexStack | None = None
         if environment.index:
             self.index = IndexStack(
@@ -54,22 +57,16 @@ class EnvironmentStacks:
                 index_stack_name(environment.name),
                 environment=environment,
                 settings=environment.index,
-                repository_name=self.repository.repository_name,
+                repository_name=repository_name(environment.name),
                 env=where,
-            )
-            self.index.add_stack_dependency(
-                self.repository, "the image is published into the repository"
             )
         self.endpoint = EndpointStack(
             app,
             endpoint_stack_name(environment.name),
             environment=environment,
-            repository_name=self.repository.repository_name,
+            repository_name=repository_name(environment.name),
             vector_index=self.index.index if self.index else None,
             env=where,
-        )
-        self.endpoint.add_stack_dependency(
-            self.repository, "the image is published into the repository"
         )
         self.front: FrontStack | None = None
         if environment.front:
@@ -88,11 +85,8 @@ class EnvironmentStacks:
                 batch_stack_name(environment.name),
                 environment=environment,
                 settings=environment.batch,
-                repository_name=self.repository.repository_name,
+                repository_name=repository_name(environment.name),
                 env=where,
-            )
-            self.batch.add_stack_dependency(
-                self.repository, "the image is published into the repository"
             )
         self.server: ServerStack | None = None
         if environment.server:
@@ -101,11 +95,8 @@ class EnvironmentStacks:
                 server_stack_name(environment.name),
                 environment=environment,
                 settings=environment.server,
-                repository_name=self.repository.repository_name,
+                repository_name=repository_name(environment.name),
                 env=where,
-            )
-            self.server.add_stack_dependency(
-                self.repository, "the image is published into the repository"
             )
         self.observability = ObservabilityStack(
             app,
@@ -119,6 +110,11 @@ class EnvironmentStacks:
             cost_tag=(COST_TAG, environment.name),
             env=where,
         )
+        for stack in filter(None, (self.index, self.endpoint, self.batch, self.server)):
+            if self.repository:
+                stack.add_stack_dependency(
+                    self.repository, "the image is published into the repository"
+                )
         tags = {**environment.tags, COST_TAG: environment.name}
         if "project" not in map(str.lower, tags):
             tags["Project"] = "embedding-kit"

@@ -17,6 +17,7 @@ from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.quotas import needed_concurrency
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
+from stacks.deployed import find_deployed
 from stacks.names import front_stack_name, repository_name, repository_stack_name
 
 __all__ = ["Finding", "before_deploy", "main"]
@@ -72,7 +73,12 @@ def before_deploy(
             yield from _log_role(session, environment)
         except (BotoCoreError, ClientError) as error:
             yield Finding(f"API Gateway's role for logs could not be looked up: {error}")
-    if environment.repository.on_destroy == "retain" and not imports:
+    try:
+        yield from _package(session, environment)
+    except (BotoCoreError, ClientError) as error:
+        yield Finding(f"the deployed function could not be looked up: {error}")
+    has_repository = environment.function.package == "image"
+    if has_repository and environment.repository.on_destroy == "retain" and not imports:
         try:
             yield from _repository(session, environment)
         except (BotoCoreError, ClientError) as error:
@@ -123,6 +129,24 @@ def _log_role(session: Session, environment: Environment) -> Iterator[Finding]:
         yield Finding(
             f"set_log_role replaces the role for API Gateway's logs that this account and region "
             f"have, {found}: remove set_log_role to keep it"
+        )
+
+
+def _package(session: Session, environment: Environment) -> Iterator[Finding]:
+    """Find a change of the package, which CloudFormation would make a function with another URL."""
+    deployed = find_deployed(session, environment)
+    if deployed is None:
+        return
+    client = session.create_client("lambda", region_name=environment.region)
+    found = client.get_function_configuration(FunctionName=deployed.function)["PackageType"].lower()
+    wanted = environment.function.package
+    if found != wanted:
+        yield Finding(
+            f"AWS changes no function from {found} to {wanted}, and an alias has one function: the "
+            f'URL and the callers\' permissions would be lost; found: package = "{wanted}", '
+            f'deployed: "{found}"; allowed: package = "{found}", or a second environment with '
+            f'package = "{wanted}" beside it, to which callers move (docs/operations.md)',
+            stops=True,
         )
 
 

@@ -39,6 +39,7 @@ from embedding_kit.settings import (
     check_alarms,
     check_compatible,
     check_memory,
+    check_package,
 )
 from embedding_kit.settings.cors import SIGNING_HEADERS
 from embedding_kit.synth_validation import AlarmEmails, AliasResources
@@ -106,7 +107,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             scope: The parent.
             id: The construct's id.
             model: The model that is served.
-            function: Memory, time, disk, logs and concurrency.
+            function: Package, memory, time, disk, logs and concurrency.
             cold_start: The strategy against cold starts; none by default.
             release: How traffic shifts to a new version; all at once after its check by default.
             experiment: Another published version to compare with.
@@ -148,6 +149,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         )
         check_alarms(self.alarm_settings, self.settings)
         check_memory(model, self.settings)
+        check_package(model, self.settings)
         for note in quota_notes(self.settings, self.cold_start):
             Annotations.of(self).add_info(note)
         # Metrics of metric filters have no dimension for the endpoint, so each endpoint has its own
@@ -192,6 +194,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             "Check",
             alias=self.alias,
             model=model,
+            package=self.settings.package,
             release=self.release,
             cold_start=self.cold_start,
             experiment=experiment,

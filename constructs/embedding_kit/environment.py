@@ -26,7 +26,10 @@ from embedding_kit.settings import (
     check_compatible,
     check_front,
     check_memory,
+    check_package,
+    check_without_images,
     index_dimension,
+    load_source,
 )
 from embedding_kit.settings.base import Settings, allowed, rule_error
 from embedding_kit.settings.release import AllAtOnce
@@ -181,6 +184,13 @@ class Environment(Settings):
         )
         check_alarms(self.alarms, self.function)
         check_memory(self.model, self.function)
+        check_package(self.model, self.function)
+        check_without_images(
+            self.function,
+            batch=self.batch is not None,
+            loads=self.index is not None and load_source(self.index, self.batch) is not None,
+            server=self.server is not None,
+        )
         if self.batch is not None:
             check_batch(self.batch, self.function, self.cold_start)
             check_memory(self.model, self.batch, table="batch")

@@ -1,4 +1,4 @@
-"""The function: the image on ARM64, with its own log group and a minimal role."""
+"""The function: an image or a zip on ARM64, with its own log group and a minimal role."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from embedding_kit.image import image_code
+from embedding_kit.packaged_function import packaged_function
 from embedding_kit.settings import FunctionSettings, Model
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
@@ -86,8 +86,8 @@ class EmbeddingFunction(Construct):
         Args:
             scope: The parent.
             id: The construct's id.
-            model: The model of the image.
-            settings: Memory, time, disk, logs and concurrency.
+            model: The model in the code.
+            settings: Package, memory, time, disk, logs and concurrency.
             metrics_namespace: The namespace of the embedder's own metrics.
             name: The environment's name in the embedder's logs.
             snap_start: Whether published versions start from a snapshot.
@@ -105,12 +105,12 @@ class EmbeddingFunction(Construct):
         self.log_group = self._log_group(settings) if log_group is None else log_group
         if log_group is not None:
             _check_log_group(settings)
-        self.function = lambda_.DockerImageFunction(
+        self.function = packaged_function(
             self,
             "Function",
+            package=settings.package,
+            model=model,
             description=f"Embeddings by {model.name}",
-            code=image_code(model),
-            architecture=lambda_.Architecture.ARM_64,
             memory_size=settings.memory_mb,
             timeout=Duration.seconds(int(settings.timeout.total_seconds())),
             ephemeral_storage_size=Size.mebibytes(settings.ephemeral_storage_mb),

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from embedding_kit.settings import Model
 
-__all__ = ["image_asset", "image_code", "image_folder", "model_identity"]
+__all__ = ["files_digest", "image_asset", "image_code", "image_folder", "model_identity"]
 
 #: Files of one target only. Without them in its context, another image does not change with them.
 _OWN_FILES = {
@@ -101,7 +101,7 @@ def _recipe(model: Model, target: str | None) -> dict[str, Any]:
         "build_contexts": _contexts(model),
         # The CDK hashes the image's folder and the arguments, but not the named contexts. Their
         # paths on this machine must not change the image.
-        "extra_hash": _digest([path for path in (model.folder, model.index) if path]),
+        "extra_hash": files_digest([path for path in (model.folder, model.index) if path]),
         "invalidation": assets.DockerImageAssetInvalidationOptions(build_contexts=False),
     }
 
@@ -112,7 +112,7 @@ def model_identity(model: Model) -> list[str | None]:
     Raises:
         FileNotFoundError: The model's folder does not exist.
     """
-    folder = _digest([model.folder]) if model.folder else None
+    folder = files_digest([model.folder]) if model.folder else None
     return [model.name, model.revision, model.precision, folder]
 
 
@@ -125,7 +125,7 @@ def _contexts(model: Model) -> dict[str, str] | None:
     return contexts or None
 
 
-def _digest(paths: list[Path]) -> str | None:
+def files_digest(paths: list[Path]) -> str | None:
     """Hash the names and contents of the files at some paths; return None without files."""
     if not paths:
         return None

@@ -1,5 +1,7 @@
 """The check of a new version, as a custom resource that the alias depends on."""
 
+from typing import Literal
+
 from aws_cdk import (
     Acknowledgment,
     CfnOutput,
@@ -17,7 +19,7 @@ from aws_cdk import custom_resources as custom
 from constructs import Construct
 
 from embedding_kit.function import function_role
-from embedding_kit.image import image_code
+from embedding_kit.packaged_function import packaged_function
 from embedding_kit.settings import (
     AllAtOnce,
     ColdStart,
@@ -40,8 +42,8 @@ _SERVICE_TIMEOUT = Duration.minutes(10)
 class ReleaseCheck(Construct):
     """A custom resource that CloudFormation updates before the alias changes.
 
-    Its function runs from the version's own image. CDK's provider framework calls it: it reports a
-    crash of the image at once, and ignores the Delete that follows a failed Create, so a check that
+    Its function runs from the version's own code. CDK's provider framework calls it: it reports a
+    crash of the code at once, and ignores the Delete that follows a failed Create, so a check that
     cannot start does not block the stack. If the check refuses a version, the resource fails:
     `cdk deploy` prints the reason, the alias does not change, and the stack rolls back.
 
@@ -57,6 +59,7 @@ class ReleaseCheck(Construct):
         *,
         alias: lambda_.Alias,
         model: Model,
+        package: Literal["image", "zip"],
         release: Release,
         cold_start: ColdStart,
         experiment: Experiment | None,
@@ -69,7 +72,8 @@ class ReleaseCheck(Construct):
             scope: The parent.
             id: The construct's id.
             alias: The alias to change.
-            model: The model of the image; the check runs from the same image.
+            model: The model in the code; the check runs from the same code.
+            package: How the code is deployed.
             release: Whether vectors may change, and whether the check calls the serving version.
             cold_start: With provisioned concurrency, Lambda itself uses weights for a moment.
             experiment: With weights, another version that must have the same vector space.
@@ -78,7 +82,7 @@ class ReleaseCheck(Construct):
         """
         super().__init__(scope, id)
         self._key = environment_encryption
-        self.function = self._make_function(alias, model, tracing)
+        self.function = self._make_function(alias, model, package, tracing)
         provider = self._make_provider()
         other = str(experiment.version) if isinstance(experiment, WeightedExperiment) else ""
         # The output is created below; its name is needed here.
@@ -108,8 +112,12 @@ class ReleaseCheck(Construct):
             alias.node.default_child.node.add_dependency(self.resource)
 
     def _make_function(
-        self, alias: lambda_.Alias, model: Model, tracing: lambda_.Tracing
-    ) -> lambda_.DockerImageFunction:
+        self,
+        alias: lambda_.Alias,
+        model: Model,
+        package: Literal["image", "zip"],
+        tracing: lambda_.Tracing,
+    ) -> lambda_.Function:
         embedder = alias.version.lambda_
         log_group = _logs(self, "Logs")
         role = function_role(self, log_group)
@@ -139,12 +147,13 @@ class ReleaseCheck(Construct):
             "The check reads and calls the new version and those that it compares it with, by "
             "number.",
         )
-        function = lambda_.DockerImageFunction(
+        function = packaged_function(
             self,
             "Function",
+            package=package,
+            model=model,
+            handler="release_check.handler.handler",
             description="Warms and checks a new version before the alias moves to it",
-            code=image_code(model, command=["release_check.handler.handler"]),
-            architecture=lambda_.Architecture.ARM_64,
             memory_size=_MEMORY_MB,
             timeout=_TIMEOUT,
             role=role,

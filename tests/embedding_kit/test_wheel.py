@@ -34,11 +34,11 @@ def test_the_images_recipe_goes_with_the_constructs(wheel):
         for name in wheel
         if name.startswith("embedding_kit/lambda_image/")
     }
-    assert {".dockerignore", "Dockerfile"} <= recipe
-    assert sent == {name.partition("/")[0] for name in recipe} - {".dockerignore", "Dockerfile"}
+    own = {".dockerignore", "Dockerfile", "build_zip.py", "zip_builder"}
+    assert sent | own == {name.partition("/")[0] for name in recipe}
     sources = {
         str(path.relative_to(ROOT / "lambda_image"))
-        for package in ("embedder", "model_compiler")
+        for package in ("embedder", "model_compiler", "zip_builder")
         for path in (ROOT / "lambda_image" / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }

@@ -64,6 +64,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "vector-space-change": {"release": Canary(allow_vector_space_change=True)},
     "weights": {"experiment": WeightedExperiment(version=12, percent=10.0)},
     "alias": {"experiment": AliasExperiment(version=12)},
+    "zip": {"function": FunctionSettings(package="zip", memory_mb=1769, log_retention_days=7)},
     "reserved": {"function": FunctionSettings(reserved_concurrency=20)},
     "callers": {
         "callers": Callers(

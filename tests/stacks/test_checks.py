@@ -25,6 +25,7 @@ CHECKED = (
     "server",
     "front",
     "private-front",
+    "zip",
 )
 #: The CDK adds a DependsOn that a Ref already implies, in every stack of every app.
 IGNORED_BY_CFN_LINT = ["W3005"]
@@ -139,6 +140,16 @@ def test_stacks_are_deployed_in_order(synthesized):
     needed = manifest["EmbeddingKit-dev-Endpoint"]["dependencies"]
     assert "EmbeddingKit-dev-Repository" in needed
     assert "EmbeddingKit-dev-Endpoint" in manifest["EmbeddingKit-dev-Observability"]["dependencies"]
+
+
+def test_a_zip_needs_no_repository_and_no_image(synthesized):
+    """The environment has two stacks, and what is published are files."""
+    made = synthesized("zip")
+    manifest = json.loads((made.folder / "manifest.json").read_text())["artifacts"]
+    stacks = [name for name, entry in manifest.items() if "stack" in entry["type"]]
+    assert stacks == ["EmbeddingKit-dev-Endpoint", "EmbeddingKit-dev-Observability"]
+    for listed in made.folder.glob("*.assets.json"):
+        assert json.loads(listed.read_text()).get("dockerImages", {}) == {}
 
 
 def test_the_image_goes_to_the_environments_own_repository(synthesized):

@@ -306,11 +306,12 @@ def test_a_failed_destroy_fails_and_is_not_reported_as_done(script):
 
 
 def test_deploy_repairs_first_and_looks_for_leftovers_last(script):
-    """The script runs preflight and repair before the CDK, and cleanup after it."""
+    """The script runs preflight, build and repair before the CDK, and cleanup after it."""
     assert script("deploy", "dev") == (
         0,
         [
             "python -m stacks.preflight dev",
+            "python -m stacks.zip_build dev",
             "python -m stacks.cleanup dev --before deploy",
             "cdk deploy --all -c environment=dev",
             "python -m stacks.cleanup dev --after deploy",

@@ -33,10 +33,22 @@ class _Session:
         assert region_name is None
         return self.clients[name]
 
-    def has(self, concurrency: int) -> None:
-        """Give the account this quota."""
+    def has(self, concurrency: int, *, deployed: bool = False) -> None:
+        """Give the account this quota; unless an endpoint is deployed, it has no stack."""
         self.stubs["lambda"].add_response(
             "get_account_settings", {"AccountLimit": {"ConcurrentExecutions": concurrency}}
+        )
+        if not deployed:
+            self.no_stack()
+
+    def deployed_as(self, package: str) -> None:
+        """Add the deployed function of dev."""
+        arn = "arn:aws:lambda:us-east-1:123456789012:function:embedder:live"
+        self.stack(
+            "EmbeddingKit-dev-Endpoint", Outputs=[{"OutputKey": "AliasArn", "OutputValue": arn}]
+        )
+        self.stubs["lambda"].add_response(
+            "get_function_configuration", {"PackageType": package}, {"FunctionName": "embedder"}
         )
 
     def stack(self, name: str, **attributes: object) -> None:
@@ -143,7 +155,7 @@ def test_a_new_accounts_memory_is_a_note(session, with_function):
 )
 def test_the_role_for_logs_is_looked_up(environments, name, role, stops, text):
     """Without it the API's stage fails; a role that others set is not replaced in silence."""
-    session = _Session("lambda", "apigateway")
+    session = _Session("lambda", "cloudformation", "apigateway")
     session.has(1000)
     session.stubs["apigateway"].add_response(
         "get_account", {"cloudwatchRoleArn": role} if role else {}
@@ -163,7 +175,7 @@ def test_the_role_for_logs_is_looked_up(environments, name, role, stops, text):
 )
 def test_a_role_for_logs_is_fine(environments, name, role):
     """Whoever set it, or if this environment is about to."""
-    session = _Session("lambda", "apigateway")
+    session = _Session("lambda", "cloudformation", "apigateway")
     session.has(1000)
     session.stubs["apigateway"].add_response(
         "get_account", {"cloudwatchRoleArn": role} if role else {}
@@ -173,7 +185,7 @@ def test_a_role_for_logs_is_fine(environments, name, role):
 
 def test_a_role_for_logs_that_cannot_be_looked_up_is_a_note(environments):
     """The deploy itself then shows whether it is there."""
-    session = _Session("lambda", "apigateway")
+    session = _Session("lambda", "cloudformation", "apigateway")
     session.has(1000)
     session.stubs["apigateway"].add_client_error("get_account", "AccessDeniedException")
     (finding,) = before_deploy(session, environments["front"], imports=False)
@@ -235,10 +247,39 @@ def test_what_may_not_be_read_stops_nothing(session, production):
     """The deploy's roles may have permissions that the shell lacks."""
     session.stubs["lambda"].add_client_error("get_account_settings", "AccessDeniedException")
     session.stubs["cloudformation"].add_client_error("describe_stacks", "AccessDenied")
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "AccessDenied")
     findings = list(before_deploy(session, production, imports=False))
-    assert [finding.stops for finding in findings] == [False, False]
+    assert [finding.stops for finding in findings] == [False, False, False]
     assert "AccessDeniedException" in findings[0].text
-    assert "AccessDenied" in findings[1].text
+    assert "deployed function could not be looked up" in findings[1].text
+    assert "image repository could not be looked up" in findings[2].text
+
+
+@pytest.mark.parametrize(("deployed", "package"), [("Image", "zip"), ("Zip", "image")])
+def test_another_package_than_the_deployed_one_stops(session, with_function, deployed, package):
+    """The alias would get another function, and callers another URL."""
+    session.has(1000, deployed=True)
+    session.deployed_as(deployed)
+    (finding,) = before_deploy(session, with_function(package=package), imports=False)
+    assert finding.stops
+    assert finding.text.startswith(f"AWS changes no function from {deployed.lower()} to {package}")
+    assert f'allowed: package = "{deployed.lower()}", or a second environment' in finding.text
+
+
+@pytest.mark.parametrize(("deployed", "package"), [("Image", "image"), ("Zip", "zip")])
+def test_the_deployed_package_is_fine(session, with_function, deployed, package):
+    """Every deploy after the first one."""
+    session.has(1000, deployed=True)
+    session.deployed_as(deployed)
+    assert list(before_deploy(session, with_function(package=package), imports=False)) == []
+
+
+def test_a_zip_asks_for_no_repository(session, production):
+    """An environment of a zip has none."""
+    session.has(1000)
+    settings = FunctionSettings(package="zip")
+    environment = production.model_copy(update={"function": settings})
+    assert list(before_deploy(session, environment, imports=False)) == []
 
 
 @pytest.mark.parametrize(

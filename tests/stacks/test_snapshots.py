@@ -35,6 +35,7 @@ SWITCHES = (
     "told",
     "vector-space-change",
     "weights",
+    "zip",
 )
 
 
@@ -140,7 +141,7 @@ def test_this_differs_from_dev(synthesized, snapshot, name):
         for stack in (*STACKS, *(after.keys() - before.keys()))
         for line in difflib.unified_diff(
             _readable(before[stack], "dev") if stack in before else [],
-            _readable(after[stack], environment),
+            _readable(after[stack], environment) if stack in after else [],
             fromfile=f"dev {stack}",
             tofile=f"{name} {stack}",
             lineterm="",

@@ -39,6 +39,7 @@ from embedding_kit.settings.index import (
 )
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings, Budget
+from embedding_kit.settings.package import check_package, check_without_images
 from embedding_kit.settings.release import (
     AliasExperiment,
     AllAtOnce,
@@ -88,6 +89,8 @@ __all__ = [
     "check_compatible",
     "check_front",
     "check_memory",
+    "check_package",
+    "check_without_images",
     "index_dimension",
     "load_source",
 ]

@@ -27,8 +27,13 @@ _PAYLOAD_CHARACTERS = 6_000_000
 
 
 class FunctionSettings(Settings):
-    """Memory, timeout, storage, logs and concurrency of the function, and limits of requests."""
+    """Package, memory, timeout, storage, logs, concurrency, and limits of requests."""
 
+    package: Literal["image", "zip"] = Field(
+        default="image",
+        description="How the code is deployed: as an `image`, which Docker builds, or as a `zip`, "
+        "for models up to about 170 MB and without Docker. It cannot be changed once deployed.",
+    )
     memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
         default=2048,
         description="Memory in MB; 1,769 MB equal one vCPU. `scripts/tune` measures sizes.",

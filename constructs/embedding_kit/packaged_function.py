@@ -1,0 +1,57 @@
+"""A function from an image or from a zip, otherwise equal."""
+
+from typing import Any, Literal
+
+from aws_cdk import Acknowledgment, Validations
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from embedding_kit.image import image_code
+from embedding_kit.settings import Model
+from embedding_kit.zip_package import zip_code
+
+__all__ = ["packaged_function"]
+
+#: The default command of the image.
+_EMBEDDER = "embedder.handler.handler"
+
+
+def packaged_function(
+    scope: Construct,
+    id: str,
+    *,
+    package: Literal["image", "zip"],
+    model: Model,
+    handler: str | None = None,
+    **properties: Any,
+) -> lambda_.Function:
+    """Create a function on ARM64 that runs the code with the model.
+
+    Args:
+        scope: The parent.
+        id: The construct's id.
+        package: How the code is deployed.
+        model: The model.
+        handler: Another handler than the embedder's.
+        properties: Further properties of `aws_lambda.Function`.
+
+    Raises:
+        FileNotFoundError: The model's folder or the file of texts does not exist.
+    """
+    properties["architecture"] = lambda_.Architecture.ARM_64
+    if package == "image":
+        code = image_code(model, command=[handler] if handler else None)
+        return lambda_.DockerImageFunction(scope, id, code=code, **properties)
+    function = lambda_.Function(
+        scope,
+        id,
+        code=zip_code(scope, model),
+        handler=handler or _EMBEDDER,
+        runtime=lambda_.Runtime.PYTHON_3_13,
+        **properties,
+    )
+    for rule in ("AwsSolutions-L1", "Serverless-LambdaLatestVersion"):
+        Validations.of(function).acknowledge(
+            Acknowledgment(id=rule, reason="The Python of the image, with the same packages.")
+        )
+    return function

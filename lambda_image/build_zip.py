@@ -1,0 +1,12 @@
+"""Builds the zip of a function without Docker: `python build_zip.py MODEL`. Prints the zip's path.
+
+The CDK's command runs it when it publishes the function's code, from the copy of this folder in the
+cloud assembly.
+"""
+
+import sys
+
+from zip_builder.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Builds the zip of a function from its parts."""
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from zip_builder.archive import write_zip
+from zip_builder.cache import clean, kept
+from zip_builder.digests import digest_of
+from zip_builder.model import ModelChoice, build_artifact, build_index, needs_tokenizers
+from zip_builder.tree import Tree, build_code, build_dependencies
+
+__all__ = ["build_zip"]
+
+
+def build_zip(
+    choice: ModelChoice,
+    *,
+    recipe: Path,
+    cache: Path,
+    machine: Literal["aarch64", "x86_64"] = "aarch64",
+) -> Path:
+    """Return the zip of a function; build it unless it is in the cache.
+
+    Args:
+        choice: The model.
+        recipe: The folder with the code, the compiler and requirements.txt.
+        cache: The folder of built parts.
+        machine: The processor that runs it: Lambda's `aarch64`, or `x86_64` to try it here.
+
+    Raises:
+        ZipError: A part cannot be built, or Lambda would not unpack the zip.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    clean(cache)
+    with _step(f"compiling {choice.name}"):
+        artifact = build_artifact(choice, recipe=recipe, cache=cache)
+        index = build_index(choice, artifact, recipe=recipe, cache=cache)
+    with _step(f"getting the packages for {machine}"):
+        dependencies = build_dependencies(
+            recipe=recipe, cache=cache, machine=machine, with_tokenizers=needs_tokenizers(artifact)
+        )
+
+    def build(archive: Path) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            code = build_code(Path(name, "code"), recipe=recipe)
+            parts = {"dependencies": dependencies, "artifact": artifact, "code": code}
+            tree = Tree(parts | ({"index": index} if index else {}))
+            tree.check_size()
+            write_zip(tree.files(), archive)
+
+    made_from = [recipe / name for name in ("embedder", "release_check", "zip_builder")]
+    parts = [part.name for part in (artifact, index, dependencies.parents[1]) if part]
+    with _step("writing the zip"):
+        return kept(cache, f"zips/{digest_of(*parts, *made_from)}.zip", build)
+
+
+@contextmanager
+def _step(text: str) -> Iterator[None]:
+    """Print a step and its duration."""
+    began = time.monotonic()
+    print(f"zip: {text} ...", file=sys.stderr, flush=True)
+    yield
+    print(f"zip: {text}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)

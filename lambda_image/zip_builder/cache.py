@@ -1,0 +1,57 @@
+"""The cache of built parts: each is complete, or is not there."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["clean", "default_cache", "kept"]
+
+#: A build that was killed leaves its folder; after this many seconds, the next one removes it.
+_ABANDONED = 24 * 3600
+_BUILDING = "building-"
+#: A zip is built for each change of code. The newest are kept, for a deploy that is repeated.
+_ZIPS = 3
+
+
+def default_cache() -> Path:
+    """Return the user's cache folder of this program (XDG Base Directory Specification)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "embedding-kit"
+
+
+def kept(cache: Path, name: str, build: Callable[[Path], None]) -> Path:
+    """Return a file or folder of the cache; build it if it is not there.
+
+    Args:
+        cache: The cache's folder.
+        name: The path in the cache, which names everything that the content depends on.
+        build: Writes the content to the path that it gets, which does not exist. It is moved to its
+            place when it is complete, so a build that fails or is killed leaves nothing there.
+    """
+    place = cache / name
+    if place.exists():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=cache) as building:
+        made = Path(building, "made")
+        build(made)
+        try:
+            made.rename(place)
+        except OSError:
+            # Another process has built the same meanwhile.
+            if not place.exists():
+                raise
+    return place
+
+
+def clean(cache: Path) -> None:
+    """Remove old zips, and what killed builds have left."""
+    now = time.time()
+    for folder in cache.glob(f"{_BUILDING}*"):
+        if now - folder.stat().st_mtime > _ABANDONED:
+            shutil.rmtree(folder, ignore_errors=True)
+    zips = sorted(cache.glob("zips/*.zip"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in zips[_ZIPS:]:
+        file.unlink(missing_ok=True)

@@ -1,0 +1,55 @@
+"""The command line of `build_zip.py`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from zip_builder.build import build_zip
+from zip_builder.cache import default_cache
+from zip_builder.errors import ZipError
+from zip_builder.model import ModelChoice
+
+__all__ = ["main"]
+
+_RECIPE = Path(__file__).resolve().parents[1]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build the zip and print its path; return 1 after an error, which is printed."""
+    parser = argparse.ArgumentParser(
+        prog="build_zip.py",
+        description="Build the zip of a function for Lambda's Python 3.13, and print its path.",
+    )
+    parser.add_argument("model", help="a model of the catalog, or of the hub")
+    parser.add_argument("--revision")
+    parser.add_argument("--precision", choices=["int8", "fp32"])
+    parser.add_argument("--accept-license", metavar="NAME")
+    parser.add_argument("--dimensions", metavar="N,N")
+    parser.add_argument("--folder", type=Path, help="the model's own folder")
+    parser.add_argument("--texts", type=Path, help="the texts of the search index")
+    parser.add_argument("--hub-token-variable", metavar="NAME")
+    parser.add_argument(
+        "--machine", choices=["aarch64", "x86_64"], default="aarch64", help="default: %(default)s"
+    )
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="default: %(default)s")
+    asked = parser.parse_args(arguments)
+    choice = ModelChoice(
+        name=asked.model,
+        revision=asked.revision,
+        precision=asked.precision,
+        accept_license=asked.accept_license,
+        dimensions=asked.dimensions,
+        folder=asked.folder,
+        texts=asked.texts and asked.texts.resolve(),
+        hub_token_variable=asked.hub_token_variable,
+    )
+    try:
+        archive = build_zip(
+            choice, recipe=_RECIPE, cache=asked.cache.resolve(), machine=asked.machine
+        )
+    except ZipError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(archive)
+    return 0

@@ -1,0 +1,127 @@
+"""The model's artifact and the index made with it, compiled on this machine."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from zip_builder.cache import kept
+from zip_builder.digests import digest_of
+from zip_builder.errors import ZipError
+
+__all__ = ["ModelChoice", "build_artifact", "build_index", "needs_tokenizers"]
+
+#: What decides the artifact's bytes besides the model: the programs that write it.
+_SOURCES = ("model_compiler", "embedder")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """What to compile, as the arguments of the image's build say it.
+
+    Attributes:
+        name: The model, by its name in the catalog or the hub.
+        revision: The commit of the hub's repository.
+        precision: `int8` or `fp32`.
+        accept_license: The license that the user accepts.
+        dimensions: The dimensions that callers may request, with commas between them.
+        folder: A sentence-transformers folder in place of the hub's.
+        texts: The file with the texts of the search index.
+        hub_token_variable: The variable of this process with the hub's token.
+    """
+
+    name: str
+    revision: str | None = None
+    precision: str | None = None
+    accept_license: str | None = None
+    dimensions: str | None = None
+    folder: Path | None = None
+    texts: Path | None = None
+    hub_token_variable: str | None = None
+
+    def digest(self, recipe: Path) -> str:
+        """Return the digest of what the artifact is made from."""
+        # The compiler writes other bytes only with other libraries, which its versions decide.
+        own = [self.name, self.revision, self.precision, self.dimensions, self.folder]
+        pins = recipe / "compiler-requirements.txt"
+        return digest_of(*own, pins, *(recipe / name for name in _SOURCES))
+
+
+def build_artifact(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
+    """Return the folder of the compiled model; compile it unless it is in the cache.
+
+    Args:
+        choice: The model.
+        recipe: The folder with the compiler's sources.
+        cache: The folder of built parts.
+
+    Raises:
+        ZipError: The compiler refused the model, or its libraries are not installed.
+    """
+
+    def compile_to(folder: Path) -> None:
+        options = {
+            "--accept-license": choice.accept_license,
+            "--dimensions": choice.dimensions,
+            "--revision": choice.revision,
+            "--precision": choice.precision,
+        }
+        words = [word for name, value in options.items() if value for word in (name, value)]
+        if not sys.stderr.isatty():
+            words.append("--quiet")
+        variables = {}
+        if choice.hub_token_variable and os.environ.get(choice.hub_token_variable):
+            variables["HF_TOKEN"] = os.environ[choice.hub_token_variable]
+        with tempfile.TemporaryDirectory() as name:
+            if choice.folder:
+                # The folder gets the model's name, which the manifest and the vector space have.
+                link = Path(name, choice.name)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(choice.folder.resolve(), target_is_directory=True)
+            command = ["model_compiler", choice.name, "--output", str(folder), *words]
+            _run(command, recipe=recipe, folder=Path(name), variables=variables)
+
+    return kept(cache, f"artifacts/{choice.digest(recipe)}", compile_to)
+
+
+def build_index(choice: ModelChoice, artifact: Path, *, recipe: Path, cache: Path) -> Path | None:
+    """Return the folder of the search index; None if the model has no texts to search.
+
+    Raises:
+        ZipError: The texts cannot be read or embedded.
+    """
+    texts = choice.texts
+    if texts is None:
+        return None
+
+    def embed_to(folder: Path) -> None:
+        module = "model_compiler.index_builder"
+        command = [module, str(texts), "--artifact", str(artifact), "--output", str(folder)]
+        _run(command, recipe=recipe, folder=folder.parent, variables={})
+
+    return kept(cache, f"indexes/{digest_of(choice.digest(recipe), texts)}", embed_to)
+
+
+def needs_tokenizers(artifact: Path) -> bool:
+    """Return whether a start needs the library `tokenizers`, because the model has no tables."""
+    manifest = json.loads((artifact / "manifest.json").read_text(encoding="utf-8"))
+    return bool(manifest["tokenizer"]["kind"] == "tokenizers")
+
+
+def _run(command: list[str], *, recipe: Path, folder: Path, variables: dict[str, str]) -> None:
+    done = subprocess.run(  # noqa: S603 - the compiler, with arguments of the settings
+        [sys.executable, "-m", *command],
+        cwd=folder,
+        # The recipe's own compiler, not one that is installed.
+        env=os.environ | variables | {"PYTHONPATH": str(recipe)},
+        stdout=sys.stderr,
+        check=False,
+    )
+    if done.returncode:
+        raise ZipError(
+            f"{command[0]} failed for {command[1]}; its output is above. It needs the packages of "
+            "embedding-kit[zip]"
+        )

@@ -1,0 +1,66 @@
+"""Finds the Python that compiles the byte code: its version must be that of Lambda's runtime.
+
+Without byte code, Lambda would compile every module again at each cold start, because it cannot
+write beside the code.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from zip_builder.errors import ZipError
+
+__all__ = ["VERSION", "find_python"]
+
+VERSION = (3, 13)
+_NAME = ".".join(map(str, VERSION))
+_ASK = "import sys; print(sys.implementation.name, *sys.version_info[:2])"
+_ANSWER = " ".join(map(str, ("cpython", *VERSION)))
+
+
+def find_python() -> str:
+    """Return the path of CPython 3.13: this process's, an installed one, or one that uv installs.
+
+    Raises:
+        ZipError: There is none, and uv is not there or cannot install it.
+    """
+    for candidate in _candidates():
+        if _is_target(candidate):
+            return candidate
+    raise ZipError(
+        f"Python {_NAME} is needed to compile the byte code of Lambda's Python {_NAME}; "
+        f"found: Python {sys.version.split()[0]} only; allowed: python{_NAME} on the PATH, such as "
+        f"after `uv python install {_NAME}` or from your system's packages"
+    )
+
+
+def _candidates() -> Iterator[str]:
+    """Yield programs that may be it, the most likely first; uv downloads only as the last."""
+    yield sys.executable
+    if found := shutil.which(f"python{_NAME}"):
+        yield found
+    pyenv = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser()
+    yield from map(str, sorted(pyenv.glob(f"versions/{_NAME}.*/bin/python"), reverse=True))
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is None:
+        return
+    for command in ("find", "install"):
+        if command == "install":
+            subprocess.run([uv, "python", "install", "--quiet", _NAME], check=False)  # noqa: S603
+        find = [uv, "python", "find", "--managed-python", "--no-python-downloads", _NAME]
+        done = subprocess.run(find, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode == 0:
+            yield done.stdout.strip()
+
+
+def _is_target(program: str) -> bool:
+    try:
+        done = subprocess.run(  # noqa: S603 - a Python of this machine
+            [program, "-I", "-c", _ASK], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return False
+    return done.stdout.strip() == _ANSWER

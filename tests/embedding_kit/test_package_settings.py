@@ -1,0 +1,125 @@
+"""Test the rules of `package = "zip"`: what fits, and what needs an image."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.settings import FunctionSettings, Model, check_package, check_without_images
+from embedding_kit.settings.model_sizes import artifact_bytes
+from embedding_kit.settings.package import artifact_place
+
+ZIP = FunctionSettings(package="zip")
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def test_an_image_is_the_default():
+    """Nothing changes for an environment that does not name a package."""
+    assert FunctionSettings().package == "image"
+
+
+@pytest.mark.parametrize(
+    "name", [MINILM, "gte-modernbert-base", "BAAI/bge-base-en-v1.5", "owner/unknown"]
+)
+def test_small_models_and_those_of_unknown_size_are_accepted(name):
+    """The builder weighs what it has built, so an unknown model is not refused at synth."""
+    check_package(Model(name=name), ZIP)
+    assert artifact_place(Model(name=name)) == "inside"
+
+
+def test_a_model_that_does_not_fit_is_refused_with_both_sizes():
+    """EmbeddingGemma's artifact alone is larger than what Lambda unpacks."""
+    gemma = Model(name="google/embeddinggemma-300m", accept_license="gemma")
+    with pytest.raises(ValueError, match="unpacks a zip of up to 262 MB") as refused:
+        check_package(gemma, ZIP)
+    assert (
+        "found: about 402 MB: 78 MB of packages and code, and an artifact of about 324 MB"
+        in str(refused.value)
+    )
+    assert (
+        'allowed: an artifact of up to 170 MB: a smaller model, or function.package = "image"'
+        in (str(refused.value))
+    )
+    check_package(gemma, FunctionSettings())
+
+
+def test_full_precision_takes_four_bytes_a_weight():
+    """A model that fits as int8 may not fit as fp32, and the error says so."""
+    name = "BAAI/bge-base-en-v1.5"
+    check_package(Model(name=name, precision="int8"), ZIP)
+    with pytest.raises(ValueError, match=r'as fp32; allowed: .*precision = "int8"'):
+        check_package(Model(name=name, precision="fp32"), ZIP)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Return a model's folder with 300,000 weights in two files."""
+    (tmp_path / "1_Dense").mkdir()
+    save_file({"a": np.zeros((500, 400), np.float32)}, tmp_path / "model.safetensors")
+    save_file({"b": np.zeros(100_000, np.float16)}, tmp_path / "1_Dense" / "model.safetensors")
+    return tmp_path
+
+
+def test_the_weights_of_a_folder_are_counted_in_its_files(folder):
+    """A name of the catalog does not decide for a folder of one's own."""
+    own = Model(name=MINILM, folder=folder)
+    assert artifact_bytes(own) == 300_000
+    assert artifact_bytes(own.model_copy(update={"precision": "fp32"})) == 1_200_000
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 8, b"\x02" + bytes(7) + b"[]"])
+def test_a_broken_file_of_weights_is_left_to_the_compiler(folder, content):
+    """Synth does not fail at what the compiler explains."""
+    for file in folder.rglob("*.safetensors"):
+        file.write_bytes(content)
+    assert artifact_bytes(Model(name=MINILM, folder=folder)) is None
+
+
+def test_an_export_is_served_as_it_is(tmp_path):
+    """Of several exports one is taken, and its size is not known before."""
+    (tmp_path / "model.onnx").write_bytes(bytes(100))
+    (tmp_path / "model.onnx_data").write_bytes(bytes(900))
+    model = Model(name=MINILM, folder=tmp_path)
+    assert artifact_bytes(model) == 1000
+    (tmp_path / "model_quantized.onnx").write_bytes(bytes(100))
+    assert artifact_bytes(model) is None
+
+
+@pytest.mark.parametrize(
+    ("there", "found"),
+    [
+        ({"batch": True}, r"found: \[batch\] with"),
+        ({"loads": True}, r"found: \[index\] with a source with"),
+        ({"batch": True, "server": True}, r"found: \[batch\] and \[server\] with"),
+    ],
+)
+def test_what_runs_from_an_image_is_refused_beside_a_zip(there, found):
+    """An image would need Docker at each deploy."""
+    all_of = {"batch": False, "loads": False, "server": False, **there}
+    with pytest.raises(ValueError, match=found):
+        check_without_images(ZIP, **all_of)
+    check_without_images(FunctionSettings(), **all_of)
+
+
+def test_an_environments_file_is_refused_at_synth(tmp_path):
+    """The rules are those of the file as well."""
+    text = f'[model]\nname = "{MINILM}"\n[function]\npackage = "zip"\n'
+    (tmp_path / "dev.toml").write_text(text)
+    assert load_environment("dev", folder=tmp_path).function.package == "zip"
+    (tmp_path / "dev.toml").write_text(
+        text + '[batch]\ninput = "s3://documents/"\noutput = "s3://vectors/"\n'
+    )
+    with pytest.raises(EnvironmentFileError, match="the server run from an image"):
+        load_environment("dev", folder=tmp_path)
+    (tmp_path / "dev.toml").write_text(text.replace("zip", "tar"))
+    with pytest.raises(EnvironmentFileError, match="package"):
+        load_environment("dev", folder=tmp_path)
+
+
+def test_the_table_of_sizes_has_the_catalogs_names():
+    """`docs/generate.py` writes it from the catalog; a test of the docs compares its content."""
+    file = Path(artifact_bytes.__code__.co_filename).with_name("model_sizes.json")
+    assert json.loads(file.read_text())[MINILM] == pytest.approx(25.2, abs=0.5)

@@ -1,0 +1,154 @@
+"""Test the zip's recipe: synth builds nothing, and the name changes with the content alone."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from aws_cdk import App, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, Stack
+from aws_cdk.assertions import Match, Template
+
+from embedding_kit import EmbeddingEndpoint, FunctionSettings, Model, Provisioned, SnapStart, image
+from embedding_kit.zip_package import build_command
+
+ZIP = FunctionSettings(package="zip")
+
+
+@pytest.fixture
+def synthesize_zip(tmp_path):
+    """Synthesize a stack with an endpoint of a zip; return its folder, template and assets."""
+    count = 0
+
+    def make(model, *, synthesizer=None, **properties):
+        nonlocal count
+        count += 1
+        out = tmp_path / f"out{count}"
+        stack = Stack(App(outdir=str(out)), "Stack", synthesizer=synthesizer)
+        EmbeddingEndpoint(stack, "Endpoint", model=model, function=ZIP, **properties)
+        template = Template.from_stack(stack)
+        return out, template, json.loads((out / "Stack.assets.json").read_text())
+
+    return make
+
+
+def _built(assets: dict) -> tuple[str, list[str]]:
+    """Return the name and the command of the file that a command builds."""
+    ((name, file),) = (
+        (name, file) for name, file in assets["files"].items() if "executable" in file["source"]
+    )
+    return name, file["source"]["executable"]
+
+
+@pytest.mark.parametrize(
+    "synthesizer", [None, DefaultStackSynthesizer, CliCredentialsStackSynthesizer]
+)
+def test_the_functions_run_the_published_zip(synthesize_zip, model, synthesizer):
+    """The embedder and the check run the same zip on Lambda's Python, whatever publishes it."""
+    _, template, assets = synthesize_zip(model, synthesizer=synthesizer and synthesizer())
+    name, _ = _built(assets)
+    (destination,) = assets["files"][name]["destinations"].values()
+    for handler in ("embedder.handler.handler", "release_check.handler.handler"):
+        template.has_resource_properties(
+            "AWS::Lambda::Function",
+            {
+                "Handler": handler,
+                "Runtime": "python3.13",
+                "Architectures": ["arm64"],
+                "PackageType": Match.absent(),
+                "Code": {
+                    "S3Bucket": {"Fn::Sub": destination["bucketName"]},
+                    "S3Key": destination["objectKey"],
+                },
+            },
+        )
+    assert assets.get("dockerImages", {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("cold_start", "expected"),
+    [(SnapStart(), {"SnapStart": {"ApplyOn": "PublishedVersions"}}), (Provisioned(), {})],
+)
+def test_every_strategy_against_cold_starts_works_with_a_zip(
+    synthesize_zip, model, cold_start, expected
+):
+    """SnapStart supports Python 3.13; provisioned concurrency is the alias's."""
+    _, template, _ = synthesize_zip(model, cold_start=cold_start)
+    template.has_resource_properties(
+        "AWS::Lambda::Function", {"Handler": "embedder.handler.handler", **expected}
+    )
+    allocated = template.find_resources("AWS::ApplicationAutoScaling::ScalableTarget")
+    assert len(allocated) == isinstance(cold_start, Provisioned)
+
+
+def test_the_assembly_has_the_recipe_and_no_zip(synthesize_zip, model):
+    """What is built later is what was synthesized, and synth neither compiles nor downloads."""
+    out, _, assets = synthesize_zip(model)
+    _, command = _built(assets)
+    script = Path(command[1])
+    assert command[0] == sys.executable
+    assert script.is_relative_to(out)
+    recipe = {path.name for path in script.parent.iterdir()}
+    assert {"build_zip.py", "requirements.txt", "embedder", "model_compiler"} <= recipe
+    assert not recipe & {"Dockerfile", "batch_embedding", "server-requirements.txt"}
+    assert not (script.parent / "embedder" / "server").exists()
+    assert not list(out.rglob("*.zip"))
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    assert "Build the zip of a function" in done.stdout
+
+
+def test_the_name_of_the_zip_changes_with_what_is_in_it(
+    synthesize_zip, model, tmp_path, monkeypatch
+):
+    """Another place on this machine gives the same name; other code or another model does not."""
+    name, _ = _built(synthesize_zip(model)[2])
+    other, _ = _built(synthesize_zip(model.model_copy(update={"precision": "fp32"}))[2])
+    copy = tmp_path / "copy"
+    shutil.copytree(
+        image.image_folder(), copy, ignore=shutil.ignore_patterns("__pycache__", "batch_embedding")
+    )
+    monkeypatch.setattr("embedding_kit.zip_package.image_folder", lambda: copy)
+    assert _built(synthesize_zip(model)[2])[0] == name
+    (copy / "embedder" / "handler.py").write_text("# other code\n")
+    assert len({name, other, _built(synthesize_zip(model)[2])[0]}) == 3
+
+
+def test_a_folder_and_texts_change_the_name_with_their_content(synthesize_zip, tmp_path):
+    """Their paths are in the command and not in the name."""
+
+    def build(place: str, text: str) -> tuple[str, list[str]]:
+        folder = tmp_path / place / "model"
+        folder.mkdir(parents=True)
+        (folder / "modules.json").write_text("[]")
+        (tmp_path / place / "faq.txt").write_text(text)
+        model = Model(name="mine", folder=folder, index=tmp_path / place / "faq.txt")
+        return _built(synthesize_zip(model)[2])
+
+    (one, command), (same, _) = build("one", "a\n"), build("two", "a\n")
+    assert command[2:] == [
+        "mine",
+        *("--folder", str(tmp_path / "one" / "model")),
+        *("--texts", str(tmp_path / "one" / "faq.txt")),
+    ]
+    assert one == same != build("three", "b\n")[0]
+
+
+def test_every_choice_reaches_the_command():
+    """They are the arguments of the image's build; the token's variable is named only."""
+    model = Model(
+        name="google/embeddinggemma-300m",
+        revision="0" * 40,
+        precision="int8",
+        accept_license="gemma",
+        dimensions=(768, 256),
+        hub_token_variable="HF_TOKEN",
+    )
+    assert build_command(model)[2:] == [
+        "google/embeddinggemma-300m",
+        *("--revision", "0" * 40),
+        *("--precision", "int8"),
+        *("--accept-license", "gemma"),
+        *("--dimensions", "768,256"),
+        *("--hub-token-variable", "HF_TOKEN"),
+    ]

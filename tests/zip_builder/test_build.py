@@ -1,0 +1,130 @@
+"""Building a zip from its parts: what is in it, what is kept, and that a failure leaves nothing."""
+
+import json
+import sys
+import zipfile
+
+import pytest
+
+from zip_builder.build import build_zip
+from zip_builder.errors import ZipError
+from zip_builder.model import ModelChoice
+
+CHOICE = ModelChoice(name="org/model")
+TAG = sys.implementation.cache_tag
+
+pytestmark = pytest.mark.usefixtures("local_wheels", "this_python")
+
+
+@pytest.fixture
+def build(recipe, tmp_path):
+    """Build the zip of a model in the test's cache."""
+
+    def make(choice: ModelChoice = CHOICE, *, cache="cache"):
+        return build_zip(choice, recipe=recipe, cache=tmp_path / cache)
+
+    return make
+
+
+def test_it_has_packages_artifact_and_code(build):
+    """No tests, no scripts, no server, no tokenizer library, and byte code for each module."""
+    names = zipfile.ZipFile(build()).namelist()
+    assert names == sorted(names)
+    assert set(names) == {
+        "artifact/manifest.json",
+        "artifact/model.onnx.data",
+        "embedder/__init__.py",
+        f"embedder/__pycache__/__init__.{TAG}.pyc",
+        f"embedder/__pycache__/handler.{TAG}.pyc",
+        "embedder/handler.py",
+        "numpy/__init__.py",
+        f"numpy/__pycache__/__init__.{TAG}.pyc",
+        "numpy/core.so",
+        "release_check/__init__.py",
+        f"release_check/__pycache__/__init__.{TAG}.pyc",
+    }
+
+
+def test_a_model_without_tables_gets_the_tokenizer_library(build, recipe, local_wheels):
+    """Its start imports the library, of which the others have no copy."""
+    compiler = recipe / "model_compiler" / "__main__.py"
+    compiler.write_text(compiler.read_text().replace("wordpiece", "tokenizers"))
+    assert "tokenizers/core.so" in zipfile.ZipFile(build()).namelist()
+    assert "tokenizers==2" in local_wheels[-1]
+
+
+def test_two_builds_give_the_same_bytes(build, runs):
+    """Folder and time are not in the bytes; each entry has the same time and mode."""
+    one, other = build(), build(cache="other")
+    assert one.read_bytes() == other.read_bytes()
+    assert one.name == other.name
+    assert len(runs.read_text().splitlines()) == 2
+    entries = zipfile.ZipFile(one).infolist()
+    assert {(entry.date_time, entry.external_attr >> 16) for entry in entries} == {
+        ((1980, 1, 1, 0, 0, 0), 0o100644)
+    }
+
+
+def test_a_change_of_code_downloads_and_compiles_nothing(build, recipe, runs, local_wheels):
+    """The compiler's own code and the embedder's decide the artifact; the check's does not."""
+    first = build()
+    (recipe / "release_check" / "__init__.py").write_text("CHANGED = True\n")
+    second = build()
+    assert first != second
+    assert len(runs.read_text().splitlines()) == len(local_wheels) == 1
+    assert b"CHANGED" in zipfile.ZipFile(second).read("release_check/__init__.py")
+
+
+def test_a_repeated_build_returns_the_same_file(build, runs):
+    """The CDK's command and `scripts/deploy` build the same zip once."""
+    first = build()
+    time = first.stat().st_mtime_ns
+    assert build() == first
+    assert first.stat().st_mtime_ns == time
+    assert len(runs.read_text().splitlines()) == 1
+
+
+def test_the_choices_reach_the_compiler(build, tmp_path):
+    """They are the arguments of the image's build."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "modules.json").write_text("[]")
+    choice = ModelChoice(name="org/model", precision="fp32", dimensions="256,128", folder=folder)
+    said = json.loads(zipfile.ZipFile(build(choice)).read("artifact/manifest.json"))["said"]
+    assert said == ["--dimensions", "256,128", "--precision", "fp32", "--quiet"]
+    (folder / "modules.json").write_text("[1]")
+    assert build(choice) != build()
+
+
+def test_after_a_failure_the_same_command_works(build, recipe, runs, capfd):
+    """What the compiler wrote before it failed is not taken for an artifact."""
+    compiler = recipe / "model_compiler" / "__main__.py"
+    working = compiler.read_text()
+    compiler.write_text(working + "sys.exit('error: out of memory')\n")
+    with pytest.raises(ZipError, match="model_compiler failed for org/model"):
+        build()
+    assert "error: out of memory" in capfd.readouterr().err
+    # The same sources, as after a killed process.
+    compiler.write_text(working)
+    assert zipfile.ZipFile(build()).testzip() is None
+    assert len(runs.read_text().splitlines()) == 2
+
+
+def test_what_lambda_would_not_unpack_is_refused_with_the_sizes(build, monkeypatch, recipe):
+    """The sizes are those of the built parts, and nothing is left that a deploy would take."""
+    monkeypatch.setattr("zip_builder.tree.LIMIT_BYTES", 1500)
+    with pytest.raises(
+        ZipError, match=r"up to 0\.0 MB; found: 0\.0 MB \(dependencies .* MB, artifact .* MB, code "
+    ):
+        build()
+    monkeypatch.undo()
+
+
+def test_old_zips_are_removed(build, recipe, tmp_path):
+    """Each change of code makes one; the newest three are kept when another is built."""
+    for number in range(5):
+        (recipe / "release_check" / "__init__.py").write_text(f"N = {number}\n")
+        newest = build()
+    kept = set((tmp_path / "cache" / "zips").iterdir())
+    assert newest in kept
+    assert len(kept) == 4

@@ -1,0 +1,66 @@
+"""The Python for the byte code: found where it is installed, installed by uv, or asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from zip_builder.errors import ZipError
+from zip_builder.target_python import find_python
+
+ANSWERS = "#!/bin/sh\necho cpython 3 13\n"
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch) -> Path:
+    """Return the only folder of the PATH, without pyenv, without uv, and with another Python."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    _write(tmp_path / "venv" / "python", "#!/bin/sh\necho cpython 3 11\n")
+    monkeypatch.setattr(
+        "zip_builder.target_python.sys.executable", str(tmp_path / "venv" / "python")
+    )
+    return tmp_path
+
+
+def _write(program: Path, text: str) -> str:
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(text)
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_this_process_is_taken_if_it_is_the_one(empty):
+    """Nothing is searched for."""
+    assert find_python_with(empty / "venv" / "python") == str(empty / "venv" / "python")
+
+
+def find_python_with(program: Path) -> str:
+    _write(program, ANSWERS)
+    return find_python()
+
+
+@pytest.mark.parametrize("place", ["python3.13", "pyenv/versions/3.13.5/bin/python"])
+def test_an_installed_one_is_found(empty, place):
+    """On the PATH, or in pyenv, whose shims fail for a version that is not switched on."""
+    assert find_python_with(empty / place) == str(empty / place)
+
+
+def test_a_broken_shim_is_passed_over(empty):
+    """Pyenv has a shim for each version that it knows."""
+    _write(empty / "python3.13", "#!/bin/sh\nexit 127\n")
+    assert find_python_with(empty / "pyenv/versions/3.13.0/bin/python").endswith("bin/python")
+
+
+def test_uv_installs_one_as_the_last_resort(empty, monkeypatch):
+    """Uv downloads nothing before it was asked to install."""
+    python = empty / "managed"
+    install = f'install) printf "{ANSWERS}" > "{python}"; /bin/chmod +x "{python}" ;;'
+    find = f'find) [ -e "{python}" ] && echo "{python}" ;;'
+    _write(empty / "venv" / "uv", f'#!/bin/sh\ncase "$2" in\n  {install}\n  {find}\nesac\n')
+    assert find_python() == str(python)
+
+
+def test_without_any_the_error_says_how_to_get_one(empty):
+    """Without byte code, each cold start would compile every module."""
+    with pytest.raises(ZipError, match=r"Python 3\.13 is needed .* `uv python install 3\.13`"):
+        find_python()
