@@ -26,6 +26,7 @@ from typing import Any
 import ministack_alarms
 import ministack_codedeploy
 import ministack_codedeploy_api
+import ministack_firewall
 import ministack_map_runs
 import ministack_policies
 import ministack_releases
@@ -69,6 +70,7 @@ PRIVATE_NAMES = tuple(
         + ministack_alarms.PRIVATE_NAMES
         + ministack_codedeploy.PRIVATE_NAMES
         + ministack_codedeploy_api.PRIVATE_NAMES
+        + ministack_firewall.PRIVATE_NAMES
         + ministack_map_runs.PRIVATE_NAMES
         + ministack_policies.PRIVATE_NAMES
         + ministack_releases.PRIVATE_NAMES
@@ -103,6 +105,12 @@ def install() -> None:
     _keep_metric_math(handlers["AWS::CloudWatch::Alarm"])
     _add(handlers, "AWS::CloudWatch::CompositeAlarm", _composite_alarm, _remove_composite_alarm)
     _add(handlers, "AWS::Budgets::Budget", _budget, _remove_budget)
+    _add(
+        handlers,
+        "AWS::WAFv2::WebACLAssociation",
+        ministack_firewall.associate,
+        ministack_firewall.disassociate,
+    )
     ministack_policies.install()
     ministack_versions.install()
     ministack_alarms.install(_metric_math)

@@ -115,9 +115,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
                     "certificate": "arn:aws:acm:us-east-1:123456789012:certificate/1234abcd-12ab",
                 },
                 "firewall": {"requests_per_five_minutes": 2000},
-                "authorizer": {
-                    "function": "arn:aws:lambda:us-east-1:123456789012:function:authorize:live"
-                },
+                "authorizer": "arn:aws:lambda:us-east-1:123456789012:function:authorize:live",
                 "set_log_role": True,
             }
         )

@@ -199,19 +199,24 @@ class EmbeddingRestApi(Construct):
         )
 
     def _authorizer(self) -> apigateway.IAuthorizer | None:
-        settings = self.settings.authorizer
-        if settings is None:
+        function = self.settings.authorizer
+        if function is None:
             return None
-        return apigateway.RequestAuthorizer(
+        authorizer = apigateway.RequestAuthorizer(
             self,
             "Authorizer",
             handler=lambda_.Function.from_function_attributes(
-                self, "AuthorizerFunction", function_arn=settings.function, same_environment=True
+                self, "AuthorizerFunction", function_arn=function, same_environment=True
             ),
-            identity_sources=[apigateway.IdentitySource.header(settings.header)],
             # A cached answer would let a caller in that is refused by now.
             results_cache_ttl=Duration.seconds(0),
+            identity_sources=[],
         )
+        resource = authorizer.node.default_child
+        if isinstance(resource, apigateway.CfnAuthorizer):
+            # They are the keys of the cache. The CDK writes none as an empty text.
+            resource.add_property_deletion_override("IdentitySource")
+        return authorizer
 
     def _permit(self, endpoint: IEmbeddingEndpoint) -> None:
         """Let the stage of this API invoke the alias, and nothing else."""

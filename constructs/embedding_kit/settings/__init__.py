@@ -24,7 +24,6 @@ from embedding_kit.settings.cors import Cors
 from embedding_kit.settings.firewall import Firewall
 from embedding_kit.settings.front import (
     ApiGatewayFront,
-    Authorizer,
     Domain,
     Front,
     FrontCaller,
@@ -57,7 +56,6 @@ __all__ = [
     "AliasExperiment",
     "AllAtOnce",
     "ApiGatewayFront",
-    "Authorizer",
     "BatchSettings",
     "Budget",
     "Callers",

@@ -21,7 +21,7 @@ from embedding_kit.settings.base import (
 from embedding_kit.settings.domain import Certificate, DomainName
 from embedding_kit.settings.firewall import Firewall
 
-__all__ = ["ApiGatewayFront", "Authorizer", "Domain", "Front", "FrontCaller", "check_front"]
+__all__ = ["ApiGatewayFront", "Domain", "Front", "FrontCaller", "check_front"]
 
 #: API Gateway's default quota on the time of one request; AWS raises it on request.
 DEFAULT_TIMEOUT = timedelta(seconds=29)
@@ -41,6 +41,11 @@ _KeyLabel = Annotated[
     str,
     Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=20),
     allowed("up to 20 lower-case letters and digits, with single hyphens between them"),
+]
+_Function = Annotated[
+    str,
+    Field(pattern=r"^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[\w-]+(:[\w$-]+)?$"),
+    allowed("an ARN such as arn:aws:lambda:eu-central-1:111122223333:function:authorize:live"),
 ]
 _VpcEndpoint = Annotated[
     str,
@@ -70,30 +75,6 @@ class FrontCaller(Settings):
     )
     monthly_requests: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Requests in a calendar month, for each key; no quota if unset."
-    )
-
-
-class Authorizer(Settings):
-    """A Lambda function of yours that decides about each request, beside the API key."""
-
-    function: Annotated[
-        str,
-        Field(
-            pattern=r"^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[\w-]+(:[\w$-]+)?$",
-        ),
-        allowed("an ARN such as arn:aws:lambda:eu-central-1:111122223333:function:authorize:live"),
-    ] = Field(
-        description="The function. It gets the headers of each request, not the body, and nothing "
-        "that it returns is cached."
-    )
-    header: Annotated[
-        str,
-        Field(pattern=r"^[a-z0-9-]+$", max_length=64),
-        allowed("the name of a header in lower case"),
-    ] = Field(
-        default="authorization",
-        description="The header that a request must have; without it the answer is 401, and the "
-        "function is not asked.",
     )
 
 
@@ -129,8 +110,10 @@ class ApiGatewayFront(Settings):
     firewall: Firewall | None = Field(
         default=None, description="A web application firewall (AWS WAF); none by default."
     )
-    authorizer: Authorizer | None = Field(
-        default=None, description="A Lambda authorizer; none by default."
+    authorizer: _Function | None = Field(
+        default=None,
+        description="A Lambda function of yours that decides about each request, beside the key. "
+        "It gets the headers and not the body, and its answers are not cached.",
     )
     gzip: bool = Field(
         default=True,
@@ -224,10 +207,10 @@ def check_front(front: Front, *, account: str | None, region: str | None) -> Non
                 found=f"front.{name} = {arn} with region = {region}",
                 allowed=f"an ARN in {region}",
             )
-    function = front.authorizer.function if front.authorizer else None
+    function = front.authorizer
     if function and account and function.split(":")[4] != account:
         raise rule_error(
             "the stack gives API Gateway the permission to call the authorizer",
-            found=f"front.authorizer.function = {function} with account = {account}",
+            found=f"front.authorizer = {function} with account = {account}",
             allowed=f"a function in {account}",
         )

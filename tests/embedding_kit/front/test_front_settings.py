@@ -71,8 +71,7 @@ def test_a_caller_has_up_to_two_keys(keys: list[str]) -> None:
             "a web ACL of CloudFront cannot protect a REST API",
         ),
         ({"firewall": {"requests_per_five_minutes": 9}}, "greater than or equal to 10"),
-        ({"authorizer": {"function": "authorize"}}, "authorizer.function"),
-        ({"authorizer": {"header": "x-team"}}, "authorizer.function"),
+        ({"authorizer": "authorize"}, "authorizer"),
         ({"endpoint": "edge"}, "Extra inputs are not permitted"),
     ],
 )
@@ -104,8 +103,8 @@ def test_certificate_and_web_acl_are_of_the_environments_region(
 def test_an_authorizer_is_of_the_environments_account() -> None:
     """API Gateway's permission to call it is created in the environment's own account."""
     function = "arn:aws:lambda:eu-central-1:111122223333:function:authorize"
-    table = {"kind": "api-gateway", "callers": [CALLER], "authorizer": {"function": function}}
+    table = {"kind": "api-gateway", "callers": [CALLER], "authorizer": function}
     given = {"name": "test", "model": MODEL, "front": table, "region": "eu-central-1"}
     assert Environment.model_validate({**given, "account": "111122223333"}).front
-    with pytest.raises(ValidationError, match=r"authorizer\.function .*allowed: a function in"):
+    with pytest.raises(ValidationError, match=r"front\.authorizer = .*allowed: a function in"):
         Environment.model_validate({**given, "account": "444455556666"})
