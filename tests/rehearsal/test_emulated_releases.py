@@ -41,6 +41,9 @@ class Release:
         self.aws, self.name = aws, name
         self.cloudformation = aws.client("cloudformation")
         self.lambda_ = aws.client("lambda")
+        # Made before a shift of three seconds, in which a busy machine may not make them.
+        self.cloudwatch = aws.client("cloudwatch")
+        self.codedeploy = aws.client("codedeploy")
         self.settings: dict[str, Any] = {"policy": "RetainExceptOnCreate", "alarms": True}
 
     def deploy(self, content: str, **settings: Any) -> str:
@@ -89,7 +92,7 @@ class Release:
 
     def set_alarm(self, state: str) -> None:
         """Set the state of the group's alarm."""
-        self.aws.client("cloudwatch").set_alarm_state(
+        self.cloudwatch.set_alarm_state(
             AlarmName=self.name, StateValue=state, StateReason="the test"
         )
 
@@ -222,7 +225,7 @@ def test_a_hook_without_an_answer_fails_the_release(release):
     """CodeDeploy treats a missing result as a failure."""
     assert release.deploy("b", hook=True) == "UPDATE_ROLLBACK_COMPLETE"
     assert "the hook BeforeAllowTraffic answered Pending" in release.reasons()
-    codedeploy = release.aws.client("codedeploy")
+    codedeploy = release.codedeploy
     (newest, *_) = codedeploy.list_deployments(applicationName=release.name)["deployments"]
     info = codedeploy.get_deployment(deploymentId=newest)["deploymentInfo"]
     assert (info["status"], info["deploymentGroupName"]) == ("Failed", f"{release.name}-Group")
@@ -230,7 +233,7 @@ def test_a_hook_without_an_answer_fails_the_release(release):
 
 def test_a_deployment_can_be_stopped_and_then_leaves_its_weights(release):
     """The group rolls back only on failures and alarms, not after a stop by hand."""
-    codedeploy = release.aws.client("codedeploy")
+    codedeploy = release.codedeploy
 
     def stop() -> None:
         (running,) = codedeploy.list_deployments(
