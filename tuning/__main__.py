@@ -158,7 +158,7 @@ def _announce(
     cost = estimate(
         sizes, workload, plan, prices, speed=_speed(environment), timeout=float(live.timeout)
     )
-    _say(f"{environment.name}: {live.image}")
+    _say(f"{environment.name}: {live.digest}")
     _say(
         f"tokens of a request: {lengths} ({workload.source}); texts of a request: {workload.texts}"
     )

@@ -53,8 +53,7 @@ class ThrowAway:
         self._client.create_function(
             FunctionName=self._name,
             Description="Throw-away function of scripts/tune",
-            PackageType="Image",
-            Code={"ImageUri": live.image},
+            **live.package,
             Role=live.role,
             Architectures=list(live.architectures),
             Timeout=live.timeout,

@@ -12,8 +12,10 @@ from tuning.throwaway import ThrowAway, throw_away
 
 NAME = "EmbeddingKit-dev-Tune"
 SESSION = get_session()
+IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/embedding-kit-dev@sha256:1234"
 LIVE = LiveFunction(
-    image="123456789012.dkr.ecr.us-east-1.amazonaws.com/embedding-kit-dev@sha256:1234",
+    digest=IMAGE,
+    package={"PackageType": "Image", "Code": {"ImageUri": IMAGE}},
     role="arn:aws:iam::123456789012:role/embedder",
     variables={"EMBEDDING_ENVIRONMENT": "dev", "EMBEDDING_THREADS": "1"},
     architectures=("arm64",),
@@ -31,7 +33,7 @@ CREATED = {
     "FunctionName": NAME,
     "Description": "Throw-away function of scripts/tune",
     "PackageType": "Image",
-    "Code": {"ImageUri": LIVE.image},
+    "Code": {"ImageUri": IMAGE},
     "Role": LIVE.role,
     "Architectures": ["arm64"],
     "Timeout": 30,
