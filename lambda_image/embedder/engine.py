@@ -59,7 +59,8 @@ class Engine:
         self.tokenizer = tokenizer
         self._session = session
         self._run_all: RunAll | None = getattr(session, "run_all", None)
-        self._run_tokens = run_tokens
+        #: The most tokens of one run, padding included; one input is always allowed.
+        self.run_tokens = run_tokens
         self.cache = VectorCache(cache_entries)
         self.limits = Limits(
             dimensions=manifest.dimensions,
@@ -227,7 +228,7 @@ class Engine:
         """
         places, inputs = list(missing), list(missing.values())
         lengths = [len(ids) // _ID_BYTES for ids in inputs]
-        runs = plan(lengths, limit=self.limits.max_tokens, budget=self._run_tokens)
+        runs = plan(lengths, limit=self.limits.max_tokens, budget=self.run_tokens)
         batches = (_batch(run, inputs, lengths) for run in runs)
         vectors: Iterable[npt.NDArray[np.float32]]
         if self._run_all is not None and runs:

@@ -161,6 +161,7 @@ def build_service(
     *,
     wrap: Callable[[Runs], Runs] | None = None,
     run_tokens: int = TOKEN_BUDGET,
+    max_concurrent_requests: int = 1,
     telemetry: Telemetry | None = None,
 ) -> Service:
     """Load the artifact and the index, and put the service together.
@@ -169,6 +170,7 @@ def build_service(
         settings: How to serve.
         wrap: Gets the model's session and returns the one that the engine uses.
         run_tokens: See `Engine`.
+        max_concurrent_requests: How many requests the caller gives it at the same time.
         telemetry: Records each request; None writes Lambda's records.
 
     Raises:
@@ -183,9 +185,8 @@ def build_service(
         wrap=wrap,
         run_tokens=run_tokens,
     )
-    return Service(
-        Model(engine, _index(settings, engine)), telemetry=telemetry or Telemetry(settings)
-    )
+    model = Model(engine, _index(settings, engine), max_concurrent_requests)
+    return Service(model, telemetry=telemetry or Telemetry(settings))
 
 
 def _artifact_folder(settings: Settings) -> str | os.PathLike[str]:

@@ -55,6 +55,8 @@ class Model(NamedTuple):
 
     engine: Engine
     search_index: Searchable | None = None
+    #: Requests that are answered at the same time; Lambda gives an environment one.
+    max_concurrent_requests: int = 1
 
 
 class Api:

@@ -7,7 +7,6 @@ from embedder.apis.operation import Api, Call, Operation, json_response
 from embedder.apis.schemas import STRING, STRING_OR_NULL, list_of, object_of
 from embedder.apis.tei import Tei
 from embedder.messages import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Response
-from embedder.planning import TOKEN_BUDGET
 from embedder.rendering import DTYPES, ENCODINGS, largest_batch
 
 __all__ = ["Info"]
@@ -40,14 +39,14 @@ class Info(Operation):
                 "served_model_name": manifest.model.name,
                 # Pooling is part of the compiled graph.
                 "model_type": {"embedding": {"pooling": "graph"}},
-                # Lambda gives an execution environment one request at a time.
-                "max_concurrent_requests": 1,
+                "max_concurrent_requests": self.model.max_concurrent_requests,
                 "max_input_length": limits.max_tokens,
-                "max_batch_tokens": max(TOKEN_BUDGET, limits.max_tokens),
+                "max_batch_tokens": max(engine.run_tokens, limits.max_tokens),
                 "max_batch_requests": None,
                 "max_client_batch_size": largest_batch(limits.full_dimensions, "float", "float"),
                 "auto_truncate": limits.truncate != "refuse",
-                "tokenization_workers": 1,
+                # Each request is tokenized in its own thread.
+                "tokenization_workers": self.model.max_concurrent_requests,
                 "version": __version__,
                 "sha": None,
                 "docker_label": None,

@@ -79,8 +79,8 @@ class App:
             return
         exchange = Exchange(_id(headers.get("x-request-id", "")), method, path)
         if self._lifecycle.refusing:
-            await self._send(send, self._error(_shutting_down(), exchange), headers, {})
-            self._log.finish(exchange)
+            # The end of the server does not wait for it.
+            await self._exchange(exchange, headers, receive, send)
             return
         self._lifecycle.entered()
         try:
@@ -147,6 +147,8 @@ class App:
     ) -> Response:
         """Return the service's response; what is raised becomes one, too."""
         hooks, settings = self._hooks, self._settings
+        if self._lifecycle.refusing:
+            raise _shutting_down()
         if hooks.authenticator is not None and exchange.path != _PUBLIC_PATH:
             exchange.caller = hooks.authenticator.authenticate(headers)
         length = declared_length(headers)

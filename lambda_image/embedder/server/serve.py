@@ -99,7 +99,11 @@ def serve(
 
     log = AccessLog(model_settings)
     service = build_service(
-        model_settings, wrap=wrap, run_tokens=settings.max_batch_tokens, telemetry=log
+        model_settings,
+        wrap=wrap,
+        run_tokens=settings.max_batch_tokens,
+        max_concurrent_requests=settings.max_concurrent_requests,
+        telemetry=log,
     )
     (queue,) = queues
     hooks = load_hooks(settings, queue)

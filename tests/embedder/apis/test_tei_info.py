@@ -16,7 +16,7 @@ def test_info_has_teis_fields(service: Service) -> None:
     assert info["model_sha"] == "abc123"
     assert info["model_dtype"] == "fp32"
     assert set(info["model_type"]) == {"embedding"}
-    assert info["max_concurrent_requests"] == 1
+    assert info["max_concurrent_requests"] == info["tokenization_workers"] == 1
     assert info["max_input_length"] == 16
     assert info["max_batch_requests"] is None
     assert info["auto_truncate"] is False

@@ -161,6 +161,15 @@ def test_sigterm_under_load_loses_no_request(minilm_artifact: Artifact) -> None:
         assert program.wait(PATIENCE) == 0
 
 
+def test_info_has_the_servers_own_limits(minilm_artifact: Artifact) -> None:
+    """Lambda's are other ones: it gives an environment one request at a time."""
+    flags = ("--max-concurrent-requests", "77", "--max-batch-tokens", "600")
+    with process(minilm_artifact, "--no-keys", *flags) as (url, _):
+        info = httpx.get(f"{url}/info", timeout=PATIENCE).json()
+    assert info["max_concurrent_requests"] == info["tokenization_workers"] == 77
+    assert info["max_batch_tokens"] == 600
+
+
 def test_it_starts_only_with_keys_or_no_keys(minilm_artifact: Artifact) -> None:
     """A server that anyone may use is started only by someone who says so."""
     with pytest.raises(AssertionError, match=r"^error: The server has no keys, .* or --no-keys if"):

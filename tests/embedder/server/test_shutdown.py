@@ -2,17 +2,22 @@
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
+from embedder.server.hooks import Hooks
+from embedder.server.metrics import Metrics
 from tests.embedder.server.running import PATIENCE, GatedSession, running
 
 
 def test_requests_under_way_are_finished_and_new_ones_refused() -> None:
     """A new request gets 503 and when to send it again, on a connection that is closed."""
     session = GatedSession()
+    metrics = Metrics(SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0))
+    hooks = Hooks(metrics=metrics)
     with (
-        running(session, drain_accept=0.0, drain=600.0) as server,
+        running(session, hooks=hooks, drain_accept=0.0, drain=600.0) as server,
         ThreadPoolExecutor(1) as threads,
     ):
         under_way = threads.submit(server.post, "/embed", {"inputs": "a"})
@@ -26,6 +31,9 @@ def test_requests_under_way_are_finished_and_new_ones_refused() -> None:
         assert refused.headers["retry-after"] == "1"
         assert refused.headers["connection"] == "close"
         assert refused.json()["error"]["code"] == "shutting_down"
+        # It counts like every other.
+        labels = '{api="openai",key="",operation="none",status="503"}'
+        assert f"embedding_requests_total{labels} 1.0" in server.get("/metrics").text
         session.open()
         answer = under_way.result(PATIENCE)
         assert (answer.status_code, answer.headers["connection"]) == (200, "close")
