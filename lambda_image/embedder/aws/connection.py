@@ -17,6 +17,8 @@ __all__ = ["Answer", "ConnectionPool"]
 #: A connection that was idle for longer is not used again. A function's environment may be frozen
 #: for minutes, and then a network device may have dropped the connection without a word.
 _IDLE_SECONDS = 20.0
+#: Idle connections that are kept. A server has as many requests at once as it has callers.
+_MOST_IDLE = 64
 
 
 class Answer(NamedTuple):
@@ -52,6 +54,8 @@ class ConnectionPool:
         self._name = parts.hostname
         self._port = parts.port
         self._tls = _default_context() if parts.scheme == "https" else None
+        #: Each with the time since when it is idle, the last one at the end. Threads share the
+        #: list: to append and to pop are each atomic.
         self._idle: list[tuple[http.client.HTTPConnection, float]] = []
 
     def request(
@@ -104,8 +108,8 @@ class ConnectionPool:
 
     def close(self) -> None:
         """Close the idle connections; later requests open new ones."""
-        while self._idle:
-            self._idle.pop()[0].close()
+        while (last := self._last_idle()) is not None:
+            last[0].close()
 
     def _exchange(
         self, connection: http.client.HTTPConnection, request: _Request, timeout: float
@@ -123,25 +127,42 @@ class ConnectionPool:
             # Also when the request is interrupted: its response must not be the next one's.
             connection.close()
             raise
-        if connection.sock is not None:
+        if connection.sock is None:
+            pass
+        elif len(self._idle) < _MOST_IDLE:
             self._idle.append((connection, time.time()))
+        else:
+            connection.close()
         fields = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, fields, content)
 
     def _reusable(self) -> http.client.HTTPConnection | None:
-        while self._idle:
-            connection, since = self._idle.pop()
-            # An idle connection with something to read was closed by the server.
+        while (last := self._last_idle()) is not None:
+            connection, since = last
             fresh = 0 <= time.time() - since < _IDLE_SECONDS
-            if fresh and not select.select([connection.sock], [], [], 0)[0]:
+            if fresh and not _readable(connection):
                 return connection
             connection.close()
         return None
+
+    def _last_idle(self) -> tuple[http.client.HTTPConnection, float] | None:
+        try:
+            return self._idle.pop()
+        except IndexError:  # Another thread has taken the last one.
+            return None
 
     def _new(self) -> http.client.HTTPConnection:
         if self._tls is None:
             return http.client.HTTPConnection(self._name, self._port)
         return http.client.HTTPSConnection(self._name, self._port, context=self._tls)
+
+
+def _readable(connection: http.client.HTTPConnection) -> bool:
+    """Return whether an idle connection has something to read: the server has closed it."""
+    # Not `select`, which takes no descriptor above 1,023, and a server has many.
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _default_context() -> ssl.SSLContext:

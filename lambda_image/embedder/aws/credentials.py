@@ -8,6 +8,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/snapstart-activate.html#snapstart-c
 
 import http.client
 import os
+import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -53,6 +54,8 @@ class CredentialsProvider:
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
         self._temporary: _Temporary | None = None
+        #: Held by the thread that asks the endpoint, which limits how often it may be asked.
+        self._asking = threading.Lock()
 
     def get(self) -> Credentials:
         """Return the credentials to sign with.
@@ -64,19 +67,32 @@ class CredentialsProvider:
         access_key, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
         if access_key and secret:
             return Credentials(access_key, secret, environ.get("AWS_SESSION_TOKEN") or None)
-        kept, now = self._temporary, time.time()
-        if kept is None or now > kept.expires - _EARLY_SECONDS:
-            try:
-                kept = self._temporary = self._asked()
-            except NoCredentialsError:
-                # The endpoint may fail for a moment, and these are still valid.
-                if kept is None or now >= kept.expires:
-                    raise
+        kept = self._temporary
+        if kept is None or time.time() > kept.expires - _EARLY_SECONDS:
+            kept = self._replaced(kept)
         return kept.credentials
 
     def forget(self) -> None:
         """Drop temporary credentials, which a snapshot must not carry."""
         self._temporary = None
+
+    def _replaced(self, old: _Temporary | None) -> _Temporary:
+        valid = old is not None and time.time() < old.expires
+        # One thread asks. The others go on with what they have, and wait only without.
+        if not self._asking.acquire(blocking=not valid) and old is not None:
+            return old
+        try:
+            kept = self._temporary
+            if kept is None or kept is old:
+                kept = self._temporary = self._asked()
+        except NoCredentialsError:
+            # The endpoint may fail for a moment, and these are still valid.
+            if old is None or not valid:
+                raise
+            return old
+        finally:
+            self._asking.release()
+        return kept
 
     def _asked(self) -> _Temporary:
         environ = self._environ

@@ -1,10 +1,14 @@
 """Connections that stay open, against a real server."""
 
+import fcntl
+import resource
 import socket
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -94,6 +98,49 @@ def test_threads_have_connections_of_their_own(server: Server, pool: ConnectionP
         thread.join()
     assert got == [b"ok"] * 4
     assert server.connections == 4
+
+
+def test_many_threads_share_the_idle_connections(server: Server, pool: ConnectionPool) -> None:
+    """A connection that another thread has just taken is no error."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(pool.request, "GET", "/", timeout=60) for _ in range(400)]
+            assert {request.result().status for request in asked} == {200}
+    finally:
+        sys.setswitchinterval(interval)
+    assert server.connections <= 8
+
+
+def test_a_few_idle_connections_are_kept(
+    server: Server, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are closed, and no descriptor stays open for a busy minute of long ago."""
+    monkeypatch.setattr("embedder.aws.connection._MOST_IDLE", 2)
+    barrier = threading.Barrier(4)
+
+    def answer() -> tuple[int, bytes]:
+        barrier.wait(timeout=30)
+        return 200, b"ok"
+
+    server.answer = answer
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: pool.request("GET", "/", timeout=30), range(4)))
+    assert len(pool._idle) == 2
+
+
+def test_a_connection_may_have_a_high_descriptor(server: Server, pool: ConnectionPool) -> None:
+    """A server has thousands of open files; `select` would refuse the number."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
+    pool.request("GET", "/", timeout=5)
+    ((connection, _),) = pool._idle
+    low = connection.sock
+    connection.sock = socket.socket(fileno=fcntl.fcntl(low.fileno(), fcntl.F_DUPFD, 1100))
+    low.close()
+    assert pool.request("GET", "/", timeout=5).status == 200
+    assert server.connections == 1
 
 
 def test_a_silent_server_times_out_and_its_connection_is_not_used_again() -> None:

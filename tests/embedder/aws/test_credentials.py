@@ -1,7 +1,9 @@
 """Where the credentials of the endpoint's calls come from."""
 
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -59,6 +61,43 @@ def test_credentials_are_replaced_before_they_expire(server: Server) -> None:
     server.answer = lambda: answer_of(f"K{len(server.requests)}", minutes=4)
     provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
     assert [provider.get().access_key for _ in range(2)] == ["K1", "K2"]
+
+
+def test_one_of_many_threads_asks(server: Server) -> None:
+    """The endpoint limits how often it may be asked; the others wait for its answer."""
+    barrier = threading.Barrier(8)
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+
+    def get() -> str:
+        barrier.wait(timeout=30)
+        return provider.get().access_key
+
+    with ThreadPoolExecutor(8) as threads:
+        found = [threads.submit(get) for _ in range(8)]
+        assert {key.result() for key in found} == {"K1"}
+    assert len(server.requests) == 1
+
+
+def test_no_thread_waits_while_the_old_credentials_are_valid(server: Server) -> None:
+    """One asks for new ones, and the others go on with what they have."""
+    server.answer = lambda: answer_of("K1", minutes=4)
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+    provider.get()
+    asked, go_on = threading.Event(), threading.Event()
+
+    def answer() -> tuple[int, bytes]:
+        asked.set()
+        assert go_on.wait(timeout=30)
+        return answer_of("K2")
+
+    server.answer = answer
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(provider.get)
+        assert asked.wait(timeout=30)
+        assert provider.get().access_key == "K1"
+        go_on.set()
+        assert asking.result().access_key == "K2"
+    assert provider.get().access_key == "K2"
 
 
 def test_an_endpoint_that_fails_for_a_moment_costs_nothing(server: Server) -> None:

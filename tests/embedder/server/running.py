@@ -4,7 +4,7 @@ import asyncio
 import queue
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,8 +13,10 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
+from embedder.apis.operation import Model
 from embedder.engine import Engine
 from embedder.runtimes import Runs
+from embedder.search import Searchable
 from embedder.server.access_log import AccessLog
 from embedder.server.app import App
 from embedder.server.bounds import Bounds
@@ -102,9 +104,10 @@ def running(
     hooks: Hooks | None = None,
     max_tokens: int = 64,
     entries: Sequence[str] | None = None,
+    open_index: Callable[[Engine], Searchable] | None = None,
     **options: Any,
 ) -> Iterator[Running]:
-    """Run a server; `entries` are its search index, `options` its settings."""
+    """Run a server with these settings; `entries` are its search index, or `open_index` opens it."""
     settings = replace(SETTINGS, **options)
     log = AccessLog(Settings(artifact=""))
     batching = BatchingSession(
@@ -120,6 +123,8 @@ def running(
         run_tokens=settings.max_batch_tokens,
     )
     service = service_of(engine, entries, telemetry=log)
+    if open_index is not None:
+        service = Service(Model(engine, open_index(engine)), telemetry=log)
     lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
     app = App(
         service,
