@@ -111,14 +111,14 @@ class App:
     async def _exchange(
         self, exchange: Exchange, headers: Mapping[str, str], receive: Receive, send: Send
     ) -> None:
-        hooks, ticket = self._hooks, Ticket()
+        hooks = self._hooks
         span: Span | None = None
         added: dict[str, str] = {}
         try:
             if hooks.tracer is not None:
                 span = hooks.tracer.start(exchange, headers)
                 added.update(span.headers)
-            response = await self._answer(exchange, ticket, headers, receive, added)
+            response = await self._answer(exchange, headers, receive, added)
         except AnswerableError as error:
             response = self._error(error, exchange)
         except Exception as error:  # The caller gets a response, and the log the place.
@@ -126,7 +126,7 @@ class App:
             if exchange.record is not None:
                 exchange.record.fault = fault(error)
         finally:
-            self._queue.release(ticket)
+            self._queue.release(exchange.ticket)
         if exchange.error == ClientGoneError.code:
             exchange.status, exchange.cancelled = _CLIENT_GONE, True
         else:
@@ -140,13 +140,12 @@ class App:
     async def _answer(
         self,
         exchange: Exchange,
-        ticket: Ticket,
         headers: Mapping[str, str],
         receive: Receive,
         added: dict[str, str],
     ) -> Response:
         """Return the service's response; what is raised becomes one, too."""
-        hooks, settings = self._hooks, self._settings
+        hooks, settings, ticket = self._hooks, self._settings, exchange.ticket
         if self._lifecycle.refusing:
             raise _shutting_down()
         if hooks.authenticator is not None and exchange.path != _PUBLIC_PATH:

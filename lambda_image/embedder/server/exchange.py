@@ -3,6 +3,7 @@
 import time
 from typing import NamedTuple
 
+from embedder.server.queue import Ticket
 from embedder.telemetry import RequestRecord
 
 __all__ = ["Caller", "Exchange"]
@@ -47,6 +48,7 @@ class Exchange:
         "started_ns",
         "status",
         "texts",
+        "ticket",
         "tokenization_seconds",
         "tokens",
     )
@@ -59,6 +61,8 @@ class Exchange:
         self.started = time.perf_counter()
         self.started_ns = time.time_ns()
         self.caller = Caller()
+        #: Its place in the queue of the model.
+        self.ticket = Ticket()
         self.record: RequestRecord | None = None
         self.api = self.operation = "none"
         self.status = 0

@@ -5,13 +5,14 @@ labels, units and buckets, so that its dashboards work. Read from its source,
 github.com/huggingface/text-embeddings-inference at 0d124dc (2026-07): lib.rs, prometheus.rs and
 http/server.rs in router/src; infer.rs, queue.rs and tokenization.rs in core/src.
 
-What differs: the durations of a request are its own, where TEI has the mean of its inputs, and
-TEI's durations of each input (`te_embed_duration` and others) are left out; `method` is `batch` for
-more than one text, where TEI's is `batch` for a list of one, too; `te_queue_size` counts the runs
-of the model that wait, each with one or more texts.
+What differs: the durations of a request are its own, where TEI has the mean of its inputs; the
+durations of a text are of those that the model ran, and not of repetitions and cached ones;
+`method` is `batch` for more than one text, where TEI's is `batch` for a list of one, too;
+`te_queue_size` counts the runs of the model that wait, each with one or more texts. TEI's
+`te_predict_*` are of classifiers, which are not served here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -91,20 +92,8 @@ class Metrics:
         )
         self._texts = Counter("te_embed_count", "Texts to embed.", registry=registry)
         self._embedded = Counter("te_embed_success", "Embedded texts.", registry=registry)
-        self._durations = [
-            Histogram(
-                f"te_request{stage}_duration",
-                f"Seconds of an answered request: {meaning}.",
-                buckets=_SECONDS,
-                registry=registry,
-            )
-            for stage, meaning in (
-                ("", "all"),
-                ("_tokenization", "tokenization"),
-                ("_queue", "waiting for the model"),
-                ("_inference", "the model"),
-            )
-        ]
+        self._durations = _durations("request", "an answered request", registry)
+        self._text_durations = _durations("embed", "a text that the model ran", registry)
         self._input_length = Histogram(
             "te_request_input_length",
             "Tokens of a text.",
@@ -144,8 +133,11 @@ class Metrics:
             self._tokens.labels(caller, exchange.api).inc(exchange.tokens)
         if exchange.operation in _NOT_EMBEDDING and exchange.error != "overloaded":
             return
-        method = "batch" if exchange.texts > 1 else "single"
+        # Of a failed request only those are known that came to the queue.
+        texts = exchange.texts or exchange.ticket.texts
+        method = "batch" if texts > 1 else "single"
         self._count.labels(method).inc()
+        self._texts.inc(texts)
         if exchange.cancelled:
             self._failure.labels("dropped").inc()
         elif exchange.error is not None:
@@ -155,16 +147,15 @@ class Metrics:
             self._observe_embeddings(exchange)
 
     def _observe_embeddings(self, exchange: Exchange) -> None:
-        self._texts.inc(exchange.texts)
         self._embedded.inc(exchange.texts)
-        seconds = (
-            exchange.seconds,
-            exchange.tokenization_seconds,
-            exchange.queue_seconds,
-            exchange.inference_seconds,
-        )
-        for histogram, value in zip(self._durations, seconds, strict=True):
-            histogram.observe(value)
+        tokenization = exchange.tokenization_seconds
+        stages = (tokenization, exchange.queue_seconds, exchange.inference_seconds)
+        _observe(self._durations, (exchange.seconds, *stages))
+        entered = exchange.ticket.entered
+        for texts, began, ended in exchange.ticket.runs:
+            stages = (tokenization, began - entered, ended - began)
+            for _ in range(texts):
+                _observe(self._text_durations, (sum(stages), *stages))
         if exchange.record is not None and exchange.record.embeddings is not None:
             for tokens in exchange.record.embeddings.tokens:
                 self._input_length.observe(tokens)
@@ -181,3 +172,26 @@ class Metrics:
         for name in _TEI_COUNTERS:
             text = text.replace(f"{name}_total".encode(), name.encode())
         return text, CONTENT_TYPE_PLAIN_0_0_4
+
+
+def _durations(of: str, meaning: str, registry: CollectorRegistry) -> list[Histogram]:
+    """Make the histograms of a whole and of its three stages."""
+    return [
+        Histogram(
+            f"te_{of}{stage}_duration",
+            f"Seconds of {meaning}: {part}.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        for stage, part in (
+            ("", "all"),
+            ("_tokenization", "tokenization"),
+            ("_queue", "waiting for the model"),
+            ("_inference", "the model"),
+        )
+    ]
+
+
+def _observe(histograms: Sequence[Histogram], seconds: Sequence[float]) -> None:
+    for histogram, value in zip(histograms, seconds, strict=True):
+        histogram.observe(value)

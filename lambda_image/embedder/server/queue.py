@@ -22,7 +22,7 @@ from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["BatchingSession", "ClientGoneError", "MergedRun", "Ticket"]
+__all__ = ["BatchingSession", "ClientGoneError", "MergedRun", "RunTimes", "Ticket"]
 
 #: A run may be overtaken for as long as this many times its request's tokens up to it would take.
 _PATIENCE = 10
@@ -46,12 +46,35 @@ class MergedRun(NamedTuple):
     seconds: float
 
 
+class RunTimes(NamedTuple):
+    """When texts of a request were at the model, by `time.monotonic()`."""
+
+    texts: int
+    began: float
+    ended: float
+
+
 class Ticket:
     """One request's place in the queue."""
 
-    __slots__ = ("cancelled", "done", "error", "pending", "reserved", "waits")
+    __slots__ = (
+        "cancelled",
+        "done",
+        "entered",
+        "error",
+        "pending",
+        "reserved",
+        "runs",
+        "texts",
+        "waits",
+    )
 
     def __init__(self) -> None:
+        #: `time.monotonic()` when its runs came to the queue, and the number of their texts.
+        self.entered = 0.0
+        self.texts = 0
+        #: Its runs that are over, if none failed.
+        self.runs: list[RunTimes] = []
         #: Tokens that are expected of the request, before they are known.
         self.reserved = 0
         self.cancelled = False
@@ -123,7 +146,8 @@ class BatchingSession:
         """
         ticket: Ticket = getattr(self._current, "ticket", None) or Ticket()
         runs = [WaitingRun(ticket, batch) for batch in batches]
-        entered = time.monotonic()
+        entered = ticket.entered = time.monotonic()
+        ticket.texts = sum([len(run.batch.input_ids) for run in runs])
         self._enter(ticket, runs, entered)
         left = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
         if not ticket.done.acquire(timeout=left):
@@ -137,6 +161,7 @@ class BatchingSession:
             raise ClientGoneError("The client has closed the connection.")
         if ticket.error is not None:
             raise ticket.error
+        ticket.runs = [RunTimes(len(run.batch.input_ids), run.began, run.ended) for run in runs]
         vectors = [run.vectors for run in runs if run.vectors is not None]
         return Ran(vectors, time.monotonic() - entered - _busy(runs))
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry traces: one span for each request, sent to a collector by OTLP over HTTP.
+"""OpenTelemetry traces: a span for each request, sent to a collector by OTLP over HTTP.
 
 A request that carries `traceparent` (https://www.w3.org/TR/trace-context/) becomes part of its
 caller's trace, and each response carries the `traceparent` of its own span. OpenTelemetry's own
@@ -7,10 +7,13 @@ and attributes, the sampler and the batches
 (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
 
 A span has the names of https://opentelemetry.io/docs/specs/semconv/http/http-spans/, and what the
-log line has. It has no text, no vector and no key.
+log line has. Its child spans are the stages of a request that embeds: `tokenization`, `queue`, and
+`inference` from the beginning of its first run to the end of its last. No span has a text, a vector
+or a key.
 """
 
 import threading
+import time
 from collections.abc import Mapping
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -24,6 +27,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span as OpenTelemetrySpan
 from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
+from opentelemetry.trace import Tracer as OpenTelemetryTracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
@@ -45,10 +49,13 @@ class Span:
         headers: The headers that its response carries.
     """
 
-    __slots__ = ("_span", "headers")
+    __slots__ = ("_span", "_tracer", "headers")
 
-    def __init__(self, span: OpenTelemetrySpan, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, span: OpenTelemetrySpan, tracer: OpenTelemetryTracer, headers: Mapping[str, str]
+    ) -> None:
         self._span = span
+        self._tracer = tracer
         self.headers = headers
 
     def end(self, exchange: Exchange) -> None:
@@ -61,7 +68,24 @@ class Span:
             span.set_attributes(_attributes(exchange))
             if exchange.status >= 500:
                 span.set_status(StatusCode.ERROR)
+            self._add_stages(exchange)
         span.end()
+
+    def _add_stages(self, exchange: Exchange) -> None:
+        runs, entered = exchange.ticket.runs, exchange.ticket.entered
+        if not runs:
+            return
+        began, ended = min(run.began for run in runs), max(run.ended for run in runs)
+        context = set_span_in_context(self._span)
+        # The clock of the queue shows the seconds since an unknown time.
+        origin = time.time_ns() - time.monotonic_ns()
+        for name, start, end in (
+            ("tokenization", entered - exchange.tokenization_seconds, entered),
+            ("queue", entered, began),
+            ("inference", began, ended),
+        ):
+            stage = self._tracer.start_span(name, context, start_time=origin + int(start * 1e9))
+            stage.end(origin + int(end * 1e9))
 
 
 class Tracer:
@@ -103,7 +127,7 @@ class Tracer:
         )
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, context=set_span_in_context(span))
-        return Span(span, carrier)
+        return Span(span, self._tracer, carrier)
 
     def close(self) -> None:
         """Send what is left, but do not wait long for a collector that is gone."""

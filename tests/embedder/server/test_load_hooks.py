@@ -238,14 +238,16 @@ def receiver() -> Iterator[Receiver]:
 
 
 def test_requests_are_traced(receiver: Receiver, file: Path) -> None:
-    """Each has a span in its caller's trace, with the key's name; a refused one too."""
+    """Each has spans in its caller's trace, with the key's name; a refused one too."""
     trace = "0af7651916cd43dd8448eb211c80319c"
     sent = bearer("s1")
     sent["headers"]["traceparent"] = f"00-{trace}-b7ad6b7169203331-01"
     with serving(keys_file=str(file), otlp_endpoint=receiver.url) as server:
         answered = server.post("/v1/embeddings", BODY, **sent)
         refused = server.post("/v1/embeddings", BODY)
-    first, second = receiver.spans
+    *stages, first, second = receiver.spans
+    assert [stage.name for stage in stages] == ["tokenization", "queue", "inference"]
+    assert {stage.parent_span_id for stage in stages} == {first.span_id}
     assert answered.headers["traceparent"] == f"00-{trace}-{first.span_id.hex()}-01"
     found = attributes(first.attributes)
     assert found["embedding.key"] == "search"

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from embedder.server.exchange import Caller, Exchange
 from embedder.server.metrics import Metrics
-from embedder.server.queue import MergedRun
+from embedder.server.queue import MergedRun, RunTimes
 
 #: Names, types and labels in TEI at 0d124dc that mean the same here.
 TEI = {
@@ -22,6 +22,10 @@ TEI = {
     "te_request_tokenization_duration": ("histogram", {"le"}),
     "te_request_queue_duration": ("histogram", {"le"}),
     "te_request_inference_duration": ("histogram", {"le"}),
+    "te_embed_duration": ("histogram", {"le"}),
+    "te_embed_tokenization_duration": ("histogram", {"le"}),
+    "te_embed_queue_duration": ("histogram", {"le"}),
+    "te_embed_inference_duration": ("histogram", {"le"}),
     "te_request_input_length": ("histogram", {"le"}),
     "te_batch_next_size": ("histogram", {"le"}),
     "te_batch_next_tokens": ("histogram", {"le"}),
@@ -107,6 +111,31 @@ def test_an_answered_request_is_counted(metrics: Metrics) -> None:
     assert found["te_request_duration_count"] == 2
     assert found["te_request_input_length_sum"] == 32
     assert found["te_request_input_length_bucket{le=8.0}"] == 2
+
+
+def test_each_text_that_the_model_ran_is_counted(metrics: Metrics) -> None:
+    """Its durations are those of its own run; a repeated text has none."""
+    made = exchange(7, 7, 20, 30, tokenization_seconds=0.01)
+    made.ticket.entered, made.ticket.texts = 100.0, 3
+    made.ticket.runs = [RunTimes(2, 100.5, 101.0), RunTimes(1, 102.0, 102.25)]
+    metrics.observe(made)
+    found = samples(metrics)
+    assert (found["te_embed_count"], found["te_embed_success"]) == (4, 4)
+    assert found["te_embed_duration_count"] == 3
+    sums = [
+        found[f"te_embed{s}_duration_sum"] for s in ("", "_tokenization", "_queue", "_inference")
+    ]
+    assert sums == pytest.approx([2 * 1.01 + 2.26, 0.03, 2 * 0.5 + 2.0, 2 * 0.5 + 0.25])
+
+
+def test_the_texts_of_a_failed_request_are_counted(metrics: Metrics) -> None:
+    """As far as they came to the queue."""
+    made = exchange(error="inference_failed", status=500)
+    made.ticket.texts = 5
+    metrics.observe(made)
+    found = samples(metrics)
+    assert (found["te_embed_count"], found["te_embed_success"]) == (5, 0)
+    assert found["te_request_count{method=batch}"] == 1
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from embedder.errors import SettingsError
 from embedder.server.exchange import Caller, Exchange
+from embedder.server.queue import RunTimes, Ticket
 from embedder.server.traces import Tracer
 from tests.embedder.server.otlp_receiver import Receiver, attributes
 
@@ -79,6 +81,27 @@ def test_a_span_is_part_of_its_callers_trace(tracer: Tracer, receiver: Receiver)
         "embedding.queue_seconds": 0.5,
         "embedding.inference_seconds": 1.5,
     }
+
+
+def test_the_stages_are_spans_of_their_own(tracer: Tracer, receiver: Receiver) -> None:
+    """They follow each other, below the span of their request."""
+    ticket = Ticket()
+    ticket.entered = time.monotonic() - 10
+    ticket.runs = [
+        RunTimes(2, ticket.entered + 2, ticket.entered + 3),
+        RunTimes(1, ticket.entered + 5, ticket.entered + 5.5),
+    ]
+    trace(tracer, {}, ticket=ticket, tokenization_seconds=0.25)
+    tracer.close()
+    *stages, request = receiver.spans
+    assert request.name == "POST /v1/embeddings"
+    assert {stage.parent_span_id for stage in stages} == {request.span_id}
+    assert {stage.trace_id for stage in stages} == {request.trace_id}
+    assert [stage.name for stage in stages] == ["tokenization", "queue", "inference"]
+    ends = [stage.end_time_unix_nano for stage in stages]
+    assert [stage.start_time_unix_nano for stage in stages[1:]] == ends[:-1]
+    lengths = [(stage.end_time_unix_nano - stage.start_time_unix_nano) / 1e9 for stage in stages]
+    assert lengths == pytest.approx([0.25, 2.0, 3.5], abs=1e-3)
 
 
 def test_a_request_without_a_trace_begins_one(tracer: Tracer, receiver: Receiver) -> None:
