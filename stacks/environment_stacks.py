@@ -96,6 +96,7 @@ class EnvironmentStacks:
                 environment=environment,
                 settings=environment.server,
                 repository_name=repository_name(environment.name),
+                vector_index=self.index.index if self.index else None,
                 env=where,
             )
         self.observability = ObservabilityStack(

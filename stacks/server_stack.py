@@ -7,6 +7,7 @@ from constructs import Construct
 from embedding_kit.environment import Environment
 from embedding_kit.service import EmbeddingService
 from embedding_kit.settings import ServerSettings
+from embedding_kit.vector_index import IVectorIndex
 
 __all__ = ["ServerStack"]
 
@@ -26,6 +27,7 @@ class ServerStack(Stack):
         environment: Environment,
         settings: ServerSettings,
         repository_name: str,
+        vector_index: IVectorIndex | None,
         env: Where,
     ) -> None:
         """Create the stack."""
@@ -43,6 +45,8 @@ class ServerStack(Stack):
             model=environment.model,
             settings=settings,
             name=environment.name,
+            function=environment.function,
+            vector_index=vector_index,
             protect=environment.protect,
         )
         CfnOutput(self, "Url", value=self.service.url)

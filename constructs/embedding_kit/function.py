@@ -17,7 +17,13 @@ from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
 from embedding_kit.vector_index import IVectorIndex
 
-__all__ = ["EmbeddingFunction", "Network", "environment_variables", "function_role"]
+__all__ = [
+    "EmbeddingFunction",
+    "Network",
+    "environment_variables",
+    "function_role",
+    "request_variables",
+]
 
 #: Lambda manages the function's network interfaces with these permissions of its role.
 #: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
@@ -186,16 +192,24 @@ def environment_variables(
     settings: FunctionSettings, *, metrics_namespace: str, name: str
 ) -> dict[str, str]:
     """Return the settings as environment variables; the embedder has defaults for unset ones."""
-    optional = {
-        "EMBEDDING_CACHE_ENTRIES": settings.cache_entries,
-        "EMBEDDING_MAX_CHARACTERS": settings.max_characters,
-        "EMBEDDING_THREADS": settings.threads,
-    }
+    threads = {} if settings.threads is None else {"EMBEDDING_THREADS": str(settings.threads)}
     return {
         "EMBEDDING_ENVIRONMENT": name,
         "EMBEDDING_METRICS_NAMESPACE": metrics_namespace,
-        "EMBEDDING_TRUNCATE": settings.truncate,
-    } | {name: str(value) for name, value in optional.items() if value is not None}
+        **request_variables(settings),
+        **threads,
+    }
+
+
+def request_variables(settings: FunctionSettings) -> dict[str, str]:
+    """Return the settings that decide how a request is answered, wherever the model is served."""
+    optional = {
+        "EMBEDDING_CACHE_ENTRIES": settings.cache_entries,
+        "EMBEDDING_MAX_CHARACTERS": settings.max_characters,
+    }
+    return {"EMBEDDING_TRUNCATE": settings.truncate} | {
+        name: str(value) for name, value in optional.items() if value is not None
+    }
 
 
 def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:

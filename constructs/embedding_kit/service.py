@@ -10,8 +10,10 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct, IConstruct
 
+from embedding_kit.function import request_variables
 from embedding_kit.image import image_asset
-from embedding_kit.settings import Model, ServerSettings
+from embedding_kit.settings import FunctionSettings, Model, ServerSettings
+from embedding_kit.vector_index import IVectorIndex
 
 __all__ = ["REJECTED_METRIC", "EmbeddingService"]
 
@@ -19,6 +21,7 @@ __all__ = ["REJECTED_METRIC", "EmbeddingService"]
 REJECTED_METRIC = "RejectedRequests"
 
 _PORT = 8080
+_HTTPS = 443
 #: The targets are deregistered first, so a task that gets SIGTERM has only its last requests.
 _DEREGISTRATION = Duration.seconds(30)
 #: Longer than the server's own drain of 25 s; Fargate allows 120.
@@ -54,6 +57,8 @@ class EmbeddingService(Construct):
         model: Model,
         settings: ServerSettings,
         name: str | None = None,
+        function: FunctionSettings | None = None,
+        vector_index: IVectorIndex | None = None,
         protect: bool = False,
     ) -> None:
         """Create the service.
@@ -65,6 +70,8 @@ class EmbeddingService(Construct):
             settings: The size, the network and the callers.
             name: The name in logs and in the metrics' namespace; by default derived from the
                 construct's path.
+            function: The settings of the function beside it; requests are answered alike.
+            vector_index: The index in S3 Vectors that the server searches.
             protect: Whether the load balancer refuses to be deleted.
         """
         super().__init__(scope, id)
@@ -88,7 +95,11 @@ class EmbeddingService(Construct):
         )
         vpc = _vpc(self, settings)
         self.load_balancer = self._make_load_balancer(vpc, protect)
-        self.service = self._make_service(vpc, self._make_task(model))
+        variables = _environment(settings, self.name) | request_variables(
+            function or FunctionSettings()
+        )
+        task = self._make_task(model, variables, vector_index)
+        self.service = self._make_service(vpc, task)
         self.target_group = self._make_target_group(vpc)
         self._make_listener()
         self._make_scaling()
@@ -131,7 +142,9 @@ class EmbeddingService(Construct):
             )
         return made
 
-    def _make_task(self, model: Model) -> ecs.FargateTaskDefinition:
+    def _make_task(
+        self, model: Model, variables: dict[str, str], vector_index: IVectorIndex | None
+    ) -> ecs.FargateTaskDefinition:
         settings = self.settings
         image = image_asset(self, "Image", model, target="server")
         task = ecs.FargateTaskDefinition(
@@ -151,12 +164,15 @@ class EmbeddingService(Construct):
             entry_point=["python", "-m"],
             command=["embedder.server"],
             port_mappings=[ecs.PortMapping(container_port=_PORT)],
-            environment=_environment(settings, self.name),
+            environment=variables
+            | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {}),
             secrets=self._keys(),
             logging=ecs.LogDriver.aws_logs(stream_prefix="server", log_group=self.log_group),
             readonly_root_filesystem=True,
             stop_timeout=_STOP_TIMEOUT,
         )
+        if vector_index:
+            vector_index.grant_query(task.task_role)
         _acknowledge(
             task,
             {
@@ -208,7 +224,10 @@ class EmbeddingService(Construct):
             description=f"Tasks of {self.name}",
             allow_all_outbound=False,
         )
-        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS services")
+        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(_HTTPS), "AWS services")
+        traces = self.settings.otlp_port
+        if traces is not None and traces != _HTTPS:
+            group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(traces), "traces")
         return ecs.FargateService(
             self,
             "Service",
@@ -294,7 +313,28 @@ def _environment(settings: ServerSettings, name: str) -> dict[str, str]:
         "EMBEDDING_SERVER_PORT": str(_PORT),
         # A task sees the cores of the machine that it shares.
         "EMBEDDING_SERVER_WORKERS": str(max(1, settings.cpu // 1024)),
-    } | ({"EMBEDDING_SERVER_NO_KEYS": "true"} if settings.no_keys else {})
+        **({"EMBEDDING_SERVER_NO_KEYS": "true"} if settings.no_keys else {}),
+        **_traces(settings, name),
+    }
+
+
+def _traces(settings: ServerSettings, name: str) -> dict[str, str]:
+    """Return OpenTelemetry's variables.
+
+    https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+    """
+    if settings.otlp_endpoint is None:
+        return {}
+    variables = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": settings.otlp_endpoint,
+        "OTEL_RESOURCE_ATTRIBUTES": f"deployment.environment.name={name}",
+    }
+    if settings.trace_percent is not None:
+        variables |= {
+            "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+            "OTEL_TRACES_SAMPLER_ARG": str(settings.trace_percent / 100),
+        }
+    return variables
 
 
 def _vpc(scope: Construct, settings: ServerSettings) -> ec2.IVpc:

@@ -13,8 +13,10 @@ from embedding_kit import (
     AlarmSettings,
     AlarmTopic,
     EmbeddingService,
+    FunctionSettings,
     ServerAlarms,
     ServerSettings,
+    VectorIndex,
 )
 from embedding_kit import service as service_module
 from embedding_kit.monitoring import server as monitoring
@@ -102,6 +104,7 @@ def test_a_task_runs_the_image_on_arm(template):
         "EMBEDDING_ENVIRONMENT": "test",
         "EMBEDDING_SERVER_PORT": "8080",
         "EMBEDDING_SERVER_WORKERS": "1",
+        "EMBEDDING_TRUNCATE": "refuse",
     }
     assert container["LogConfiguration"]["LogDriver"] == "awslogs"
 
@@ -143,6 +146,68 @@ def test_workers_are_the_tasks_vcpus(make):
         task = only(make(no_keys=True, cpu=cpu, memory_mb=memory), "AWS::ECS::TaskDefinition")
         (container,) = task["ContainerDefinitions"]
         assert {"Name": "EMBEDDING_SERVER_WORKERS", "Value": workers} in container["Environment"]
+
+
+def test_requests_are_answered_as_by_the_function_beside_it(synthesize, model):
+    """Callers that move see the same limits, and the same index."""
+    index_arn = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/vectors/index/docs"
+
+    def build(stack: Stack) -> None:
+        EmbeddingService(
+            stack,
+            "Server",
+            model=model,
+            settings=ServerSettings(**PRIVATE, no_keys=True),
+            name="test",
+            function=FunctionSettings(truncate="right", max_characters=1000, cache_entries=0),
+            vector_index=VectorIndex.from_index_arn(stack, "Index", index_arn),
+        )
+
+    template = synthesize(build)
+    task = only(template, "AWS::ECS::TaskDefinition")
+    (container,) = task["ContainerDefinitions"]
+    variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
+    assert {
+        "EMBEDDING_TRUNCATE": "right",
+        "EMBEDDING_MAX_CHARACTERS": "1000",
+        "EMBEDDING_CACHE_ENTRIES": "0",
+        "EMBEDDING_VECTOR_INDEX": index_arn,
+    }.items() <= variables.items()
+    (policy,) = [
+        policy["Properties"]
+        for policy in template.find_resources("AWS::IAM::Policy").values()
+        if policy["Properties"]["Roles"] == [{"Ref": task["TaskRoleArn"]["Fn::GetAtt"][0]}]
+    ]
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert "s3vectors:QueryVectors" in statement["Action"]
+    assert statement["Resource"] == index_arn
+
+
+def test_traces_go_to_the_collector(make, open_template):
+    """The tasks may connect to its port, and only then."""
+    from embedder.server.settings import parse
+
+    template = make(no_keys=True, otlp_endpoint="http://collector.internal:4318", trace_percent=5)
+    (container,) = only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
+    variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
+    assert parse([], variables).otlp_endpoint == "http://collector.internal:4318"
+    assert variables["OTEL_TRACES_SAMPLER"] == "parentbased_traceidratio"
+    assert variables["OTEL_TRACES_SAMPLER_ARG"] == "0.05"
+    assert variables["OTEL_RESOURCE_ATTRIBUTES"] == "deployment.environment.name=test"
+    assert ports_of_tasks(template) == [443, 4318]
+    assert ports_of_tasks(make(no_keys=True, otlp_endpoint="https://collector.internal")) == [443]
+    assert "OTEL_" not in json.dumps(open_template.to_json())
+    assert ports_of_tasks(open_template) == [443]
+
+
+def ports_of_tasks(template: Template) -> list[int]:
+    """Return the ports to which the tasks may connect."""
+    (group,) = [
+        group["Properties"]
+        for group in template.find_resources("AWS::EC2::SecurityGroup").values()
+        if group["Properties"]["GroupDescription"] == "Tasks of test"
+    ]
+    return [rule["ToPort"] for rule in group["SecurityGroupEgress"]]
 
 
 def test_a_failed_deployment_rolls_back(template):

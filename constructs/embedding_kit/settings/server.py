@@ -6,6 +6,7 @@ Sources: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tas
 
 import ipaddress
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -49,7 +50,7 @@ class ServerSettings(Settings):
         min_length=2,
         description="Private subnets of the tasks, in two or more Availability Zones. Tasks have "
         "no public address: the subnets need a NAT gateway, or VPC endpoints for ECR (`ecr.api`, "
-        "`ecr.dkr`), S3, CloudWatch Logs and Secrets Manager.",
+        "`ecr.dkr`), S3, CloudWatch Logs, Secrets Manager, and S3 Vectors with `[index]`.",
     )
     load_balancer_subnets: _Subnets = Field(
         default=(),
@@ -133,6 +134,45 @@ class ServerSettings(Settings):
         default=60, description="CPU utilization in percent above which tasks are added."
     )
 
+    otlp_endpoint: (
+        Annotated[
+            str,
+            Field(pattern=r"^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$"),
+            allowed("an address without a path, such as http://collector.internal:4318"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The OpenTelemetry collector that gets traces by OTLP over HTTP. It must let "
+        "the tasks connect. No traces if unset.",
+    )
+    trace_percent: Annotated[float, Field(gt=0, le=100)] | None = Field(
+        default=None,
+        description="Share of requests that are traced, in percent; all if unset. A caller that "
+        "sends `traceparent` decides for its own.",
+    )
+
+    @property
+    def otlp_port(self) -> int | None:
+        """The port of the collector."""
+        if self.otlp_endpoint is None:
+            return None
+        parts = urlsplit(self.otlp_endpoint)
+        return parts.port or (443 if parts.scheme == "https" else 80)
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _port_valid(cls, address: str | None) -> str | None:
+        try:
+            urlsplit(address or "").port  # noqa: B018 - it raises
+        except ValueError:
+            raise rule_error(
+                "a port has a number up to 65535",
+                found=address,
+                allowed="an address without a path, such as http://collector.internal:4318",
+            ) from None
+        return address
+
     @field_validator("clients")
     @classmethod
     def _networks_valid(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
@@ -190,6 +230,16 @@ class ServerSettings(Settings):
             raise rule_error(
                 "there is no secret to decrypt",
                 found="keys_secret_key without keys_secret",
+                allowed="both, or neither",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _traces_sent(self) -> Self:
+        if self.trace_percent and not self.otlp_endpoint:
+            raise rule_error(
+                "there is no collector to send traces to",
+                found="trace_percent without otlp_endpoint",
                 allowed="both, or neither",
             )
         return self

@@ -107,7 +107,7 @@ def running(
     open_index: Callable[[Engine], Searchable] | None = None,
     **options: Any,
 ) -> Iterator[Running]:
-    """Run a server with these settings; `entries` are its search index, or `open_index` opens it."""
+    """Run a server; `entries` are its search index, or `open_index` opens it."""
     settings = replace(SETTINGS, **options)
     log = AccessLog(Settings(artifact=""))
     batching = BatchingSession(
