@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,14 +13,13 @@ from image_rehearsal.layers import LARGE_BYTES
 from image_rehearsal.runtime import event, run_here, run_inside, running
 from image_rehearsal.vectors import COSINE, SHORT_TEXTS, TEXTS, body_of, least_cosine, vectors_of
 
-__all__ = ["check_answers", "check_other_precision"]
+__all__ = ["check_answers", "check_other_precision", "compare"]
 
 _BY = "the emulator in the container"
 
 
 def check_answers(tested: ImageUnderTest) -> None:
     """Check token ids, answers and vectors with the image's own artifact."""
-    here = _here(tested)
     texts = json.dumps(TEXTS).encode()
     with tested.report.step("tokenizing in the container and here"):
         inside = run_inside(
@@ -30,7 +29,7 @@ def check_answers(tested: ImageUnderTest) -> None:
             environment=tested.variables,
             stdin=texts,
         )
-        outside = run_here(["/probe.py", "tokens"], environment=here, stdin=texts)
+        outside = run_here(["/probe.py", "tokens"], environment=_here(tested), stdin=texts)
     ids = json.loads(inside)
     tested.report.check(
         "tokenizer",
@@ -42,7 +41,7 @@ def check_answers(tested: ImageUnderTest) -> None:
     with tested.report.step("listing the libraries that a start loads"):
         _check_libraries(tested)
     with tested.report.step("starting the image in its emulator and sending requests"):
-        _check_service(tested, here)
+        _check_service(tested)
 
 
 def check_other_precision(tested: ImageUnderTest) -> None:
@@ -63,11 +62,10 @@ def check_other_precision(tested: ImageUnderTest) -> None:
             tested.docker, tested.asset.tag, environment=variables, mounts=mounts
         ) as container:
             answers = container.invoke(_embed_events(SHORT_TEXTS))
-        here = {**_here(tested), "EMBEDDING_ARTIFACT": str(artifact)}
-        _compare(
+        compare(
             tested,
             answers,
-            here,
+            {"EMBEDDING_ARTIFACT": str(artifact)},
             other,
             texts=SHORT_TEXTS,
             artifact="the same model compiled here, mounted",
@@ -79,7 +77,7 @@ def _here(tested: ImageUnderTest) -> dict[str, str]:
     return {**tested.variables, "LAMBDA_TASK_ROOT": str(unpacked(tested)), "PATH": "/usr/bin:/bin"}
 
 
-def _check_service(tested: ImageUnderTest, here: dict[str, str]) -> None:
+def _check_service(tested: ImageUnderTest) -> None:
     report = tested.report
     asked = [
         event("GET", "/health"),
@@ -109,10 +107,10 @@ def _check_service(tested: ImageUnderTest, here: dict[str, str]) -> None:
     report.check(
         "handler", check, not leaked and bool(logs), by="docker logs", found=first_few(leaked)
     )
-    _compare(
+    compare(
         tested,
         answers,
-        here,
+        {},
         precision_of(tested),
         texts=TEXTS,
         artifact="the image's own artifact",
@@ -144,15 +142,26 @@ def _embed_events(texts: Sequence[str]) -> list[dict[str, Any]]:
     return [event("POST", "/", json.dumps({"text": text}).encode()) for text in texts]
 
 
-def _compare(
+def compare(
     tested: ImageUnderTest,
     answers: list[Any],
-    here: dict[str, str],
+    variables: Mapping[str, str],
     precision: str,
     *,
     texts: Sequence[str],
     artifact: str,
 ) -> None:
+    """Check that answers of the image agree with those of its code on this machine.
+
+    Args:
+        tested: The image.
+        answers: Its answers to one text each, with status and body.
+        variables: Further variables for this machine's.
+        precision: The precision of the artifact.
+        texts: The texts.
+        artifact: The artifact in the report.
+    """
+    here = {**_here(tested), **variables}
     lines = "".join(json.dumps(asked) + "\n" for asked in _embed_events(texts)).encode()
     output = run_here(["/probe.py", "answers"], environment=here, stdin=lines)
     own = [json.loads(line) for line in output.splitlines()]
@@ -161,7 +170,7 @@ def _compare(
         "vectors",
         f"{precision}, {artifact}: cosine to this machine's vectors ≥ {COSINE[precision]}",
         cosine >= COSINE[precision],
-        by="the emulator in the container, the handler here",
+        by="the container, and the handler here",
         found=f"{cosine:.8f}",
     )
     spaces = sorted({str(body_of(answer).get("vector_space")) for answer in [*answers, *own]})

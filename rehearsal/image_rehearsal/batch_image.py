@@ -21,17 +21,14 @@ from aws_cdk import App, Stack
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import BatchSettings
-from image_rehearsal.asset import ImageAsset, image_assets
-from image_rehearsal.image_under_test import ImageUnderTest, precision_of, unpacked
-from image_rehearsal.layers import Image
+from image_rehearsal.asset import image_assets
+from image_rehearsal.image_under_test import ImageUnderTest, precision_of, unpacked, variables_of
 from image_rehearsal.runtime import running
+from image_rehearsal.target_image import TargetImage
 from image_rehearsal.vectors import COSINE, least_cosine
 
-__all__ = ["LAYERS", "MOST_BYTES", "batch_image", "check_job", "check_shared_layers"]
+__all__ = ["batch_image"]
 
-LAYERS = ("dependencies", "dependencies", "model", "code", "code")
-#: The limit for everything except the base and the model, unpacked.
-MOST_BYTES = 215_000_000
 _S3 = Path(__file__).parents[2] / "tests" / "batch_embedding" / "local_s3.py"
 _PORT = 9000
 _FOLDERS = {"source": "s3://documents/", "destination": "s3://vectors/"}
@@ -44,8 +41,8 @@ _ROWS = [
 _SETTINGS = {"id": "id", "max_rejected_percent": 50}
 
 
-def batch_image(root: Path, environment: str, output: Path) -> tuple[ImageAsset, dict[str, Any]]:
-    """Synthesize an environment's batch jobs; return the image, and the function's properties.
+def batch_image(root: Path, environment: str, output: Path) -> TargetImage:
+    """Synthesize an environment's batch jobs, and return their image.
 
     An environment without `[batch]` gets buckets of any name, on which the image does not depend.
     """
@@ -62,24 +59,20 @@ def batch_image(root: Path, environment: str, output: Path) -> tuple[ImageAsset,
     resources = app.synth().get_stack_by_name("Batch").template["Resources"].values()
     (function,) = (item for item in resources if item["Type"] == "AWS::Lambda::Function")
     (asset,) = image_assets(output)
-    return asset, function["Properties"]
-
-
-def check_shared_layers(tested: ImageUnderTest, endpoint: Image) -> None:
-    """Check that a push after the endpoint's sends only what batch jobs need beside it."""
-    digests = {layer.digest for layer in endpoint.layers}
-    own = [number for number, layer in enumerate(tested.image.own) if layer.digest not in digests]
-    sizes = [f"{tested.image.own[number].size / 1e6:.1f} MB" for number in own]
-    tested.report.check(
-        tested.name,
-        "all layers but its own packages and code are those of the endpoint's image",
-        own == [1, 4],
-        by="the layers' digests",
-        found=f"own: {', '.join(sizes)}",
+    return TargetImage(
+        name="batch image",
+        asset=asset,
+        variables=variables_of(function["Properties"]),
+        imports="batch_embedding.handler",
+        layers=("dependencies", "dependencies", "model", "code", "code"),
+        own_layers=[1, 4],
+        command=("batch_embedding.handler.handler",),
+        most_bytes=215_000_000,
+        check=_check_job,
     )
 
 
-def check_job(tested: ImageUnderTest) -> None:
+def _check_job(tested: ImageUnderTest) -> None:
     """Run a job over two formats in the container and on this machine, and compare."""
     source = tested.folder / "documents"
     source.mkdir()

@@ -38,7 +38,7 @@ class ImageUnderTest:
         variables: The environment variables of the deployed function.
         folder: A folder for temporary files.
         name: The image in the report.
-        handler: The module of its handler.
+        imports: The modules that a start imports, as in an import statement.
         layers: The kinds of its layers, in order.
         most_bytes: The limit for everything except the base and the model, unpacked.
     """
@@ -50,7 +50,7 @@ class ImageUnderTest:
     variables: dict[str, str]
     folder: Path
     name: str = "image"
-    handler: str = "embedder.handler"
+    imports: str = "embedder.handler"
     layers: tuple[str, ...] = ("dependencies", "model", "code")
     most_bytes: int = 100_000_000
 

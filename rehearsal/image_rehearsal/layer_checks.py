@@ -8,10 +8,16 @@ import shutil
 from image_rehearsal import contents
 from image_rehearsal.asset import build
 from image_rehearsal.image_under_test import ImageUnderTest, first_few
-from image_rehearsal.layers import LARGE_BYTES
+from image_rehearsal.layers import LARGE_BYTES, Image
 from image_rehearsal.runtime import run_inside
 
-__all__ = ["PLATFORM", "check_bytecode", "check_code_change", "check_layers"]
+__all__ = [
+    "PLATFORM",
+    "check_bytecode",
+    "check_code_change",
+    "check_layers",
+    "check_shared_layers",
+]
 
 PLATFORM = "linux/arm64"
 _BY = "docker save"
@@ -63,6 +69,26 @@ def _check_size(tested: ImageUnderTest, kinds: list[str]) -> None:
         report.note(f"In {kind}, MB: {', '.join(largest)}.")
 
 
+def check_shared_layers(tested: ImageUnderTest, endpoint: Image, *, own: list[int]) -> None:
+    """Check that a push after the endpoint's sends only what this image has beside it.
+
+    Args:
+        tested: The image of another target.
+        endpoint: The endpoint's image.
+        own: The numbers of the layers, from 0, that the endpoint's image does not have.
+    """
+    digests = {layer.digest for layer in endpoint.layers}
+    found = [number for number, layer in enumerate(tested.image.own) if layer.digest not in digests]
+    sizes = [f"{tested.image.own[number].size / 1e6:.1f} MB" for number in found]
+    tested.report.check(
+        tested.name,
+        "all layers but its own packages and code are those of the endpoint's image",
+        found == own,
+        by="the layers' digests",
+        found=f"own: {', '.join(sizes)}",
+    )
+
+
 def check_bytecode(tested: ImageUnderTest) -> None:
     """Check that every module of ours has byte code for the image's Python."""
     report, image = tested.report, tested.image
@@ -91,10 +117,10 @@ def check_bytecode(tested: ImageUnderTest) -> None:
         by="docker save, PEP 552",
         found=first_few(faults),
     )
-    with report.step("importing the handler with python -v"):
+    with report.step(f"importing {tested.imports} with python -v"):
         compiled = _compiled_imports(tested)
     ours = [path for path in compiled if path.startswith("/var/task/")]
-    check = "importing the handler compiles no module of ours"
+    check = "a start compiles no module of ours"
     report.check(
         tested.name, check, not ours, by="python -v in the container", found=first_few(ours)
     )
@@ -105,7 +131,7 @@ def check_bytecode(tested: ImageUnderTest) -> None:
 
 
 def _compiled_imports(tested: ImageUnderTest) -> list[str]:
-    script = f"import sys; sys.path.insert(0, '/var/task'); import {tested.handler}"
+    script = f"import sys; sys.path.insert(0, '/var/task'); import {tested.imports}"
     # Python reports imports on the standard error, which the wrapper prints.
     wrapper = (
         "import subprocess, sys; done = subprocess.run([sys.executable, '-v', '-c', sys.argv[1]], "

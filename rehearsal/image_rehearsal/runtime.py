@@ -21,7 +21,7 @@ _USER = "1051:1051"
 _TMP = "/tmp:size=512m,mode=1777"  # noqa: S108  (the container's own)
 _PROBE = Path(__file__).with_name("probe.py")
 
-# Runs inside the container, because the emulator has no network outside: standard library only.
+# Runs inside the container, which has no network outside: standard library only.
 # On a busy machine with an emulated processor, starting the emulator takes minutes and an answer
 # much longer. There is no timeout here: the emulator ends a request that takes too long, and the
 # program ends with its container.
@@ -54,12 +54,22 @@ class Container:
 
     def invoke(self, events: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Send events to the handler one by one, and return its answers."""
-        lines = "".join(json.dumps(event) + "\n" for event in events).encode()
-        command = ["exec", "--interactive", self.name, "python", "-c", _POST]
+        return self.ask(_POST, events)
+
+    def ask(self, program: str, asked: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Run a Python program inside, with a JSON object a line; return what it prints as such.
+
+        Raises:
+            RuntimeError: It fails; the error has the container's log.
+        """
+        lines = "".join(json.dumps(item) + "\n" for item in asked).encode()
+        command = ["exec", "--interactive", self.name, "python", "-c", program]
         try:
             answers = self.docker.run(*command, stdin=lines)
         except subprocess.CalledProcessError as error:
-            raise RuntimeError(f"the image does not answer:\n{self.logs()[-6000:]}") from error
+            raise RuntimeError(
+                f"the image does not answer:\n{error}\n{self.logs()[-6000:]}"
+            ) from error
         return [json.loads(line) for line in answers.splitlines()]
 
     def logs(self) -> str:
@@ -81,12 +91,24 @@ def running(
     *,
     environment: Mapping[str, str],
     mounts: Mapping[Path, str] | None = None,
+    command: Sequence[str] = (),
 ) -> Iterator[Container]:
-    """Run the image in its Runtime Interface Emulator until the block ends."""
+    """Run the image until the block ends.
+
+    Args:
+        docker: The daemon.
+        image: The image's name.
+        environment: The environment variables.
+        mounts: Files and folders of this machine, by their place inside.
+        command: The program and its arguments; by default the image's own command, in its Runtime
+            Interface Emulator.
+    """
     name = f"rehearsal-{uuid.uuid4().hex[:12]}"
     with tempfile.TemporaryDirectory(prefix="empty-") as empty:
         arguments = _confined(Path(empty), environment, mounts or {})
-        docker.run("run", "--detach", "--name", name, *arguments, image)
+        if command:
+            arguments += ["--entrypoint", command[0]]
+        docker.run("run", "--detach", "--name", name, *arguments, image, *command[1:])
         try:
             yield Container(docker=docker, name=name)
         finally:

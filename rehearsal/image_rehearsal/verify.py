@@ -9,13 +9,7 @@ from image_rehearsal import layers
 from image_rehearsal.answer_checks import check_answers, check_other_precision
 from image_rehearsal.asset import ImageAsset, build, certificates, image_assets, synthesize
 from image_rehearsal.base_image import Base, ensure_bases, final_base
-from image_rehearsal.batch_image import (
-    LAYERS,
-    MOST_BYTES,
-    batch_image,
-    check_job,
-    check_shared_layers,
-)
+from image_rehearsal.batch_image import batch_image
 from image_rehearsal.docker import ContainersUnavailableError, Docker, containers, emulated
 from image_rehearsal.image_under_test import ImageUnderTest, embedder_function, variables_of
 from image_rehearsal.layer_checks import (
@@ -26,6 +20,8 @@ from image_rehearsal.layer_checks import (
 )
 from image_rehearsal.layers import Image
 from image_rehearsal.report import Report
+from image_rehearsal.server_image import server_image
+from image_rehearsal.target_image import check_target_image
 
 __all__ = ["verify"]
 
@@ -45,8 +41,8 @@ def verify(root: Path, environment: str, *, require_containers: bool) -> Report:
         require_containers: Whether missing containers are a failure.
     """
     report = Report(title=f"The image of the environment {environment}")
-    with tempfile.TemporaryDirectory(prefix="verify-image-") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="verify-image-") as temporary:
+        folder = Path(temporary)
         with report.step("synthesizing the stacks"):
             assembly = synthesize(root, environment, folder / "cdk.out")
         function = embedder_function(assembly)
@@ -56,9 +52,10 @@ def verify(root: Path, environment: str, *, require_containers: bool) -> Report:
         try:
             with containers(root / ".cache" / "docker") as docker:
                 image = _check_image(report, docker, asset, function, folder)
-                own = folder / "batch"
-                batch = batch_image(root, environment, own / "cdk.out")
-                _check_batch_image(report, docker, *batch, folder=own, endpoint=image)
+                for name, target_image in (("batch", batch_image), ("server", server_image)):
+                    own = folder / name
+                    target = target_image(root, environment, own / "cdk.out")
+                    check_target_image(report, docker, target, folder=own, endpoint=image)
         except ContainersUnavailableError as error:
             if require_containers:
                 report.check("containers", "run on this machine", False, by="Docker", found=error)
@@ -105,38 +102,6 @@ def _check_image(
     check_other_precision(tested)
     docker.run("image", "rm", asset.tag)
     return image
-
-
-def _check_batch_image(
-    report: Report,
-    docker: Docker,
-    asset: ImageAsset,
-    function: dict[str, Any],
-    *,
-    folder: Path,
-    endpoint: Image,
-) -> None:
-    """Build the target for batch jobs, check its layers, and run a job in it."""
-    with report.step("building the image of batch jobs: docker " + " ".join(asset.command)):
-        build(docker, asset)
-    image = layers.save(docker, asset.tag, base=final_base(asset).name, folder=folder)
-    tested = ImageUnderTest(
-        report=report,
-        docker=docker,
-        asset=asset,
-        image=image,
-        variables=variables_of(function),
-        folder=folder,
-        name="batch image",
-        handler="batch_embedding.handler",
-        layers=LAYERS,
-        most_bytes=MOST_BYTES,
-    )
-    check_layers(tested)
-    check_shared_layers(tested, endpoint)
-    check_bytecode(tested)
-    check_job(tested)
-    docker.run("image", "rm", asset.tag)
 
 
 def _note_bases(report: Report, docker: Docker, bases: list[Base]) -> None:
