@@ -24,7 +24,6 @@ __all__ = [
     "check_job",
     "make_caller",
     "make_documents",
-    "remove_batch",
     "remove_caller",
 ]
 
@@ -102,16 +101,6 @@ def check_job(report: Report, cdk: Cdk, done: Finished) -> None:
         by=_BY,
         found=f"{second['state']}, {second['progress']}",
     )
-
-
-def remove_batch(report: Report, cdk: Cdk) -> None:
-    """Delete the stack as docs/batch.md says, after a deploy without the table."""
-    name = batch_stack_name(cdk.checkout.environment)
-    client = cdk.aws.client("cloudformation")
-    with report.step(f"deleting the stack {name}"):
-        client.delete_stack(StackName=name)
-        client.get_waiter("stack_delete_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
-    remove_caller(cdk.aws)
 
 
 def _machine(cdk: Cdk) -> str:

@@ -1,7 +1,8 @@
-"""Signed requests to the deployed Function URL."""
+"""Requests to the deployed Function URL, signed, and to other addresses of the emulated AWS."""
 
 import http.client
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 
 from deploy_rehearsal.emulator import Credentials, Emulator
 
-__all__ = ["Response", "send"]
+__all__ = ["Response", "request", "send"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +51,30 @@ def send(
     """
     host = urlsplit(url).netloc
     payload = json.dumps(body).encode() if method == "POST" else b""
-    request = AWSRequest(
+    signed = AWSRequest(
         method, f"https://{host}{path}", data=payload, headers={"Content-Type": "application/json"}
     )
     if who is not None:
         keys = BotocoreCredentials(who.key, who.secret, who.token)
-        SigV4Auth(keys, "lambda", aws.region).add_auth(request)
-    headers = {**dict(request.headers), "Host": host}
+        SigV4Auth(keys, "lambda", aws.region).add_auth(signed)
+    headers = {**dict(signed.headers), "Host": host}
+    sent = payload.replace(b"e", b"a") if tampered else payload
+    return _sent(aws, method, path, sent, headers)
+
+
+def request(
+    aws: Emulator, path: str, body: dict[str, Any], *, headers: Mapping[str, str]
+) -> Response:
+    """Post JSON to a path of the emulated AWS, unsigned."""
+    return _sent(aws, "POST", path, json.dumps(body).encode(), headers)
+
+
+def _sent(
+    aws: Emulator, method: str, path: str, body: bytes, headers: Mapping[str, str]
+) -> Response:
     connection = http.client.HTTPConnection("127.0.0.1", aws.port, timeout=120)
     try:
-        sent = payload.replace(b"e", b"a") if tampered else payload
-        connection.request(method, path, sent, headers)
+        connection.request(method, path, body, dict(headers))
         response = connection.getresponse()
         return Response(status=response.status, body=response.read())
     finally:

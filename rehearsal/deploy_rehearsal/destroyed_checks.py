@@ -31,6 +31,12 @@ _LISTED = {
         "AlarmName",
     ),
     "dashboards": ("cloudwatch", "list_dashboards", ("DashboardEntries",), "DashboardName"),
+    "load balancers": (
+        "elbv2",
+        "describe_load_balancers",
+        ("LoadBalancers",),
+        "LoadBalancerName",
+    ),
     "topics": ("sns", "list_topics", ("Topics",), "TopicArn"),
     "roles": ("iam", "list_roles", ("Roles",), "RoleName"),
     "repositories": ("ecr", "describe_repositories", ("repositories",), "repositoryName"),

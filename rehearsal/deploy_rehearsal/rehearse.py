@@ -18,8 +18,9 @@ from deploy_rehearsal.emulator import Emulator, emulator
 from deploy_rehearsal.environment_checks import check_environment
 from deploy_rehearsal.function import FunctionServer, function_server
 from deploy_rehearsal.release_scenarios import Scenarios
-from deploy_rehearsal.release_variants import VARIANTS
-from deploy_rehearsal.variants import synthesize_variants
+from deploy_rehearsal.release_variants import release_variants
+from deploy_rehearsal.server_scenario import make_network
+from deploy_rehearsal.variants import Variant, synthesize_variants
 from embedding_kit.environment_file import load_environment
 from image_rehearsal.asset import ImageAsset, certificates, image_assets, synthesize
 from image_rehearsal.base_image import ensure_bases
@@ -60,7 +61,8 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
         (folder / "empty").mkdir()
         without_images = replace(cdk, docker=_client(aws, None, asset, folder / "empty"))
         record = folder / "docker.jsonl" if docker else None
-        variants = _variants(stack, root, checkout, folder)
+        variants = release_variants(server=make_network(aws))
+        assemblies = _synthesize(stack, root, checkout, folder, variants)
         deployed = _run(report, cdk, assembly, function, record=record)
         if deployed:
             # The first deploy has built and pushed the image: the others push empty ones.
@@ -71,7 +73,8 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
                 cdk=without_images,
                 deployed=deployed,
                 functions=functions,
-                assemblies=variants,
+                variants={variant.name: variant for variant in variants},
+                assemblies=assemblies,
             ).run()
             _destroy(report, without_images)
             report.note(
@@ -179,13 +182,15 @@ def _functions(
     return functions
 
 
-def _variants(stack: ExitStack, root: Path, checkout: Checkout, folder: Path) -> Path:
+def _synthesize(
+    stack: ExitStack, root: Path, checkout: Checkout, folder: Path, variants: tuple[Variant, ...]
+) -> Path:
     """Start to synthesize the scenarios' variants, in another copy of the repository."""
     copy = copy_checkout(root, folder / "variants-checkout", checkout.environment)
     copy.file.write_text(checkout.file.read_text())
     if load_environment(copy.environment, folder=copy.file.parent).protect:
         copy.unprotect()
-    process = synthesize_variants(copy, VARIANTS, folder / "variants")
+    process = synthesize_variants(copy, variants, folder / "variants")
     stack.callback(process.wait)
     stack.callback(process.terminate)
     return folder / "variants"

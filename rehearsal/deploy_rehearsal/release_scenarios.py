@@ -7,13 +7,13 @@ the real one.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from botocore.exceptions import ClientError
 
-from deploy_rehearsal.batch_scenario import check_job, make_documents, remove_batch
+from deploy_rehearsal.batch_scenario import check_job, make_documents, remove_caller
 from deploy_rehearsal.callers import CALLER
 from deploy_rehearsal.calls import send
 from deploy_rehearsal.capacity import allocate, check_declined, check_ended, check_registered
@@ -21,13 +21,15 @@ from deploy_rehearsal.cdk import Cdk, Finished
 from deploy_rehearsal.deployed import DeployedStacks
 from deploy_rehearsal.deployed_functions import DeployedFunctions
 from deploy_rehearsal.release_state import ReleaseState
-from deploy_rehearsal.release_variants import SERVING, VARIANTS
+from deploy_rehearsal.release_variants import SERVING
+from deploy_rehearsal.server_scenario import check_server
+from deploy_rehearsal.variants import Variant
 from image_rehearsal.report import Report
+from stacks.names import batch_stack_name, server_stack_name
 
 __all__ = ["Scenarios"]
 
 _BY = "scripts/deploy; CloudFormation, Lambda and the emulated CodeDeploy"
-_BY_NAME = {variant.name: variant for variant in VARIANTS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +41,15 @@ class Scenarios:
         cdk: Runs the scripts; its Docker client pushes empty images.
         deployed: The stacks of the first deploy.
         functions: The processes that run the functions' code.
-        assemblies: The folder of the variants' assemblies.
+        variants: The variants of the environment, by name.
+        assemblies: The folder of their assemblies.
     """
 
     report: Report
     cdk: Cdk
     deployed: DeployedStacks
     functions: DeployedFunctions
+    variants: Mapping[str, Variant]
     assemblies: Path
 
     @property
@@ -67,9 +71,28 @@ class Scenarios:
         ended = self._deploy("not-provisioned", "without provisioned concurrency")
         check_ended(self.report, self.cdk, self.deployed, ended)
         make_documents(self.cdk.aws)
-        check_job(self.report, self.cdk, self._deploy("batch", "with batch jobs"))
+        done = self._deploy("batch-and-server", "with batch jobs and a server")
+        check_job(self.report, self.cdk, done)
+        check_server(
+            self.report,
+            self.cdk,
+            done,
+            assembly=self.assemblies / "batch-and-server",
+            url=self.deployed.outputs["Url"],
+        )
         self._experiments()
-        remove_batch(self.report, self.cdk)
+        self._remove_stacks()
+
+    def _remove_stacks(self) -> None:
+        """Delete the stacks as the docs say, after a deploy without their tables."""
+        client = self.cdk.aws.client("cloudformation")
+        environment = self.cdk.checkout.environment
+        for name in (batch_stack_name(environment), server_stack_name(environment)):
+            with self.report.step(f"deleting the stack {name}"):
+                client.delete_stack(StackName=name)
+                waiter = client.get_waiter("stack_delete_complete")
+                waiter.wait(StackName=name, WaiterConfig={"Delay": 1})
+        remove_caller(self.cdk.aws)
 
     def _refused_then_allowed(self) -> None:
         before, versions = self.state.alias(), self.state.versions()
@@ -230,7 +253,7 @@ class Scenarios:
         self.functions.learn(assembly)
         # The scripts also read the environment's file.
         file = self.cdk.checkout.file
-        file.write_text(_BY_NAME[name].settings_in(file.read_text()))
+        file.write_text(self.variants[name].settings_in(file.read_text()))
         with self.report.step(f"scripts/deploy, {step}"):
             return self.cdk.deploy(assembly)
 

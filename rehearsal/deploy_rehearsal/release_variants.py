@@ -1,9 +1,12 @@
 """The variants of an environment that the release scenarios deploy."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from deploy_rehearsal.batch_scenario import BATCH_SETTINGS
 from deploy_rehearsal.variants import Variant
 
-__all__ = ["SERVING", "VARIANTS"]
+__all__ = ["SERVING", "release_variants"]
 
 _MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _OTHER_SPACE = {"name": _MODEL, "precision": "fp32"}
@@ -27,32 +30,43 @@ _FIRST_SPACE, SERVING = 2, 8
 
 
 def _variant(name: str, code: str = "", **settings: object) -> Variant:
-    unset = {"cold_start": None, "experiment": None, "batch": None}
+    unset = {"cold_start": None, "experiment": None, "batch": None, "server": None}
     sections = {"release": _AT_ONCE, **unset, **settings}
     return Variant(name=name, code=code, settings={"model": _OTHER_SPACE, **sections})  # type: ignore[dict-item]
 
 
 _SHIFTED = {"release": _CANARY, "cold_start": _PROVISIONED}
-VARIANTS = (
-    _variant("other-space", "\n# Changed by the rehearsal.\n"),
-    _variant(
-        "other-space-allowed",
-        "\n# Changed by the rehearsal.\n",
-        release={**_AT_ONCE, "allow_vector_space_change": True},
-    ),
-    _variant("fault", _FAULT),
-    _variant("fix", "\n# The fix.\n", **_SHIFTED),
-    _variant("next", "\n# The next release.\n", **_SHIFTED),
-    _variant("not-provisioned", "\n# The next release.\n"),
-    _variant("batch", "\n# The next release.\n", batch=BATCH_SETTINGS),
-    _variant(
-        "weights",
-        "\n# With an experiment.\n",
-        experiment={"kind": "weights", "version": SERVING, "percent": 20},
-    ),
-    _variant(
-        "weights-across",
-        "\n# With an experiment.\n",
-        experiment={"kind": "weights", "version": _FIRST_SPACE, "percent": 20},
-    ),
-)
+
+
+def release_variants(*, server: Mapping[str, Any]) -> tuple[Variant, ...]:
+    """Return the variants in the order in which they are deployed.
+
+    Args:
+        server: The settings of `[server]`, whose network is created in the emulated AWS.
+    """
+    return (
+        _variant("other-space", "\n# Changed by the rehearsal.\n"),
+        _variant(
+            "other-space-allowed",
+            "\n# Changed by the rehearsal.\n",
+            release={**_AT_ONCE, "allow_vector_space_change": True},
+        ),
+        _variant("fault", _FAULT),
+        _variant("fix", "\n# The fix.\n", **_SHIFTED),
+        _variant("next", "\n# The next release.\n", **_SHIFTED),
+        _variant("not-provisioned", "\n# The next release.\n"),
+        # One deploy creates both stacks, which saves one.
+        _variant(
+            "batch-and-server", "\n# The next release.\n", batch=BATCH_SETTINGS, server=server
+        ),
+        _variant(
+            "weights",
+            "\n# With an experiment.\n",
+            experiment={"kind": "weights", "version": SERVING, "percent": 20},
+        ),
+        _variant(
+            "weights-across",
+            "\n# With an experiment.\n",
+            experiment={"kind": "weights", "version": _FIRST_SPACE, "percent": 20},
+        ),
+    )

@@ -15,13 +15,13 @@ from aws_cdk import App, Stack
 from botocore.exceptions import ClientError
 
 from deploy_rehearsal.emulator import Emulator
+from deploy_rehearsal.server_scenario import make_network
 from embedder.server.load_hooks import load_hooks
 from embedder.server.settings import ServerSettings as Flags
 from embedding_kit import EmbeddingService, Model, ServerSettings
 from tests.embedder.server.running import Running, running
 
 LINE = f"search:{hashlib.sha256(b's1').hexdigest()}"
-CLIENTS = "10.0.0.0/16"
 
 
 class Server(NamedTuple):
@@ -41,33 +41,15 @@ class Server(NamedTuple):
 
 @pytest.fixture(scope="module")
 def network(aws: Emulator) -> dict[str, Any]:
-    """Create what exists before the stack: a VPC, two subnets and the secret of the keys."""
-    ec2, secrets = aws.client("ec2"), aws.client("secretsmanager")
-    vpc = ec2.create_vpc(CidrBlock=CLIENTS)["Vpc"]["VpcId"]
-    subnets = [
-        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{n}.0/24")["Subnet"]["SubnetId"]
-        for n in (1, 2)
-    ]
-    made = {
-        name: secrets.create_secret(Name=name, SecretString=text)["ARN"]
-        for name, text in (("embedding-keys", LINE), ("other", "nothing to read"))
-    }
-    return {"vpc": vpc, "subnets": tuple(subnets), "secrets": made}
+    """Create what exists before the stack, and a secret that is not the stack's."""
+    other = aws.client("secretsmanager").create_secret(Name="other", SecretString="nothing to read")
+    return {"settings": make_network(aws, lines=LINE), "other": other["ARN"]}
 
 
 @pytest.fixture
 def server(aws: Emulator, network: dict[str, Any], stack: Callable[..., None]) -> Server:
     """Deploy the stack."""
-    secret = network["secrets"]["embedding-keys"]
-    settings = ServerSettings(
-        vpc=network["vpc"],
-        subnets=network["subnets"],
-        clients=(CLIENTS,),
-        certificate=f"arn:aws:acm:{aws.region}:{aws.account}:certificate/1234abcd",
-        domain_name="embeddings.example.com",
-        keys_secret=secret,
-        maximum=4,
-    )
+    settings = ServerSettings(**network["settings"])
     app = App(analytics_reporting=False)
     built = Stack(app, "Server")
     EmbeddingService(built, "Server", model=Model(name="any/model"), settings=settings, name="test")
@@ -76,7 +58,7 @@ def server(aws: Emulator, network: dict[str, Any], stack: Callable[..., None]) -
     listed = aws.client("cloudformation").list_stack_resources(StackName="server")
     for resource in listed["StackResourceSummaries"]:
         ids.setdefault(resource["ResourceType"], []).append(resource["PhysicalResourceId"])
-    return Server(aws, ids, secret, network["secrets"]["other"])
+    return Server(aws, ids, network["settings"]["keys_secret"], network["other"])
 
 
 @pytest.fixture
