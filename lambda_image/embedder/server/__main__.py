@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from embedder import startup as _startup  # noqa: F401 - first, for its effect
 from embedder.errors import StartError
+from embedder.server import lazy_packages as _lazy_packages  # noqa: F401 - before them
 from embedder.server.settings import PREFIX, parse
 from embedder.settings import Settings
 

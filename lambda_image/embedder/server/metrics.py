@@ -14,16 +14,10 @@ durations of a text are of those that the model ran, and not of repetitions and 
 
 from collections.abc import Mapping, Sequence
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+# From its modules, so that the package is not imported whole: see `lazy_packages`.
+from prometheus_client.metrics import Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import CollectorRegistry
 
 from embedder.server.exchange import Exchange
 from embedder.server.hooks import QueueState
@@ -167,6 +161,12 @@ class Metrics:
 
     def render(self, _headers: Mapping[str, str]) -> tuple[bytes, str]:
         """Return all metrics in Prometheus' text format, and its content type."""
+        # Its module has HTTP servers, too, which a start need not import.
+        from prometheus_client.exposition import (  # noqa: PLC0415
+            CONTENT_TYPE_PLAIN_0_0_4,
+            generate_latest,
+        )
+
         text = generate_latest(self._registry)
         # The library ends the name of each counter with `_total`, which TEI's counters have not.
         for name in _TEI_COUNTERS:

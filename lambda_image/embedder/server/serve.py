@@ -7,7 +7,8 @@ import socket
 from collections.abc import Callable
 from types import FrameType
 
-import uvicorn
+import uvicorn.server
+from uvicorn.config import Config
 
 from embedder.errors import SettingsError
 from embedder.runtimes import Runs
@@ -30,12 +31,10 @@ __all__ = ["Server", "http_server", "listen", "serve"]
 _BACKLOG = 2048
 
 
-class Server(uvicorn.Server):
+class Server(uvicorn.server.Server):
     """uvicorn's server, which ends by our drain; a second signal ends it at once."""
 
-    def __init__(
-        self, config: uvicorn.Config, lifecycle: Lifecycle, ready: Callable[[], None]
-    ) -> None:
+    def __init__(self, config: Config, lifecycle: Lifecycle, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._lifecycle = lifecycle
         self._ready = ready
@@ -128,7 +127,7 @@ def http_server(
     app: App, lifecycle: Lifecycle, settings: ServerSettings, *, ready: Callable[[], None]
 ) -> Server:
     """Return the HTTP server around the application; it calls `ready` when it has started."""
-    config = uvicorn.Config(
+    config = Config(
         app,
         http=protocol_with(header_timeout=settings.header_timeout),
         ws="none",
