@@ -6,7 +6,9 @@ small requests go first. As no run becomes due later, and each new one is due af
 run waits at most its patience behind those that came later: no request is starved.
 
 Runs of one padded length that wait at the same time are taken together, up to a number of tokens.
-Padding does not change by that, so neither does any vector (see `embedder.planning`).
+Padding does not change by that, so neither does any vector (see `embedder.planning`). A run that is
+large enough by itself is not taken with a smaller one that is due before it: nothing would be
+saved, and a single text would wait for the run of a list.
 """
 
 from bisect import insort
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["WaitingRun", "WaitingRuns"]
+
+
+#: Tokens from which on a run saves nothing by being merged. MiniLM takes 2.5 ms for a text of 8
+#: tokens, 1.2 for each of eight of them, and no less for each of more.
+_LARGE = 64
 
 
 class WaitingRun:
@@ -81,7 +88,7 @@ class WaitingRuns:
         left: list[WaitingRun] = []
         size = 0
         for run in group:
-            if taken and size + run.size > self._budget:
+            if taken and (size + run.size > self._budget or run.size > max(_LARGE, taken[0].size)):
                 left.append(run)
                 continue
             taken.append(run)

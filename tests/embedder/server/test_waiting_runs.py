@@ -58,6 +58,18 @@ def test_a_large_run_does_not_keep_small_ones_from_being_merged() -> None:
     assert owners(waiting) == [["first", "last"], ["list"]]
 
 
+def test_a_single_text_does_not_wait_for_the_run_of_a_list() -> None:
+    """A large run gains nothing by being merged; if it is due first, small ones may join it."""
+    waiting = WaitingRuns(256)
+    waiting.add(run("single", 1, 8), due=1.0)
+    waiting.add(run("list", 20, 8), due=2.0)
+    waiting.add(run("few", 8, 8), due=3.0)
+    assert owners(waiting) == [["single", "few"], ["list"]]
+    waiting.add(run("list", 20, 8), due=1.0)
+    waiting.add(run("single", 1, 8), due=2.0)
+    assert owners(waiting) == [["list", "single"]]
+
+
 def test_one_run_is_always_taken() -> None:
     """A run over the budget, which a long text is, runs alone."""
     waiting = WaitingRuns(32)
