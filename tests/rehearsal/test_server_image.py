@@ -13,4 +13,4 @@ def test_an_environment_without_a_server_has_its_image(root: Path, tmp_path: Pat
     assert (target.asset.context / "embedder" / "server" / "serve.py").is_file()
     assert not (target.asset.context / "batch_embedding").exists()
     # What the function's handler knows, too; the server's own variables start it.
-    assert target.variables == {"EMBEDDING_ENVIRONMENT": "dev"}
+    assert target.variables == {"EMBEDDING_ENVIRONMENT": "dev", "EMBEDDING_TRUNCATE": "refuse"}
