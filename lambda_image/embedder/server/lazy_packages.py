@@ -27,7 +27,7 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         where = _PACKAGES[self.__name__].get(name)
         if where is None:
-            self.__class__ = ModuleType
+            self.__class__ = ModuleType  # type: ignore[assignment]
             assert self.__spec__ is not None  # noqa: S101 - `_defer` has set it
             assert self.__spec__.loader is not None  # noqa: S101
             self.__spec__.loader.exec_module(self)
