@@ -161,6 +161,8 @@ def deploy(deployment: Deployment, hooks: Mapping[str, str], evaluate: Callable[
             for _ in _time():
                 evaluate()
                 _watch(deployment, clients)
+        # A busy machine may have answered a request to stop after the last poll.
+        _watch(deployment, clients)
         _route(deployment, clients, deployment.alias.new, {})
         _run_hook(deployment, clients, hooks.get("after"), "AfterAllowTraffic")
     except (_EndedError, ClientError) as error:

@@ -234,6 +234,8 @@ def test_a_hook_without_an_answer_fails_the_release(release):
 def test_a_deployment_can_be_stopped_and_then_leaves_its_weights(release):
     """The group rolls back only on failures and alarms, not after a stop by hand."""
     codedeploy = release.codedeploy
+    # For its first request of a service, the emulated AWS takes longer than the shift.
+    codedeploy.list_deployments()
 
     def stop() -> None:
         (running,) = codedeploy.list_deployments(
