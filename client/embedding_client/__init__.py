@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from embedding_client.api_key import ApiKeyAuth
     from embedding_client.async_client import AsyncEmbeddingClient
     from embedding_client.batches import BatchLimits
     from embedding_client.client import EmbeddingClient
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from embedding_client.signing import SigV4Auth
 
 __all__ = [
+    "ApiKeyAuth",
     "AsyncEmbeddingClient",
     "BatchLimits",
     "ConfigurationError",
@@ -54,6 +56,7 @@ __all__ = [
 
 # The module of each name that is not an exception of `errors`.
 _MODULES = {
+    "ApiKeyAuth": "api_key",
     "AsyncEmbeddingClient": "async_client",
     "BatchLimits": "batches",
     "EmbedOptions": "options",

@@ -183,5 +183,10 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
     group.add_argument("--region", help="default: the region in the URL")
     group.add_argument(
+        "--api-key-variable",
+        metavar="VARIABLE",
+        help="send the API key in this environment variable, as x-api-key, instead of a signature",
+    )
+    group.add_argument(
         "--concurrency", type=int, default=4, help="concurrent requests (default: %(default)s)"
     )

@@ -18,6 +18,8 @@ from embedding_client.arguments import URL_VARIABLE, parse_arguments
 from embedding_client.errors import ConfigurationError, EmbeddingClientError, FileError
 
 if TYPE_CHECKING:
+    import httpx
+
     from embedding_client.client import EmbeddingClient
     from embedding_client.options import EmbedOptions
     from embedding_client.sources import Row, Source
@@ -245,20 +247,33 @@ def _load(arguments: Sequence[str]) -> NoReturn:
 
 
 def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":
-    from urllib.parse import urlsplit  # noqa: PLC0415  (slow)
-
     from embedding_client.client import EmbeddingClient  # noqa: PLC0415  (slow)
-    from embedding_client.signing import SigV4Auth  # noqa: PLC0415  (slow)
 
     if not args.url:
         raise ConfigurationError(f"No endpoint: give --url, or set {URL_VARIABLE}.")
     if args.concurrency < 1:
         raise ConfigurationError(f"--concurrency must be 1 or more; found {args.concurrency}.")
-    auth = SigV4Auth(
-        profile=args.profile, region=args.region, hosts=[urlsplit(args.url).hostname or ""]
-    )
     return EmbeddingClient(
-        args.url, auth=auth, concurrency=args.concurrency, vector_space=vector_space
+        args.url, auth=_auth(args), concurrency=args.concurrency, vector_space=vector_space
+    )
+
+
+def _auth(args: argparse.Namespace) -> "httpx.Auth":
+    from urllib.parse import urlsplit  # noqa: PLC0415  (slow)
+
+    if args.api_key_variable:
+        from embedding_client.api_key import ApiKeyAuth  # noqa: PLC0415  (slow)
+
+        key = os.environ.get(args.api_key_variable)
+        if not key:
+            raise ConfigurationError(
+                f"No API key: --api-key-variable names {args.api_key_variable}, which is not set."
+            )
+        return ApiKeyAuth(key)
+    from embedding_client.signing import SigV4Auth  # noqa: PLC0415  (slow)
+
+    return SigV4Auth(
+        profile=args.profile, region=args.region, hosts=[urlsplit(args.url).hostname or ""]
     )
 
 

@@ -6,8 +6,8 @@ EmbeddingClientError
 ├── UnreachableError            no response: connection, TLS, timeout
 ├── ResponseError               the response is not a success
 │   ├── RequestError            4xx: the request is invalid
-│   │   ├── ForbiddenError      403: the signature is invalid or the permission is missing
-│   │   └── ThrottledError      429: over the function's concurrency
+│   │   ├── ForbiddenError      401, 403: the signature or key is invalid, or no permission
+│   │   └── ThrottledError      429: over the function's concurrency, or the limits of a key
 │   └── ServiceError            5xx, or an invalid response
 ├── VectorSpaceError            vectors of two vector spaces would be mixed
 └── FileError                   a file cannot be read or written
@@ -102,11 +102,11 @@ class RequestError(ResponseError):
 
 
 class ForbiddenError(RequestError):
-    """The signature is invalid, or the caller may not invoke the Function URL."""
+    """The signature or the API key is invalid, or the caller may not use the endpoint."""
 
 
 class ThrottledError(RequestError):
-    """Every attempt exceeded the function's concurrency."""
+    """Every attempt exceeded the function's concurrency, or the limits of an API key."""
 
 
 class ServiceError(ResponseError):

@@ -147,7 +147,9 @@ def error_of(response: httpx.Response, *, count: int = 0) -> ResponseError:
     kind: type[ResponseError] = ServiceError
     position = None
     if 400 <= status < 500:
-        kind = {403: ForbiddenError, 429: ThrottledError}.get(status, RequestError)
+        kind = {401: ForbiddenError, 403: ForbiddenError, 429: ThrottledError}.get(
+            status, RequestError
+        )
         position = _position(fields, count)
         if position is None and count == 1 and (code in _ONE_TEXT or _is_too_large(response)):
             position = 0
@@ -198,7 +200,10 @@ def _invalid(response: httpx.Response, problem: str) -> ServiceError:
 
 def _fields(response: httpx.Response) -> Mapping[str, Any]:
     value = _json(response.content)
-    return value if isinstance(value, dict) else {}
+    fields = value if isinstance(value, dict) else {}
+    error = fields.get("error")
+    # API Gateway's own errors have OpenAI's form on every path.
+    return {**error, "error": error.get("message")} if isinstance(error, dict) else fields
 
 
 def _json(body: bytes) -> object:

@@ -42,9 +42,10 @@ class RetryPolicy:
 
         Args:
             attempt: The number of attempts so far, from 1.
-            headers: The headers of the response, for `Retry-After`.
+            headers: The headers of the response, for `Retry-After`, and for `x-should-retry` as
+                OpenAI's clients read it: a monthly quota is not over in a moment.
         """
-        if attempt >= self.attempts:
+        if attempt >= self.attempts or (headers or {}).get("x-should-retry") == "false":
             return None
         jitter = random.uniform(0, min(self.ceiling, self.base * 2 ** (attempt - 1)))  # noqa: S311  (not cryptography)
         requested = _retry_after(headers or {})

@@ -28,17 +28,18 @@ from botocore.exceptions import BotoCoreError
 from embedding_client.errors import ConfigurationError, CredentialsError
 
 try:  # httpx2 has its own Auth class. openai, huggingface_hub and others require it.
-    from httpx2 import Auth as _Httpx2Auth
+    from httpx2 import Auth as Httpx2Auth
 except ImportError:
 
-    class _Httpx2Auth:  # type: ignore[no-redef]
+    class Httpx2Auth:  # type: ignore[no-redef]
         """A placeholder without httpx2."""
 
 
-__all__ = ["SigV4Auth", "region_of"]
+__all__ = ["LOOPBACK", "Httpx2Auth", "SigV4Auth", "region_of"]
 
 _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws(\.cn)?$")
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+#: The hosts of this machine.
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # The default key pair and region of a local Function URL.
 _LOCAL_CREDENTIALS = Credentials("local", "local")
 _LOCAL_REGION = "us-east-1"
@@ -53,7 +54,7 @@ class _Request(Protocol):
     content: bytes
 
 
-class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of requests
+class SigV4Auth(httpx.Auth, Httpx2Auth):  # type: ignore[misc]  # two types of requests
     """Signs requests to Function URLs.
 
     It signs requests to Function URLs (`<id>.lambda-url.<region>.on.aws`), to this machine and to
@@ -111,7 +112,7 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
         yield request
 
     def _signs_for(self, host: str) -> bool:
-        return host in _LOOPBACK or host in self._hosts or bool(_FUNCTION_URL.search(host))
+        return host in LOOPBACK or host in self._hosts or bool(_FUNCTION_URL.search(host))
 
     def _sign(self, request: _Request, credentials: ReadOnlyCredentials) -> None:
         headers = request.headers
@@ -145,7 +146,7 @@ class SigV4Auth(httpx.Auth, _Httpx2Auth):  # type: ignore[misc]  # two types of 
     def _credentials_for(self, host: str) -> Credentials:
         if self._credentials is not None:
             return self._credentials
-        if host in _LOOPBACK and self._profile is None and self._session is None:
+        if host in LOOPBACK and self._profile is None and self._session is None:
             return _local_credentials()
         with self._lock:
             if self._resolved is None:
@@ -169,11 +170,11 @@ def region_of(host: str, *, session: botocore.session.Session | None = None) -> 
     if in_url:
         return in_url.group(1)
     named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if named is None and host not in _LOOPBACK:
+    if named is None and host not in LOOPBACK:
         named = (session or botocore.session.Session()).get_config_variable("region")
     if named:
         return str(named)
-    if host in _LOOPBACK:
+    if host in LOOPBACK:
         return _LOCAL_REGION
     raise ConfigurationError(
         f"The AWS region of {host!r} is unknown: it is not <id>.lambda-url.<region>.on.aws. "

@@ -6,6 +6,9 @@ emulated API Gateway makes go to the embedder's handler in Lambda's runtime, wit
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +26,7 @@ from deploy_rehearsal.callers import make_role
 from deploy_rehearsal.emulator import Emulator
 from deploy_rehearsal.function import FunctionServer, Invocation
 from embedder.artifact import Artifact
+from embedding_client import ApiKeyAuth, EmbeddingClient, ForbiddenError
 from embedding_kit import ApiGatewayFront, EmbeddingEndpoint, EmbeddingRestApi
 from local_function_url.runtime import Function, Runtime, start
 from tests.rehearsal.conftest import echo
@@ -213,6 +217,37 @@ def test_langchains_client_sends_its_key_as_a_header(front: Front, vectors: Any)
         default_headers=front.headers(),
     )
     assert np.allclose(model.embed_documents(TEXTS), vectors, atol=1e-6)
+
+
+def test_our_own_client_and_command_send_their_key(front: Front, vectors: Any) -> None:
+    """`ApiKeyAuth` in programs, and a variable with the key on the command line."""
+    with EmbeddingClient(front.url, auth=ApiKeyAuth(front.keys["search-1"])) as client:
+        assert np.array_equal(client.embed(TEXTS), vectors)
+    with (
+        EmbeddingClient(front.url, auth=ApiKeyAuth("wrong")) as client,
+        pytest.raises(ForbiddenError, match="has no valid API key"),
+    ):
+        client.embed(TEXTS)
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("embed"), "--api-key-variable", "KEY", TEXTS[0]],
+        env=os.environ | {"KEY": front.keys["search-1"], "EMBED_URL": front.url},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert np.allclose(json.loads(ran.stdout)["embedding"], vectors[0], atol=1e-6)
+
+
+def test_the_clients_on_the_page_run(front: Front) -> None:
+    """The example in the documentation, with this address and key."""
+    page = (SOURCE_ROOT.parent / "docs" / "front.md").read_text(encoding="utf-8")
+    example = page.partition("```python\n")[2].partition("```")[0]
+    assert "OpenAIEmbeddings(" in example
+    url = "https://abc123.execute-api.eu-central-1.amazonaws.com/live"
+    program = example.replace(url, front.url).replace('"KEY"', repr(front.keys["search-1"]))
+    command = [sys.executable, "-W", "error", "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_the_alias_gets_the_event_of_a_rest_api(front: Front, events: list[dict[str, Any]]) -> None:

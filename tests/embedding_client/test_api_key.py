@@ -1,0 +1,126 @@
+"""API keys: where they are sent, and the refusals of API Gateway."""
+
+import asyncio
+
+import httpx
+import httpx2
+import pytest
+
+from embedding_client import (
+    ApiKeyAuth,
+    AsyncEmbeddingClient,
+    ConfigurationError,
+    CredentialsError,
+    EmbeddingClient,
+    ForbiddenError,
+    ThrottledError,
+)
+from tests.embedding_client.answers import embedded
+
+URL = "https://abc123.execute-api.eu-central-1.amazonaws.com/live/"
+
+
+def made(answer, url=URL, **options):
+    """Return a client with a key whose requests a function answers."""
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    return EmbeddingClient(url, http_client=http, **{"auth": ApiKeyAuth("secret"), **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "value"),
+    [
+        ({}, "x-api-key", "secret"),
+        ({"header": "Authorization"}, "authorization", "Bearer secret"),
+    ],
+)
+def test_the_key_is_sent_and_nothing_is_signed(options, name, value):
+    """API Gateway wants a header of its own, the server a bearer token."""
+    requests = []
+
+    def answer(request):
+        requests.append(request)
+        return embedded(request)
+
+    with made(answer, auth=ApiKeyAuth("secret", **options)) as client:
+        client.embed(["a"])
+    (request,) = requests
+    assert request.headers[name] == value
+    assert str(request.url).startswith(URL)
+    assert not {"x-amz-date", "authorization"} - {name} & set(request.headers)
+
+
+def test_async_clients_and_httpx2_send_it_too():
+    """An SDK uses one library or the other."""
+
+    async def embed():
+        http = httpx.AsyncClient(
+            transport=httpx.MockTransport(
+                lambda request: embedded(request) if "x-api-key" in request.headers else None
+            )
+        )
+        async with AsyncEmbeddingClient(URL, auth=ApiKeyAuth("secret"), http_client=http) as made:
+            return await made.embed(["a"])
+
+    assert len(asyncio.run(embed())) == 1
+    transport = httpx2.MockTransport(lambda r: httpx2.Response(200, text=r.headers["x-api-key"]))
+    with httpx2.Client(auth=ApiKeyAuth("secret"), transport=transport) as client:
+        assert client.get(URL).text == "secret"
+
+
+def test_a_key_never_travels_in_the_clear():
+    """Plain HTTP is for this machine alone."""
+    with (
+        made(embedded, "http://embeddings.example.com") as client,
+        pytest.raises(ConfigurationError, match=r"in the clear.* Allowed: https"),
+    ):
+        client.embed(["a"])
+    with made(embedded, "http://127.0.0.1:9000") as client:
+        assert len(client.embed(["a"])) == 1
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a\n", "ä"])
+def test_what_cannot_be_a_header_is_refused_without_a_quote(key):
+    """A line break is easily copied along; the message does not have the key."""
+    with pytest.raises(CredentialsError, match="printable ASCII characters") as caught:
+        ApiKeyAuth(key)
+    assert not key or key not in str(caught.value).replace("printable ASCII", "")
+
+
+def refusal(status, code, message, headers=None):
+    """Return an answer of API Gateway itself, which has OpenAI's form on every path."""
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
+    return httpx.Response(status, json={"error": error}, headers=headers)
+
+
+def test_a_refused_key_is_a_forbidden_error():
+    """It has the message and the code of API Gateway's answer."""
+    with (
+        made(lambda _: refusal(401, "invalid_api_key", "No valid API key.")) as client,
+        pytest.raises(ForbiddenError, match=r"No valid API key\.") as caught,
+    ):
+        client.embed(["a"])
+    assert (caught.value.status, caught.value.code) == (401, "invalid_api_key")
+
+
+def test_a_used_up_quota_is_not_retried():
+    """It is not over in a moment, and the answer says so."""
+    requests = []
+
+    def answer(request):
+        requests.append(request)
+        return refusal(429, "insufficient_quota", "Used up.", {"x-should-retry": "false"})
+
+    with made(answer) as client, pytest.raises(ThrottledError, match="Used up"):
+        client.embed(["a"])
+    assert len(requests) == 1
+
+
+def test_a_body_over_the_apis_limit_is_sent_in_halves():
+    """API Gateway refuses bodies of 4.5 MB, which are below Lambda's limit."""
+
+    def answer(request):
+        large = len(request.content) > 100
+        return refusal(413, "body_too_large", "Too large.") if large else embedded(request)
+
+    with made(answer) as client:
+        assert len(client.embed([f"text {number}" for number in range(50)])) == 50
