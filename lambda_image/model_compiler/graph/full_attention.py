@@ -1,5 +1,8 @@
 """Attention of each token to all tokens of its text, without a matrix of all scores."""
 
+from dataclasses import dataclass
+from typing import Self
+
 import numpy as np
 from onnx import TensorProto
 
@@ -11,47 +14,60 @@ __all__ = ["MASKED", "FullAttention"]
 MASKED = float(np.finfo(np.float32).min)
 
 
+@dataclass(frozen=True, slots=True)
 class FullAttention:
-    """Adds attention to a graph with the input `attention_mask`.
+    """Attention of a graph.
 
     ONNX Runtime's kernel computes the scores piece by piece, without a matrix of them all, only if
     it gets no mask. So the mask is one more column of each head: 1 in the query, and the bias of a
     key in the key. From about 1,000 tokens on this is also faster.
-
-    Args:
-        builder: The graph.
-        heads: The number of heads.
-        head_size: Width of a head.
     """
 
-    def __init__(self, builder: GraphBuilder, *, heads: int, head_size: int) -> None:
-        self._builder = builder
-        self._heads = heads
-        self._scale = head_size**-0.5
+    builder: GraphBuilder
+    heads: int
+    head_size: int
+    #: The name of the shape int64 [batch, tokens, heads, head_size].
+    heads_shape: str
+    #: The names of the columns of queries and of keys, float32 [batch, tokens, heads, 1].
+    ones: str
+    bias: str
+
+    @classmethod
+    def with_mask(cls, builder: GraphBuilder, *, heads: int, head_size: int) -> Self:
+        """Return the attention of a graph with the input `attention_mask`.
+
+        Args:
+            builder: The graph.
+            heads: The number of heads.
+            head_size: Width of a head.
+        """
         op, shape = builder.op, builder.op.Shape("attention_mask")
-        self._heads_shape = op.Concat(shape, self._int64(heads, head_size), axis=0)
-        column = op.Concat(shape, self._int64(heads, 1), axis=0)
+        heads_shape = op.Concat(shape, builder.constant((heads, head_size), np.int64), axis=0)
+        column = op.Concat(shape, builder.constant((heads, 1), np.int64), axis=0)
         mask = op.Cast("attention_mask", to=TensorProto.FLOAT)
         padding = op.Sub(builder.constant(1, np.float32), mask)
         bias = op.Mul(padding, builder.constant(MASKED, np.float32))
-        self._ones = op.Expand(builder.constant(1, np.float32), column)
-        # The kernel multiplies the bias by the scale, which leaves it far below any score.
-        self._bias = op.Expand(op.Unsqueeze(bias, self._int64(2, 3)), column)
+        return cls(
+            builder,
+            heads,
+            head_size,
+            heads_shape,
+            ones=op.Expand(builder.constant(1, np.float32), column),
+            bias=op.Expand(op.Unsqueeze(bias, builder.constant((2, 3), np.int64)), column),
+        )
 
     def add(self, query: str, key: str, value: str) -> str:
         """Attend, from and to float32 [batch, tokens, width] with heads beside each other."""
-        return self._builder.microsoft.MultiHeadAttention(
-            self._with_column(query, self._ones),
-            self._with_column(key, self._bias),
+        return self.builder.microsoft.MultiHeadAttention(
+            self._with_column(query, self.ones),
+            # The kernel multiplies the bias by the scale, which leaves it far below any score.
+            self._with_column(key, self.bias),
             value,
-            num_heads=self._heads,
-            scale=self._scale,
+            num_heads=self.heads,
+            scale=self.head_size**-0.5,
         )
 
     def _with_column(self, value: str, column: str) -> str:
-        op = self._builder.op
-        wider = op.Concat(op.Reshape(value, self._heads_shape), column, axis=-1)
-        return op.Reshape(wider, self._int64(0, 0, -1))
-
-    def _int64(self, *values: int) -> str:
-        return self._builder.constant(values, np.int64)
+        op = self.builder.op
+        wider = op.Concat(op.Reshape(value, self.heads_shape), column, axis=-1)
+        return op.Reshape(wider, self.builder.constant((0, 0, -1), np.int64))

@@ -8,6 +8,7 @@ import numpy as np
 
 from model_compiler.graph.banded_attention import Blocks
 from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.full_attention import FullAttention
 
 __all__ = ["HeadAttention"]
 
@@ -32,11 +33,17 @@ class HeadAttention:
         op, width = builder.op, self._int64(heads * head_size)
         tokens = op.Concat(blocks.batch, blocks.padded, axis=0)
         self._tokens_shape = op.Concat(tokens, width, axis=0)
-        self._heads_shape = op.Concat(tokens, self._int64(heads, head_size), axis=0)
+        heads_shape = op.Concat(tokens, self._int64(heads, head_size), axis=0)
         self._stretches_shape = op.Concat(self._int64(-1), blocks.stretch, width, axis=0)
         column = op.Concat(tokens, self._int64(heads, 1), axis=0)
-        self._ones = op.Expand(builder.constant(1, np.float32), column)
-        self._key_bias = op.Expand(op.Unsqueeze(blocks.key_bias, self._int64(2, 3)), column)
+        self._full = FullAttention(
+            builder,
+            heads,
+            head_size,
+            heads_shape,
+            ones=op.Expand(builder.constant(1, np.float32), column),
+            bias=op.Expand(op.Unsqueeze(blocks.key_bias, self._int64(2, 3)), column),
+        )
 
     def within_window(self, query: str, key: str, value: str) -> str:
         """Attend to the tokens within the window; the blocks are texts of their own."""
@@ -57,25 +64,8 @@ class HeadAttention:
         return op.Reshape(mixed, self._tokens_shape)
 
     def to_all(self, query: str, key: str, value: str) -> str:
-        """Attend to all tokens of a text.
-
-        ONNX Runtime's kernel computes the scores piece by piece, without a matrix of them all, only
-        if it gets no mask. So the mask is one more column of each head: 1 in the query, and the
-        bias of a key in the key.
-        """
-        return self._builder.microsoft.MultiHeadAttention(
-            self._with_column(query, self._ones),
-            # The kernel multiplies the bias by the scale, which leaves it far below any score.
-            self._with_column(key, self._key_bias),
-            value,
-            num_heads=self._heads,
-            scale=self._scale,
-        )
-
-    def _with_column(self, value: str, column: str) -> str:
-        op = self._builder.op
-        wider = op.Concat(op.Reshape(value, self._heads_shape), column, axis=-1)
-        return op.Reshape(wider, self._int64(0, 0, -1))
+        """Attend to all tokens of a text."""
+        return self._full.add(query, key, value)
 
     def _int64(self, *values: int) -> str:
         return self._builder.constant(values, np.int64)

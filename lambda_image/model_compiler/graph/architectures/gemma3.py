@@ -9,24 +9,26 @@ from functools import partial
 
 import numpy as np
 
-from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.errors import UnsupportedModelError
 from model_compiler.files.config import HARMLESS, ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures.gemma3_settings import rope_bases, sliding_layers
-from model_compiler.graph.architectures.layer_settings import MOST_LAYERS, MOST_POSITIONS
+from model_compiler.graph.architectures.layer_settings import (
+    MOST_LAYERS,
+    MOST_POSITIONS,
+    check_halves,
+)
 from model_compiler.graph.banded_attention import BLOCK, split_into_blocks
 from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.encoder import Encoder
 from model_compiler.graph.quantization import (
-    Floats,
     Precision,
     Rows,
     dequantize,
     embedding,
     matmul,
-    quantize,
-    zero_points,
 )
-from model_compiler.graph.rotary import rotary_tables
+from model_compiler.graph.rotary import rotary_tables_by_kind
 
 __all__ = ["Gemma3Config", "parse"]
 
@@ -89,11 +91,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
         sliding_rope_base=sliding_base,
         full_rope_base=full_base,
     )
-    if parsed.head_size % 2:
-        raise SourceError(
-            f"{config.path}: head_dim must be even, so that halves can be rotated; "
-            f"found {parsed.head_size}."
-        )
+    check_halves(config, parsed.head_size)
     if not config.boolean("use_bidirectional_attention", False):
         raise UnsupportedModelError(
             f"{config.path}: use_bidirectional_attention is not true, so this model "
@@ -113,7 +111,7 @@ def parse(config: ConfigFile) -> Gemma3Config:
     return parsed
 
 
-class _Encoder:
+class _Encoder(Encoder[Gemma3Config]):
     """Builds the graph of one encoder.
 
     Values of tokens are float32 [batch, tokens, width]. Heads lie beside each other in `width`; as
@@ -121,15 +119,7 @@ class _Encoder:
     bytes, and attention is one product for all heads.
     """
 
-    def __init__(
-        self, config: Gemma3Config, builder: GraphBuilder, weights: Weights, precision: Precision
-    ) -> None:
-        self._config = config
-        self._builder = builder
-        self._weights = weights
-        self._precision = precision
-        # A checkpoint of the language model has the encoder one level down.
-        self._prefix = weights.prefix(("", "model."), "embed_tokens.weight")
+    first_weight = "embed_tokens.weight"
 
     def build(self) -> str:
         config, op = self._config, self._builder.op
@@ -137,10 +127,15 @@ class _Encoder:
             self._builder, reach=config.reach, heads=config.heads, head_size=config.head_size
         )
         self._full_bias = op.Unsqueeze(blocks.key_bias, self._int64(1))
-        self._zeros = zero_points(self._builder, blocks.ids, self._precision)
-        self._rope = {
-            sliding: self._rope_tables(sliding=sliding) for sliding in sorted(set(config.sliding))
-        }
+        self._begin(blocks.ids)
+        self._rope = rotary_tables_by_kind(
+            self._builder,
+            {False: config.full_rope_base, True: config.sliding_rope_base},
+            kinds=config.sliding,
+            head_size=config.head_size,
+            # Whole blocks, because padding also has positions.
+            positions=-(-config.max_positions // BLOCK) * BLOCK,
+        )
         heads_width = config.heads * config.head_size
         self._heads_beside = self._shape(blocks.batch, blocks.padded, self._int64(heads_width))
         self._heads_below = self._int64(0, -1, config.head_size)
@@ -243,31 +238,8 @@ class _Encoder:
             rotary_embedding_dim=self._config.head_size,
         )
 
-    def _rope_tables(self, *, sliding: bool) -> tuple[str, str]:
-        """Add the cosines and sines of one kind of layer."""
-        config = self._config
-        return rotary_tables(
-            self._builder,
-            base=config.sliding_rope_base if sliding else config.full_rope_base,
-            head_size=config.head_size,
-            # Whole blocks, because padding also has positions.
-            positions=-(-config.max_positions // BLOCK) * BLOCK,
-            name="rope.sliding" if sliding else "rope.full",
-        )
-
-    def _quantized(self, value: str, width: int) -> Rows:
-        return quantize(
-            self._builder, value, width=width, precision=self._precision, zeros=self._zeros
-        )
-
     def _product(self, rows: Rows, name: str, outputs: int, inputs: int) -> str:
         return matmul(self._builder, rows, self._take(name, outputs, inputs), name=name)
-
-    def _take(self, name: str, *shape: int) -> Floats:
-        return self._weights.take(self._prefix + name, *shape)
-
-    def _int64(self, *values: int) -> str:
-        return self._builder.constant(values, np.int64)
 
     def _shape(self, *parts: str) -> str:
         return self._builder.op.Concat(*parts, axis=0)

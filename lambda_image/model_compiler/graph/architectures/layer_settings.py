@@ -7,7 +7,7 @@ bases of the rotary embedding (`rope_parameters`) in one form for all families.
 from collections.abc import Mapping
 from typing import Any
 
-from model_compiler.errors import UnsupportedModelError
+from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "MOST_LAYERS",
     "MOST_POSITIONS",
     "SLIDING",
+    "check_halves",
     "listed_layers",
     "rope_base",
     "rope_bases_by_kind",
@@ -27,6 +28,19 @@ MOST_POSITIONS = 1 << 20
 
 SLIDING = "sliding_attention"
 FULL = "full_attention"
+
+
+def check_halves(config: ConfigFile, head_size: int) -> None:
+    """Check that halves of heads can be rotated.
+
+    Raises:
+        SourceError: If the width of a head is odd.
+    """
+    if head_size % 2:
+        raise SourceError(
+            f"{config.path}: head_dim must be even, so that halves can be rotated; "
+            f"found {head_size}."
+        )
 
 
 def listed_layers(config: ConfigFile, layers: int) -> tuple[bool, ...] | None:

@@ -21,6 +21,7 @@ from model_compiler.graph.architectures.modernbert_settings import (
 )
 from model_compiler.graph.banded_attention import BLOCK, split_into_block_texts
 from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.encoder import Encoder
 from model_compiler.graph.head_attention import HeadAttention
 from model_compiler.graph.quantization import (
     Floats,
@@ -29,11 +30,9 @@ from model_compiler.graph.quantization import (
     dequantize,
     embedding,
     matmul,
-    quantize,
-    zero_points,
 )
 from model_compiler.graph.residual_stream import ResidualStream
-from model_compiler.graph.rotary import rotary_tables
+from model_compiler.graph.rotary import rotary_tables_by_kind
 
 __all__ = ["ModernBertConfig", "parse"]
 
@@ -116,35 +115,29 @@ def parse(config: ConfigFile) -> ModernBertConfig:
     return parsed
 
 
-class _Encoder:
+class _Encoder(Encoder[ModernBertConfig]):
     """Builds the graph of one encoder.
 
     Values of tokens are float32 [batch, tokens, width], with heads beside each other in `width`.
     """
 
-    def __init__(
-        self,
-        config: ModernBertConfig,
-        builder: GraphBuilder,
-        weights: Weights,
-        precision: Precision,
-    ) -> None:
-        self._config = config
-        self._builder = builder
-        self._weights = weights
-        self._precision = precision
-        # A checkpoint of the masked language model has the encoder one level down.
-        self._prefix = weights.prefix(("", "model."), "embeddings.tok_embeddings.weight")
+    first_weight = "embeddings.tok_embeddings.weight"
 
     def build(self) -> str:
         config, op = self._config, self._builder.op
         self._blocks = blocks = split_into_block_texts(
             self._builder, reach=config.reach, width=config.hidden_size
         )
-        self._zeros = zero_points(self._builder, blocks.ids, self._precision)
-        self._rope = {
-            sliding: self._rope_tables(sliding=sliding) for sliding in sorted(set(config.sliding))
-        }
+        self._begin(blocks.ids)
+        self._rope = rotary_tables_by_kind(
+            self._builder,
+            {False: config.full_rope_base, True: config.sliding_rope_base},
+            kinds=config.sliding,
+            head_size=config.head_size,
+            # Whole blocks, because padding also has positions.
+            positions=-(-config.max_positions // BLOCK) * BLOCK,
+            by_row=True,
+        )
         self._attend = HeadAttention(
             self._builder, blocks, heads=config.heads, head_size=config.head_size
         )
@@ -268,27 +261,3 @@ class _Encoder:
             num_heads=self._config.heads,
             rotary_embedding_dim=self._config.head_size,
         )
-
-    def _rope_tables(self, *, sliding: bool) -> tuple[str, str]:
-        """Add the cosines and sines of one kind of layer."""
-        config = self._config
-        return rotary_tables(
-            self._builder,
-            base=config.sliding_rope_base if sliding else config.full_rope_base,
-            head_size=config.head_size,
-            # Whole blocks, because padding also has positions.
-            positions=-(-config.max_positions // BLOCK) * BLOCK,
-            name="rope.sliding" if sliding else "rope.full",
-            by_row=True,
-        )
-
-    def _quantized(self, value: str, width: int) -> Rows:
-        return quantize(
-            self._builder, value, width=width, precision=self._precision, zeros=self._zeros
-        )
-
-    def _take(self, name: str, *shape: int) -> Floats:
-        return self._weights.take(self._prefix + name, *shape)
-
-    def _int64(self, *values: int) -> str:
-        return self._builder.constant(values, np.int64)

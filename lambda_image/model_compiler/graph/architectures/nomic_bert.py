@@ -19,17 +19,14 @@ from model_compiler.graph.architectures.nomic_bert_settings import (
     require_fixed,
 )
 from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.encoder import Encoder
 from model_compiler.graph.full_attention import FullAttention
 from model_compiler.graph.normalization import add_and_normalize
 from model_compiler.graph.quantization import (
-    Channels,
-    Floats,
     Precision,
     amplified_channels,
     embedding,
-    linear_with_outliers,
     strong_inputs,
-    zero_points,
 )
 from model_compiler.graph.rotary import rotary_tables
 
@@ -137,19 +134,15 @@ OWN = _Names(
 )
 
 
-class _Encoder:
+class _Encoder(Encoder[NomicBertConfig]):
     """Builds the graph of one encoder."""
+
+    first_weight = "embeddings.word_embeddings.weight"
 
     def __init__(
         self, config: NomicBertConfig, builder: GraphBuilder, weights: Weights, precision: Precision
     ) -> None:
-        self._config = config
-        self._builder = builder
-        self._weights = weights
-        self._precision = precision
-        # A checkpoint of the masked language model has the encoder one level down.
-        prefixes = ("", "bert.", "nomic_bert.")
-        self._prefix = weights.prefix(prefixes, "embeddings.word_embeddings.weight")
+        super().__init__(config, builder, weights, precision)
         is_own = f"{self._prefix}{OWN.embedding_norm}.weight" in weights
         self._names = OWN if is_own else TRANSFORMERS
         self._gains = {
@@ -157,10 +150,17 @@ class _Encoder:
         }
         self._amplified = amplified_channels(self._gains.values())
 
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """That of a checkpoint with a head, by either program."""
+        return ("", "bert.", "nomic_bert.")
+
     def build(self) -> str:
         config, op = self._config, self._builder.op
-        self._zeros = zero_points(self._builder, "input_ids", self._precision)
-        self._attend = FullAttention(self._builder, heads=config.heads, head_size=config.head_size)
+        self._begin("input_ids")
+        self._attend = FullAttention.with_mask(
+            self._builder, heads=config.heads, head_size=config.head_size
+        )
         self._rope = rotary_tables(
             self._builder,
             base=config.rope_base,
@@ -197,20 +197,20 @@ class _Encoder:
         weight = np.concatenate(
             [self._take(f"{layer}{part}.weight", height, size) for part in names.projections]
         )
-        projected = self._linear(hidden, weight, f"{layer}attention", self._amplified)
+        projected = self._linear_with_outliers(hidden, weight, f"{layer}attention", self._amplified)
         query, key, value = self._builder.split(projected, [size] * 3)
         attended = self._attend.add(self._rotated(query), self._rotated(key), value)
         weight = self._take(f"{layer}{names.out}.weight", size, size)
-        attended = self._linear(attended, weight, f"{layer}out")
+        attended = self._linear_with_outliers(attended, weight, f"{layer}out")
         hidden = self._normalized_sum(attended, hidden, f"{layer}{names.attention_norm}")
         weight = np.concatenate(
             [self._take(f"{layer}{part}.weight", wide, size) for part in (names.gate, names.up)]
         )
-        widened = self._linear(hidden, weight, f"{layer}up", self._amplified)
+        widened = self._linear_with_outliers(hidden, weight, f"{layer}up", self._amplified)
         gate, up = self._builder.split(widened, [wide] * 2)
         gated = self._builder.op.Mul(activate(self._builder, gate, "silu"), up)
         weight = self._take(f"{layer}{names.down}.weight", size, wide)
-        narrowed = self._linear(gated, weight, f"{layer}down", strong_inputs(weight))
+        narrowed = self._linear_with_outliers(gated, weight, f"{layer}down", strong_inputs(weight))
         return self._normalized_sum(narrowed, hidden, f"{layer}{names.feed_forward_norm}")
 
     def _rotated(self, value: str) -> str:
@@ -244,19 +244,3 @@ class _Encoder:
         for layer in range(self._config.layers):
             for part in (self._names.attention_norm, self._names.feed_forward_norm):
                 yield f"{self._names.layer}{layer}.{part}"
-
-    def _linear(
-        self, value: str, weight: Floats, name: str, channels: Channels | None = None
-    ) -> str:
-        return linear_with_outliers(
-            self._builder,
-            value,
-            weight,
-            channels,
-            name=name,
-            precision=self._precision,
-            zeros=self._zeros,
-        )
-
-    def _take(self, name: str, *shape: int) -> Floats:
-        return self._weights.take(self._prefix + name, *shape)

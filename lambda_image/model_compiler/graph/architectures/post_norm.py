@@ -20,16 +20,14 @@ from model_compiler.graph.architectures.positions import (
 )
 from model_compiler.graph.architectures.post_norm_attention import PostNormAttention
 from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.encoder import Encoder
 from model_compiler.graph.normalization import add_and_normalize
 from model_compiler.graph.quantization import (
-    Channels,
     Floats,
     Precision,
     amplified_channels,
     embedding,
-    linear_with_outliers,
     strong_inputs,
-    zero_points,
 )
 
 __all__ = ["Names", "PostNormConfig", "check"]
@@ -141,25 +139,26 @@ def check(
     config.require("is_encoder_decoder", False, None)
 
 
-class _Encoder:
+class _Encoder(Encoder[PostNormConfig]):
     """Builds the graph of one encoder."""
+
+    first_weight = "embeddings.word_embeddings.weight"
 
     def __init__(
         self, config: PostNormConfig, builder: GraphBuilder, weights: Weights, precision: Precision
     ) -> None:
-        self._config = config
+        super().__init__(config, builder, weights, precision)
         self._names = config.names
-        self._builder = builder
-        self._weights = weights
-        self._precision = precision
-        # A checkpoint with a head, for example for language modeling, has the encoder one level
-        # down.
-        self._prefix = weights.prefix(("", self._names.model), "embeddings.word_embeddings.weight")
         self._gains = {name: self._take_gain(name) for name in self._norms()}
         self._amplified = amplified_channels(self._gains.values())
 
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """That of a checkpoint with a head is the family's own."""
+        return ("", self._config.names.model)
+
     def build(self) -> str:
-        self._zeros = zero_points(self._builder, "input_ids", self._precision)
+        self._begin("input_ids")
         hidden = self._embeddings()
         self._attention = PostNormAttention(
             self._builder,
@@ -211,11 +210,11 @@ class _Encoder:
         size, wide = config.hidden_size, config.intermediate_size
         parts = [f"{layer}{part}" for part in (names.query, names.key, names.value)]
         weight = np.concatenate([self._take(f"{part}.weight", size, size) for part in parts])
-        projected = self._linear(hidden, weight, f"{layer}attention", self._amplified)
+        projected = self._linear_with_outliers(hidden, weight, f"{layer}attention", self._amplified)
         bias = np.concatenate([self._take(f"{part}.bias", size) for part in parts])
         attended = self._attention.add(projected, bias, name=f"{layer}attention.bias")
         weight = self._take(f"{layer}{names.out}.weight", size, size)
-        attended = self._linear(attended, weight, f"{layer}out")
+        attended = self._linear_with_outliers(attended, weight, f"{layer}out")
         hidden = self._normalized_sum(
             attended,
             hidden,
@@ -223,10 +222,12 @@ class _Encoder:
             bias=self._take(f"{layer}{names.out}.bias", size),
         )
         weight = self._take(f"{layer}{names.up}.weight", wide, size)
-        widened = self._linear(hidden, weight, f"{layer}up", self._amplified)
+        widened = self._linear_with_outliers(hidden, weight, f"{layer}up", self._amplified)
         widened = self._activated(widened, f"{layer}{names.up}.bias")
         weight = self._take(f"{layer}{names.down}.weight", size, wide)
-        narrowed = self._linear(widened, weight, f"{layer}down", strong_inputs(weight))
+        narrowed = self._linear_with_outliers(
+            widened, weight, f"{layer}down", strong_inputs(weight)
+        )
         return self._normalized_sum(
             narrowed,
             hidden,
@@ -274,19 +275,3 @@ class _Encoder:
     def _is_old(self, name: str) -> bool:
         """Return whether a normalization has TensorFlow's names, gamma and beta."""
         return f"{self._prefix}{name}gamma" in self._weights
-
-    def _linear(
-        self, value: str, weight: Floats, name: str, channels: Channels | None = None
-    ) -> str:
-        return linear_with_outliers(
-            self._builder,
-            value,
-            weight,
-            channels,
-            name=name,
-            precision=self._precision,
-            zeros=self._zeros,
-        )
-
-    def _take(self, name: str, *shape: int) -> Floats:
-        return self._weights.take(self._prefix + name, *shape)

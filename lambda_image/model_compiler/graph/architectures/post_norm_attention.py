@@ -33,7 +33,7 @@ class PostNormAttention:
         self._relative = [relative_bias] if relative_bias else []
         self._full = None
         if positions > LONG and not relative_bias:
-            self._full = FullAttention(builder, heads=heads, head_size=width // heads)
+            self._full = FullAttention.with_mask(builder, heads=heads, head_size=width // heads)
         else:
             # 1 for a token, 0 for padding, as MultiHeadAttention takes it.
             self._mask = builder.op.Cast("attention_mask", to=TensorProto.INT32)

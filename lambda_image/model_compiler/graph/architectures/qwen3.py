@@ -20,9 +20,11 @@ from model_compiler.graph.architectures.layer_settings import (
     FULL,
     MOST_LAYERS,
     MOST_POSITIONS,
+    check_halves,
     rope_base,
 )
 from model_compiler.graph.builder import MICROSOFT, GraphBuilder
+from model_compiler.graph.encoder import Encoder
 from model_compiler.graph.quantization import (
     Floats,
     Precision,
@@ -30,8 +32,6 @@ from model_compiler.graph.quantization import (
     dequantize,
     embedding,
     matmul,
-    quantize,
-    zero_points,
 )
 from model_compiler.graph.residual_stream import ResidualStream
 from model_compiler.graph.rotary import rotary_tables
@@ -92,11 +92,7 @@ def parse(config: ConfigFile) -> Qwen3Config:
         max_positions=config.integer("max_position_embeddings", most=MOST_POSITIONS),
         rope_base=_rope_base(config),
     )
-    if parsed.head_size % 2:
-        raise SourceError(
-            f"{config.path}: head_dim must be even, so that halves can be rotated; "
-            f"found {parsed.head_size}."
-        )
+    check_halves(config, parsed.head_size)
     if parsed.heads % parsed.key_value_heads:
         raise SourceError(
             f"{config.path}: num_attention_heads must be a multiple of num_key_value_heads; "
@@ -123,25 +119,17 @@ def _rope_base(config: ConfigFile) -> float:
     return rope_base(config, newer, where="rope_parameters")
 
 
-class _Encoder:
+class _Encoder(Encoder[Qwen3Config]):
     """Builds the graph of one encoder.
 
     Values of tokens are float32 [batch, tokens, width], with heads beside each other in `width`.
     """
 
-    def __init__(
-        self, config: Qwen3Config, builder: GraphBuilder, weights: Weights, precision: Precision
-    ) -> None:
-        self._config = config
-        self._builder = builder
-        self._weights = weights
-        self._precision = precision
-        # A checkpoint of the language model has the encoder one level down.
-        self._prefix = weights.prefix(("", "model."), "embed_tokens.weight")
+    first_weight = "embed_tokens.weight"
 
     def build(self) -> str:
         config, op = self._config, self._builder.op
-        self._zeros = zero_points(self._builder, "input_ids", self._precision)
+        self._begin("input_ids")
         self._measure_texts()
         self._rope = rotary_tables(
             self._builder,
@@ -276,14 +264,3 @@ class _Encoder:
         """Multiply rows by a weight whose outputs are added to the stream."""
         weight = self._take(name, self._config.hidden_size, inputs)
         return matmul(self._builder, rows, self._stream.writer(weight), name=name)
-
-    def _quantized(self, value: str, width: int) -> Rows:
-        return quantize(
-            self._builder, value, width=width, precision=self._precision, zeros=self._zeros
-        )
-
-    def _take(self, name: str, *shape: int) -> Floats:
-        return self._weights.take(self._prefix + name, *shape)
-
-    def _int64(self, *values: int) -> str:
-        return self._builder.constant(values, np.int64)
