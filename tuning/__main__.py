@@ -4,7 +4,7 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,9 @@ from tuning.endpoint_lengths import endpoint_workload
 from tuning.errors import TuneError
 from tuning.estimate import estimate
 from tuning.live import LiveFunction, read_live
-from tuning.measure import Plan, measure
+from tuning.measure import Measured, Plan, measure
 from tuning.output import as_json, as_table
-from tuning.requests import make_requests
+from tuning.requests import EmbeddingRequest, make_requests
 from tuning.results import summarize
 from tuning.sizes import Size, sizes_of
 from tuning.throwaway import function_name, throw_away
@@ -74,28 +74,42 @@ def main(
     return 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """What is measured."""
+
+    environment: Environment
+    live: LiveFunction
+    workload: Workload
+    sizes: tuple[Size, ...]
+    plan: Plan
+    prices: Prices
+
+
 def _tune(
     session: Session, environment: Environment, options: argparse.Namespace, poll: float
 ) -> int:
     deployed = find_deployed(session, environment)
     if deployed is None:
         raise TuneError(f"{environment.name} is not deployed: scripts/deploy {environment.name}")
-    client = _client(session, environment)
-    live = read_live(client, deployed.function, deployed.alias)
-    workload = _workload(session, environment, deployed, options)
     sizes, notes = sizes_of(environment)
     if not sizes:
         raise TuneError("; ".join(notes))
-    plan = Plan(starts=options.starts, requests=options.requests)
-    prices = load_prices(environment.region or client.meta.region_name or DEFAULT_REGION)
-    _announce(environment, live, workload, (sizes, plan), prices)
-    requests, measured, refused = _measure(
-        client, environment, live, (sizes, workload, plan), poll=poll
+    client = _client(session, environment)
+    run = _Run(
+        environment=environment,
+        live=read_live(client, deployed.function, deployed.alias),
+        workload=_workload(session, environment, deployed, options),
+        sizes=sizes,
+        plan=Plan(starts=options.starts, requests=options.requests),
+        prices=load_prices(client.meta.region_name or DEFAULT_REGION),
     )
+    _announce(run)
+    requests, measured, refused = _measure(run, client, poll=poll)
     for note in (*notes, *refused):
         _say(f"note: {note}")
-    shares = [length.share for length in workload.lengths]
-    results = summarize(measured, shares, prices)
+    shares = [length.share for length in run.workload.lengths]
+    results = summarize(measured, shares, run.prices)
     if options.json:
         print(json.dumps(as_json(environment, requests, results, shares), indent=2))
     else:
@@ -104,28 +118,23 @@ def _tune(
 
 
 def _measure(
-    client: Any,
-    environment: Environment,
-    live: LiveFunction,
-    what: tuple[Sequence[Size], Workload, Plan],
-    *,
-    poll: float,
-) -> tuple[Any, Any, list[str]]:
-    sizes, workload, plan = what
+    run: _Run, client: Any, *, poll: float
+) -> tuple[tuple[EmbeddingRequest, ...], list[Measured], list[str]]:
+    environment = run.environment
     with throw_away(
         client,
-        live,
+        run.live,
         environment=environment.name,
-        size=sizes[0],
+        size=run.sizes[0],
         tags={**environment.tags, COST_TAG: environment.name},
         say=_say,
         poll=poll,
     ) as function:
         # The first start of a new function is slower than all others, and is not measured.
-        requests = make_requests(workload, lambda *request: function.call(*request)[0])
-        total = plan.invocations(len(sizes), len(requests))
+        requests = make_requests(run.workload, lambda *request: function.call(*request)[0])
+        total = run.plan.invocations(len(run.sizes), len(requests))
         with tqdm(total=total, unit="request", disable=not sys.stderr.isatty()) as progress:
-            measured, refused = measure(function, sizes, requests, plan, progress=progress)
+            measured, refused = measure(function, run.sizes, requests, run.plan, progress=progress)
     return requests, measured, refused
 
 
@@ -146,24 +155,24 @@ def _workload(
     )
 
 
-def _announce(
-    environment: Environment,
-    live: LiveFunction,
-    workload: Workload,
-    what: tuple[Sequence[Size], Plan],
-    prices: Prices,
-) -> None:
-    sizes, plan = what
+def _announce(run: _Run) -> None:
+    """Print what is measured, and what that will cost."""
+    name, workload, plan = run.environment.name, run.workload, run.plan
     lengths = ", ".join(f"{length.tokens:,}" for length in workload.lengths)
     cost = estimate(
-        sizes, workload, plan, prices, speed=_speed(environment), timeout=float(live.timeout)
+        run.sizes,
+        workload,
+        plan,
+        run.prices,
+        speed=_speed(run.environment),
+        timeout=float(run.live.timeout),
     )
-    _say(f"{environment.name}: {live.digest}")
+    _say(f"{name}: {run.live.digest}")
     _say(
         f"tokens of a request: {lengths} ({workload.source}); texts of a request: {workload.texts}"
     )
     _say(
-        f"{len(sizes)} sizes on {function_name(environment.name)}, {plan.starts} starts of each, "
+        f"{len(run.sizes)} sizes on {function_name(name)}, {plan.starts} starts of each, "
         f"{plan.requests} requests of each length after each: {cost}"
     )
 
