@@ -1,5 +1,7 @@
 """Test the throw-away function where AWS refuses; tests/rehearsal/test_tune.py has the rest."""
 
+from dataclasses import replace
+
 import pytest
 from botocore.exceptions import ClientError
 from botocore.session import get_session
@@ -29,6 +31,7 @@ VARIABLES = {
     "EMBEDDING_METRICS_NAMESPACE": "EmbeddingKit-tune",
     "TUNE_START": "0",
 }
+TAGS = {"team": "search", "embedding-kit:tune": "dev"}
 CREATED = {
     "FunctionName": NAME,
     "Description": "Throw-away function of scripts/tune",
@@ -45,7 +48,7 @@ CREATED = {
         "ApplicationLogLevel": "INFO",
         "SystemLogLevel": "INFO",
     },
-    "Tags": {"team": "search", "embedding-kit:tune": "dev"},
+    "Tags": TAGS,
 }
 
 
@@ -100,6 +103,20 @@ def test_it_is_a_copy_of_the_serving_version(aws, created, lines):
     with created:
         pass
     assert lines == []
+
+
+def test_the_copy_of_a_zip_has_its_runtime(aws):
+    """Lambda takes the content with the request."""
+    client, stub = aws
+    package = {
+        "PackageType": "Zip",
+        "Code": {"ZipFile": b"content"},
+        "Runtime": "python3.13",
+        "Handler": "embedder.handler.handler",
+    }
+    stub.add_response("create_function", {"FunctionName": NAME}, CREATED | package)
+    function = ThrowAway(client, NAME, replace(LIVE, package=package), poll=0)
+    function.create(SIZES[2], TAGS)
 
 
 def test_what_was_not_created_is_not_deleted(aws, created):
