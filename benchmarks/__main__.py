@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import batch, measure
+from benchmarks import batch, load, measure
 from benchmarks.contenders import KIT, ROOT, Contender, compile_modules, contenders
 from benchmarks.families import report as family_report
 from benchmarks.families.run import measure_family
@@ -32,6 +32,8 @@ def main() -> int:
         return batch.main(sys.argv[2:])
     if sys.argv[1:2] == ["server"]:
         return server.main(sys.argv[2:])
+    if sys.argv[1:2] == ["load"]:
+        return load.main(sys.argv[2:])
     options = _options()
     compile_modules()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -63,7 +65,7 @@ def _options() -> argparse.Namespace:
         description="Measure Embedding Kit, the baseline, sentence-transformers, "
         "fastembed and a plain ONNX export, on a replica of EmbeddingGemma made on the spot.",
         epilog="`scripts/bench batch` measures batch jobs, `scripts/bench server` the server under "
-        "load; they have options of their own.",
+        "load, `scripts/bench load` the load generator; they have options of their own.",
     )
     parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
     parser.add_argument(

@@ -9,7 +9,7 @@ from costs.measured import catalog_speed
 from embedding_client.errors import ConfigurationError
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from embedding_kit.prices import DEFAULT_REGION, Prices, load_prices
+from embedding_kit.prices import Prices, load_prices
 from embedding_kit.settings import FunctionSettings, Model, Provisioned, SnapStart
 from embedding_load.bill import Bill, bill_of
 from embedding_load.settings import Settings
@@ -56,7 +56,7 @@ def assume(
     model: str,
     *,
     tokens: tuple[int, int],
-    region: str | None,
+    region: str,
 ) -> Assumptions:
     """Return what the cost of a request depends on.
 
@@ -65,7 +65,7 @@ def assume(
         environment: The environment; its memory, threads and timeout.
         model: The name of the endpoint's model.
         tokens: The fewest and the most tokens of a request.
-        region: The region of the Function URL.
+        region: The region that requests are signed for; the environment's has priority.
 
     Raises:
         ConfigurationError: There are no measured times of the model.
@@ -74,7 +74,7 @@ def assume(
     if settings.memory_mb is not None:
         function = function.model_copy(update={"memory_mb": settings.memory_mb})
     kind = environment.cold_start if environment else None
-    prices = load_prices(region or DEFAULT_REGION)
+    prices = load_prices((environment.region if environment else None) or region)
     speed = _speed(settings, environment, model, tokens)
     return Assumptions(
         bill=bill_of(

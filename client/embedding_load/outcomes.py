@@ -44,13 +44,14 @@ class Outcome(NamedTuple):
     due: float
     #: When the generator came to it: later than due if the generator was busy.
     taken: float
-    #: When it was sent: later than taken if all connections were in use.
     sent: float
     ended: float
     #: Tokens that were asked for, and tokens that the endpoint counted (0 without an answer).
     asked: int
     counted: int
     cold: bool
+    #: Whether all connections were in use when the generator came to it.
+    waited: bool = False
 
     @property
     def latency(self) -> float:

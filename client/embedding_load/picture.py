@@ -23,6 +23,8 @@ _ROW = 24
 _NAMES, _AMOUNTS = 60, 110
 #: Times are drawn from a tenth of a millisecond up, on a logarithmic scale.
 _LEAST_MS = 0.1
+#: The axis of a longer test has minutes.
+_LONG_SECONDS = 600.0
 
 Scale = Callable[[float], float]
 
@@ -35,7 +37,7 @@ def as_svg(result: Summary) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" role="img">',
         f"<title>{escape(_title(result))}</title>",
-        f"<style>{STYLE}.small {{ stroke-width: 2 }}</style>",
+        f"<style>{STYLE}path.small, polyline.small {{ stroke-width: 2 }}</style>",
         f'<rect class="paper" width="{_WIDTH}" height="{height}"/>',
         *_head(result),
         *_latencies(result),
@@ -102,7 +104,7 @@ def _latencies(result: Summary) -> Iterator[str]:
         if part.cold_starts:
             x = across(part.begin + part.seconds / 2)
             yield f'<path class="line-hosted small" d="M{x:.1f} {bottom}V{bottom - 10}"/>'
-    # A stretch without an answer is a gap in the line.
+    # A stretch without a request is a gap in the line.
     for answered, group in groupby(result.parts, key=lambda part: part.latency is not None):
         if answered:
             stretch = [*group]
@@ -173,11 +175,12 @@ def _across(parts: Sequence[Second]) -> Scale:
 def _seconds(parts: Sequence[Second], across: Scale, bottom: float) -> Iterator[str]:
     """Draw the axis of time."""
     last = parts[-1].begin + parts[-1].seconds
-    step = _step(last, most=8)
-    for place in range(int(last / step) + 1):
-        x = across(place * step)
-        yield text(x, bottom + 18, f"{place * step:g}", kind="quiet", anchor="middle")
-    yield text((_LEFT + _RIGHT) / 2, bottom + 36, "seconds", kind="quiet", anchor="middle")
+    unit, name = (60.0, "minutes") if last > _LONG_SECONDS else (1.0, "seconds")
+    step = _step(last / unit, most=8)
+    for place in range(int(last / unit / step) + 1):
+        x = across(place * step * unit)
+        yield text(x, bottom + 18, f"{place * step:,g}", kind="quiet", anchor="middle")
+    yield text((_LEFT + _RIGHT) / 2, bottom + 36, name, kind="quiet", anchor="middle")
 
 
 def _line(
@@ -210,6 +213,6 @@ def _at(part: Second, name: str) -> float:
 
 def _ms(seconds: float) -> str:
     milliseconds = 1000 * seconds
-    if milliseconds >= 10_000:
-        return f"{seconds:,.3g} s"
+    if milliseconds >= 1000:
+        return f"{seconds:,.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
     return f"{milliseconds:,.0f} ms" if milliseconds >= 10 else f"{milliseconds:,.2g} ms"

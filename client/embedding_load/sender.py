@@ -102,7 +102,6 @@ class Sender:
                 # By default, aiohttp rounds timeouts over five seconds up.
                 ceil_threshold=float("inf"),
             ),
-            trust_env=True,
         ) as session:
             self._began = self._now()
             self.end = await self._dispatch(session)
@@ -153,7 +152,7 @@ class Sender:
         self, session: aiohttp.ClientSession, due: float, tokens: int, reserve: float
     ) -> None:
         """Send one request, and keep its outcome."""
-        taken = self.seconds
+        taken, waited = self.seconds, self._slots.locked()
         sent: float | None = None
         kind, status, counted, cold = Kind.UNSENT, 0, 0, False
         try:
@@ -163,7 +162,11 @@ class Sender:
                 sent, kind = self.seconds, Kind.UNANSWERED
                 self.sent += 1
                 async with session.post(
-                    self._target.url, data=body, headers=headers, allow_redirects=False
+                    self._target.url,
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
+                    proxy=self._target.proxy,
                 ) as answer:
                     status, cold = answer.status, "x-cold-start" in answer.headers
                     kind = kind_of(status)
@@ -181,7 +184,7 @@ class Sender:
             kind = Kind.UNSENT if sent is None else Kind.UNANSWERED
         ended = self.seconds
         sent = ended if sent is None else sent
-        outcome = Outcome(kind, status, due, taken, sent, ended, tokens, counted, cold)
+        outcome = Outcome(kind, status, due, taken, sent, ended, tokens, counted, cold, waited)
         self.outcomes.append(outcome)
         self._budget.settle(reserve, outcome)
 

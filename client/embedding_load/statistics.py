@@ -46,18 +46,19 @@ class Generator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Second:
-    """What ended within a stretch of time."""
+    """A stretch of a test."""
 
     begin: float
     seconds: float
-    #: Requests that were due.
+    #: Requests that were due here, those of them that met a cold start, and the latencies of those
+    #: that waited for a vector; None without one.
     due: int
+    cold_starts: int
+    latency: Spread | None
+    #: Requests that ended here.
     answered: int
     throttled: int
     errors: int
-    cold_starts: int
-    #: Latencies of the requests that ended here; None without one.
-    latency: Spread | None
 
 
 def spread(times: Sequence[float] | npt.NDArray[np.float64]) -> Spread | None:
@@ -81,11 +82,10 @@ def generator(outcomes: Sequence[Outcome]) -> Generator:
     """Return how well the plan was kept."""
     delays = [outcome.taken - outcome.due for outcome in outcomes]
     late = sum(delay > _LATE_SECONDS for delay in delays)
-    waited = sum(outcome.sent - outcome.taken > _LATE_SECONDS for outcome in outcomes)
     return Generator(
         late=late,
         delay=spread(delays),
-        waited=waited,
+        waited=sum(outcome.waited for outcome in outcomes),
         fell_behind=late > _BEHIND_SHARE * len(delays),
     )
 
@@ -101,25 +101,21 @@ def by_second(outcomes: Sequence[Outcome], *, seconds: float, parts: int) -> lis
     last = max([seconds, *(outcome.ended for outcome in outcomes)])
     width = float(max(1, math.ceil(last / parts)))
     count = max(1, math.ceil(last / width))
-    ended: list[list[Outcome]] = [[] for _ in range(count)]
+    due: list[list[Outcome]] = [[] for _ in range(count)]
+    ended: list[Counter[Kind]] = [Counter() for _ in range(count)]
     for outcome in outcomes:
-        ended[min(count - 1, int(outcome.ended / width))].append(outcome)
-    due = Counter(min(count - 1, int(outcome.due / width)) for outcome in outcomes)
+        due[min(count - 1, int(outcome.due / width))].append(outcome)
+        ended[min(count - 1, int(outcome.ended / width))][outcome.kind] += 1
     return [
-        _second(part, begin=place * width, width=width, due=due[place])
-        for place, part in enumerate(ended)
+        Second(
+            begin=place * width,
+            seconds=width,
+            due=len(began),
+            cold_starts=sum(outcome.cold for outcome in began),
+            latency=spread([outcome.latency for outcome in began if outcome.kind in WAITED]),
+            answered=kinds[Kind.OK],
+            throttled=kinds[Kind.THROTTLED],
+            errors=sum(kinds[kind] for kind in ERRORS),
+        )
+        for place, (began, kinds) in enumerate(zip(due, ended, strict=True))
     ]
-
-
-def _second(part: Sequence[Outcome], *, begin: float, width: float, due: int) -> Second:
-    kinds = Counter(outcome.kind for outcome in part)
-    return Second(
-        begin=begin,
-        seconds=width,
-        due=due,
-        answered=kinds[Kind.OK],
-        throttled=kinds[Kind.THROTTLED],
-        errors=sum(kinds[kind] for kind in ERRORS),
-        cold_starts=sum(outcome.cold for outcome in part),
-        latency=spread([outcome.latency for outcome in part if outcome.kind in WAITED]),
-    )

@@ -60,7 +60,8 @@ def _lines(result: Summary) -> Iterator[str]:
         yield f"{'answers a second':{_WIDTH}}{rate:>10,.1f}"
     if result.asked:
         yield f"{'tokens asked for, and counted':{_WIDTH}}{result.asked:>10,}{result.counted:>10,}"
-    yield f"{'cold starts':{_WIDTH}}{result.cold_starts:>10,}"
+    more = "  and the question before the test" if result.endpoint.cold else ""
+    yield f"{'cold starts':{_WIDTH}}{result.cold_starts:>10,}{more}"
     yield ""
     yield from _times(result)
     yield from _generator(result)

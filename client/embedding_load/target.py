@@ -3,7 +3,9 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -18,7 +20,7 @@ Headers = Callable[[bytes], dict[str, str]]
 _JSON = {"content-type": "application/json"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """An endpoint.
 
@@ -33,6 +35,17 @@ class Target:
     headers: Headers
     auth: httpx.Auth
     region: str | None
+
+    @cached_property
+    def proxy(self) -> str | None:
+        """The proxy that the environment sets for the URL.
+
+        Found once: aiohttp would look for it in a thread, for each request.
+        """
+        parts = urlsplit(self.url)
+        if proxy_bypass(parts.netloc):
+            return None
+        return getproxies().get(parts.scheme)
 
 
 def target(

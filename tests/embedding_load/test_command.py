@@ -216,27 +216,19 @@ def test_a_report_that_cannot_be_written_ends_the_test_before_it_begins(load, se
 
 
 def test_an_environments_file_gives_memory_and_region(load, tmp_path, monkeypatch):
-    """And the strategy against cold starts."""
+    """And the strategy against cold starts. The signature is for the region of the URL."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "environments").mkdir()
     (tmp_path / "environments" / "small.toml").write_text(
         'region = "eu-central-1"\n[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
         "[function]\nmemory_mb = 1024\n"
     )
-    monkeypatch.setattr("embedding_load.target.SigV4Auth", _for_region("us-east-1"))
     ran = load("--environment", "small", "--rate", "30")
     assert ran.report["cost"]["basis"].startswith("1,024 MB in eu-central-1; times: ")
     missing = load("--environment", "other")
     assert missing.status == 1
     assert "there is no environment 'other'" in missing.err
     assert "allowed: small" in missing.err
-
-
-def _for_region(region):
-    """Sign for the region that the local Function URL verifies, whatever the environment's is."""
-    from embedding_client.signing import SigV4Auth
-
-    return lambda **options: SigV4Auth(**{**options, "region": region})
 
 
 def test_a_model_without_measured_times_needs_milliseconds(load, monkeypatch):

@@ -108,6 +108,7 @@ def test_a_stall_appears_in_the_latencies_of_all_that_were_due(send, served):
     assert kinds(sender) == {Kind.OK: 40}
     assert sum(latency > 0.5 for latency in latencies) >= 20
     assert spread(latencies).at["p50"] > 0.4
+    assert sum(outcome.waited for outcome in sender.outcomes) >= 20
     # What a closed loop would report.
     assert sum(outcome.service >= 1.0 for outcome in sender.outcomes) < 20
 

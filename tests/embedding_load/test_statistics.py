@@ -75,7 +75,7 @@ def test_a_refusal_is_not_among_the_latencies():
 def test_a_generator_that_is_late_is_told_from_a_busy_endpoint():
     """Late is what this process did not take in time; waiting for a connection is not."""
     on_time = [outcome(due=n / 10) for n in range(99)]
-    waiting = generator([*on_time, outcome(due=9.9, sent=12.0)])
+    waiting = generator([*on_time, outcome(due=9.9, sent=12.0)._replace(waited=True)])
     assert (waiting.late, waiting.waited, waiting.fell_behind) == (0, 1, False)
     late = generator([*on_time[:90], *(outcome(due=n, taken=n + 0.5) for n in range(9, 19))])
     assert (late.late, late.waited, late.fell_behind) == (10, 0, True)
