@@ -1,6 +1,7 @@
 """The report as text."""
 
 from collections.abc import Iterator
+from textwrap import wrap
 
 from costs.forecast import ColdStarts
 from costs.numbers import dollars, number, percent
@@ -11,7 +12,7 @@ from embedding_load.summary import Summary
 
 __all__ = ["as_table", "usd"]
 
-_WIDTH = 34
+_WIDTH, _COLUMNS = 34, 100
 _ENDS = {
     End.TIME: "the time was over",
     End.REQUESTS: "the limit of requests was reached",
@@ -89,22 +90,22 @@ def _row(times: Spread) -> str:
 def _generator(result: Summary) -> Iterator[str]:
     found = result.generator
     if result.fell_behind and found.delay is not None:
+        missed = f", and {result.missed:,} not at all" if result.missed else ""
         yield ""
-        yield (
+        yield from wrap(
             f"The generator fell behind: {found.late:,} requests were taken from the plan more "
-            f"than 10 ms late (p99 {1000 * found.delay.at['p99']:,.0f} ms)"
-            + (f", and {result.missed:,} not at all." if result.missed else ".")
-        )
-        yield (
-            "This process had no time for them. The latencies contain the delay: lower --rate, or "
-            "run several tests at the same time with different --seed."
+            f"than 10 ms late (p99 {1000 * found.delay.at['p99']:,.0f} ms){missed}. This process "
+            "had no time for them, and the latencies contain the delay: lower --rate, or run "
+            "several tests at the same time with different --seed.",
+            _COLUMNS,
         )
     if found.waited:
         yield ""
-        yield (
+        yield from wrap(
             f"{found.waited:,} requests waited for one of the {result.settings.connections:,} "
-            "connections; their latencies contain that. Raise --connections if this is not what "
-            "you test."
+            "connections, and their latencies contain that. Raise --connections if this is not "
+            "what you test.",
+            _COLUMNS,
         )
 
 
@@ -121,11 +122,12 @@ def _costs(result: Summary) -> Iterator[str]:
     yield f"{'cold starts':{_WIDTH}}{cold:>12}{result.cold_starts:>12,}"
     yield ""
     yield "The first line is the cost command's billed duration; at most: all the time waited."
-    yield f"Function: {result.basis}"
+    yield from wrap(f"Function: {result.basis}", _COLUMNS)
     month = found.month
-    yield (
+    yield from wrap(
         f"A month at this rate, by the cost command: {number(month.requests)} requests, "
-        f"{usd(month.usd)} with logs{_share(month.cold_starts)}."
+        f"{usd(month.usd)} with logs{_share(month.cold_starts)}.",
+        _COLUMNS,
     )
 
 
