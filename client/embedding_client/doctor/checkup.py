@@ -71,6 +71,7 @@ CHECKS = (
     Check("Monitoring", "log retention", logs.check_retention),
     Check("Monitoring", "metrics", logs.check_metrics),
     Check("Monitoring", "traces", logs.check_traces),
+    Check("Parts", "front", parts.check_front),
     Check("Parts", "batch", parts.check_batch),
     Check("Parts", "index", parts.check_index),
     Check("Parts", "server", parts.check_server),

@@ -26,7 +26,7 @@ _ALIAS = re.compile(
 _STACK = re.compile(r"EmbeddingKit-(?P<environment>.+)-Endpoint")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 #: The parts of an environment that may have a stack.
-_PARTS = ("Repository", "Index", "Endpoint", "Batch", "Server", "Observability")
+_PARTS = ("Repository", "Index", "Endpoint", "Front", "Batch", "Server", "Observability")
 _HELLO = b'{"text": "hello world"}'
 _Facts = TypeVar("_Facts", bound="Facts")
 _T = TypeVar("_T")

@@ -1,5 +1,6 @@
-"""The parts that an environment may have: batch jobs, the vector index, the server."""
+"""The parts that an environment may have: an API in front, batch jobs, the index, the server."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -8,18 +9,61 @@ import httpx
 
 from embedding_client.doctor.facts import Facts
 from embedding_client.doctor.findings import Finding, SkippedError, ill, ok, warning
+from embedding_client.doctor.outside import Reply
 from embedding_client.index_connection import SPACE_TAG
 
 __all__ = [
     "check_batch",
+    "check_front",
     "check_index",
     "check_server",
     "judge_executions",
+    "judge_front",
     "judge_index",
     "judge_server",
 ]
 
 _SECONDS = 10
+
+
+def check_front(facts: Facts) -> Finding:
+    """Send a request without a key to the API in front of the endpoint."""
+    url = facts.output("Front", "Url")
+    if url is None:
+        raise SkippedError("[front] is off")
+    try:
+        reply = facts.outside.web.send("GET", f"{url.rstrip('/')}/health", signed=False)
+    except httpx.HTTPError as error:
+        return judge_front(f"{type(error).__name__} at {urlsplit(url).hostname}")
+    return judge_front(reply)
+
+
+def judge_front(reply: Reply | str) -> Finding:
+    """Judge the answer to a request without a key, or the reason why there is none."""
+    if isinstance(reply, str):
+        return warning(
+            f"no answer ({reply})",
+            "a private API is reached through its VPC endpoints only, so run it there; otherwise "
+            "compare the DNS of your own name with the output DomainTarget",
+        )
+    code = _code(reply.body)
+    if reply.status in {401, 403} and code:
+        return ok(f"without a key: {reply.status} {code}", status=reply.status, code=code)
+    if reply.status in {200, 401, 403}:
+        return ill(
+            f"without a key: {reply.status}, where API Gateway's 401 invalid_api_key is expected",
+            "deploy the API again: docs/front.md#keys",
+            status=reply.status,
+        )
+    return ill(f"without a key: {reply.status}", "docs/runbook.md#front5xx", status=reply.status)
+
+
+def _code(body: bytes) -> str | None:
+    """Return the code of an error in OpenAI's form, as the API's templates have it."""
+    try:
+        return str(json.loads(body)["error"]["code"])
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def check_batch(facts: Facts) -> Finding:

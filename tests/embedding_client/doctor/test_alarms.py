@@ -60,7 +60,7 @@ def test_disabled_actions_and_no_alarms_are_warnings():
 def environment(aws, *parts, **outputs):
     """Answer with the stacks of an environment."""
     deployed(aws)
-    for part in ("Repository", "Index", "Endpoint", "Batch", "Server", "Observability"):
+    for part in ("Repository", "Index", "Endpoint", "Front", "Batch", "Server", "Observability"):
         if part in parts:
             found = {"Stacks": [stack(part, **outputs)]}
             aws.answers("cloudformation", "describe_stacks", found)

@@ -1,14 +1,19 @@
-"""Batch jobs, the vector index and the server, where they are switched on."""
+"""The API in front, batch jobs, the vector index and the server, where they are switched on."""
+
+import json
 
 import httpx
 import pytest
 
 from embedding_client.doctor.findings import SkippedError, State
+from embedding_client.doctor.outside import Reply
 from embedding_client.doctor.parts import (
     check_batch,
+    check_front,
     check_index,
     check_server,
     judge_executions,
+    judge_front,
     judge_index,
     judge_server,
 )
@@ -22,7 +27,7 @@ MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:m"
 def environment(aws, part="", **outputs):
     """Answer with an environment that has this part."""
     deployed(aws)
-    for name in ("Repository", "Index", "Endpoint", "Batch", "Server", "Observability"):
+    for name in ("Repository", "Index", "Endpoint", "Front", "Batch", "Server", "Observability"):
         if name == part:
             found = {"Stacks": [stack(part, **outputs)]}
             aws.answers("cloudformation", "describe_stacks", found)
@@ -33,6 +38,7 @@ def environment(aws, part="", **outputs):
 @pytest.mark.parametrize(
     ("check", "words"),
     [
+        (check_front, r"\[front\] is off"),
         (check_batch, r"\[batch\] is off"),
         (check_index, r"\[index\] is off"),
         (check_server, r"\[server\] is off"),
@@ -98,3 +104,52 @@ def test_the_server_is_asked_whether_it_is_ready(aws, facts, monkeypatch):
         monkeypatch.setattr("httpx.get", answer)
         assert check_server(facts()).state == state
     assert judge_server(None, "late").found == "no answer (late)"
+
+
+FRONT = "https://abc123.execute-api.eu-central-1.amazonaws.com/live/"
+
+
+def test_the_api_in_front_gets_a_request_without_a_key(aws, facts):
+    """The request has neither a key nor a signature."""
+    environment(aws, "Front", Url=FRONT)
+    requests = []
+
+    def answer(request):
+        requests.append(request)
+        return httpx.Response(401, json={"error": {"code": "invalid_api_key"}})
+
+    finding = check_front(facts(answer))
+    assert (finding.state, finding.found) == (State.OK, "without a key: 401 invalid_api_key")
+    (request,) = requests
+    assert str(request.url) == f"{FRONT}health"
+    assert not {"authorization", "x-api-key"} & set(request.headers)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "state", "found"),
+    [
+        (403, {"error": {"code": "access_denied"}}, State.OK, "403 access_denied"),
+        # Not by the templates of the API: somebody else answers, or the API is an old one.
+        (403, {"message": "Forbidden"}, State.ILL, "403, where API Gateway's 401"),
+        (200, {"status": "ok"}, State.ILL, "200, where API Gateway's 401"),
+        (500, {"error": {"code": "internal_error"}}, State.ILL, "500"),
+    ],
+)
+def test_the_api_in_front_wants_a_key(status, body, state, found):
+    """Only its own refusal is right."""
+    finding = judge_front(Reply(status, {}, json.dumps(body).encode(), 1.0))
+    assert finding.state == state
+    assert finding.found.startswith(f"without a key: {found}")
+
+
+def test_a_private_api_cannot_be_reached_from_everywhere(aws, facts):
+    """That is a warning, with the host and without its path."""
+    environment(aws, "Front", Url=FRONT)
+
+    def answer(_):
+        raise httpx.ConnectError("no route")
+
+    finding = check_front(facts(answer))
+    host = "abc123.execute-api.eu-central-1.amazonaws.com"
+    assert finding.found == f"no answer (ConnectError at {host})"
+    assert (finding.state, judge_front("x").state) == (State.WARNING, State.WARNING)

@@ -52,8 +52,8 @@ def test_an_environment_that_is_not_deployed_is_ill(aws, facts):
 def test_each_stack_of_the_environment_is_read(aws, facts):
     """As far as it exists."""
     deployed(aws)
-    for part in ("Repository", "Index", "Endpoint", "Batch", "Server", "Observability"):
-        if part in {"Index", "Server"}:
+    for part in ("Repository", "Index", "Endpoint", "Front", "Batch", "Server", "Observability"):
+        if part in {"Index", "Front", "Server"}:
             aws.refuses("cloudformation", "describe_stacks", "ValidationError")
         else:
             aws.answers("cloudformation", "describe_stacks", {"Stacks": [stack(part)]})
