@@ -75,6 +75,11 @@ class DeployedFunctions:
         # A runtime ends with the thread that started it, so one thread starts all of them.
         self._starter = ThreadPoolExecutor(1)
 
+    @property
+    def artifact(self) -> Path:
+        """The folder of the model that is deployed first."""
+        return self._artifacts["int8"]
+
     def learn(self, assembly: Path) -> None:
         """Read which folders the images of an assembly are built from."""
         for asset in image_assets(assembly):

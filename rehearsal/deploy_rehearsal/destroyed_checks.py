@@ -5,6 +5,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from deploy_rehearsal.callers import CALLER, STRANGER
+from deploy_rehearsal.doctor import ROLE
 from deploy_rehearsal.emulator import Emulator
 from embedding_kit.environment import Environment
 from image_rehearsal.report import Report
@@ -12,7 +13,7 @@ from image_rehearsal.report import Report
 __all__ = ["check_destroyed"]
 
 #: The names of the resources of bootstrap and of the rehearsal start with one of these.
-_OTHERS = ("CDKToolkit", "cdk-hnb659fds-", CALLER, STRANGER)
+_OTHERS = ("CDKToolkit", "cdk-hnb659fds-", CALLER, STRANGER, ROLE)
 #: Each kind of resource that could be billed: service, operation, lists in the response, name.
 _LISTED = {
     "stacks": ("cloudformation", "describe_stacks", ("Stacks",), "StackName"),

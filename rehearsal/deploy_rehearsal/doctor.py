@@ -24,9 +24,9 @@ from embedding_client.doctor.findings import Finding
 from embedding_client.doctor.outside import Aws, Certificate, Outside, Web
 from embedding_client.signing import SigV4Auth
 
-__all__ = ["Doctor", "make_doctor"]
+__all__ = ["ROLE", "Doctor", "make_doctor"]
 
-_ROLE = "rehearsal-doctor"
+ROLE = "rehearsal-doctor"
 _POLICY = "Doctor"
 _PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
 _CHECKS = {check.name: check for check in CHECKS}
@@ -98,7 +98,7 @@ class Doctor:
 
 def make_doctor(aws: Emulator, environment: str, *, memory: Path) -> Doctor:
     """Create the role, and return a doctor with its credentials."""
-    role = make_role(aws, _ROLE)
+    role = make_role(aws, ROLE)
     _allow(aws, environment)
     return Doctor(aws=aws, environment=environment, memory=memory, who=aws.assume(role))
 
@@ -110,7 +110,7 @@ def _allow(aws: Emulator, environment: str, *, without: tuple[str, ...] = ()) ->
         "REGION": aws.region,
         "ACCOUNT": aws.account,
         "NAME": environment,
-        "CALLER": _ROLE,
+        "CALLER": ROLE,
     }
     for word, value in words.items():
         block = re.sub(rf"\b{word}\b", value, block)
@@ -121,7 +121,7 @@ def _allow(aws: Emulator, environment: str, *, without: tuple[str, ...] = ()) ->
         # A statement must have an action.
         statement["Action"] = [name for name in listed if name not in without] or ["none:None"]
     aws.client("iam").put_role_policy(
-        RoleName=_ROLE, PolicyName=_POLICY, PolicyDocument=json.dumps(policy)
+        RoleName=ROLE, PolicyName=_POLICY, PolicyDocument=json.dumps(policy)
     )
 
 

@@ -14,6 +14,7 @@ from deploy_rehearsal.deployed import DeployedStacks, check_deployed, read_deplo
 from deploy_rehearsal.deployed_functions import DeployedFunctions, rename_space
 from deploy_rehearsal.destroyed_checks import check_destroyed
 from deploy_rehearsal.docker_client import write_client
+from deploy_rehearsal.doctor_scenario import make_scenario
 from deploy_rehearsal.emulator import Emulator, emulator
 from deploy_rehearsal.environment_checks import check_environment
 from deploy_rehearsal.function import FunctionServer, function_server
@@ -68,6 +69,16 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
             # The first deploy has built and pushed the image: the others push empty ones.
             check_code_change(report, without_images, deployed)
             _unprotect(report, without_images)
+            doctor = make_scenario(
+                report,
+                without_images,
+                deployed,
+                artifact=functions.artifact,
+                folder=folder / "doctor",
+            )
+            with report.step("embed doctor: well, and with each illness"):
+                doctor.check_health("after two deploys")
+                doctor.check_illnesses()
             Scenarios(
                 report=report,
                 cdk=without_images,
@@ -75,6 +86,7 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
                 functions=functions,
                 variants={variant.name: variant for variant in variants},
                 assemblies=assemblies,
+                doctor=doctor,
             ).run()
             _destroy(report, without_images)
             report.note(

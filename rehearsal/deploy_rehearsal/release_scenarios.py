@@ -20,6 +20,7 @@ from deploy_rehearsal.capacity import allocate, check_declined, check_ended, che
 from deploy_rehearsal.cdk import Cdk, Finished
 from deploy_rehearsal.deployed import DeployedStacks
 from deploy_rehearsal.deployed_functions import DeployedFunctions
+from deploy_rehearsal.doctor_scenario import DoctorScenario
 from deploy_rehearsal.release_state import ReleaseState
 from deploy_rehearsal.release_variants import SERVING
 from deploy_rehearsal.server_scenario import check_server
@@ -43,6 +44,7 @@ class Scenarios:
         functions: The processes that run the functions' code.
         variants: The variants of the environment, by name.
         assemblies: The folder of their assemblies.
+        doctor: Looks at the environment in the states that the scenarios leave.
     """
 
     report: Report
@@ -51,6 +53,7 @@ class Scenarios:
     functions: DeployedFunctions
     variants: Mapping[str, Variant]
     assemblies: Path
+    doctor: DoctorScenario
 
     @property
     def state(self) -> ReleaseState:
@@ -80,6 +83,7 @@ class Scenarios:
             assembly=self.assemblies / "batch-and-server",
             url=self.deployed.outputs["Url"],
         )
+        self.doctor.check_batch()
         self._experiments()
         self._remove_stacks()
 
@@ -131,6 +135,7 @@ class Scenarios:
             set(answers) == {502} and bool(alarms),
             found=f"version {broken}: {answers}, in ALARM: {', '.join(alarms) or 'none'}",
         )
+        self.doctor.check_outage()
         fix = self._deploy("fix", "with the fix, during the outage, provisioned and canary")
         served = send(self.cdk.aws, url, {"text": "a"}, who=caller).status
         self._check(
@@ -141,6 +146,7 @@ class Scenarios:
         )
         check_registered(self.report, self.cdk, self.deployed, fix)
         allocate(self.cdk, self.deployed)
+        self.doctor.check_capacity()
 
     def _rolled_back_then_again(self) -> None:
         before, versions = self.state.alias(), self.state.versions()
@@ -162,6 +168,7 @@ class Scenarios:
             == (before, versions, "UPDATE_ROLLBACK_COMPLETE"),
             found=f"weights {seen}, {self.state}",
         )
+        self.doctor.check_rollback()
         notices = [text for text in self.state.notifications() if "did not succeed" in text]
         self._check(
             "rollback",

@@ -92,8 +92,13 @@ def _group_info(asked: dict[str, Any]) -> dict[str, Any]:
         "applicationName": asked["applicationName"],
         "deploymentGroupName": asked["deploymentGroupName"],
     }
-    for deployment in _listed({**asked, "includeOnlyStatuses": ["Succeeded"]})[:1]:
-        info["lastSuccessfulDeployment"] = {"deploymentId": deployment, "status": "Succeeded"}
+    for field, statuses in (
+        ("lastAttemptedDeployment", None),
+        ("lastSuccessfulDeployment", ["Succeeded"]),
+    ):
+        for deployment in _listed({**asked, "includeOnlyStatuses": statuses})[:1]:
+            status = deployments[deployment].status
+            info[field] = {"deploymentId": deployment, "status": status}
     return info
 
 

@@ -27,6 +27,7 @@ import ministack_alarms
 import ministack_codedeploy
 import ministack_codedeploy_api
 import ministack_firewall
+import ministack_logs
 import ministack_map_runs
 import ministack_policies
 import ministack_releases
@@ -71,6 +72,7 @@ PRIVATE_NAMES = tuple(
         + ministack_codedeploy.PRIVATE_NAMES
         + ministack_codedeploy_api.PRIVATE_NAMES
         + ministack_firewall.PRIVATE_NAMES
+        + ministack_logs.PRIVATE_NAMES
         + ministack_map_runs.PRIVATE_NAMES
         + ministack_policies.PRIVATE_NAMES
         + ministack_releases.PRIVATE_NAMES
@@ -116,6 +118,7 @@ def install() -> None:
     ministack_alarms.install(_metric_math)
     ministack_releases.install(records)
     ministack_map_runs.install()
+    ministack_logs.install()
 
 
 def _metric_math(alarm: str) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from deploy_rehearsal.callers import check_answers, check_publishing, make_role
+from deploy_rehearsal.calls import send
 from deploy_rehearsal.deployed import DeployedStacks
 from image_rehearsal.report import Report
 
@@ -31,10 +32,18 @@ def deployed(aws) -> DeployedStacks:
     client.add_permission(
         FunctionName="embedder",
         Qualifier="live",
-        StatementId="url",
+        StatementId="by-url",
         Action="lambda:InvokeFunctionUrl",
         Principal=caller,
         FunctionUrlAuthType="AWS_IAM",
+    )
+    client.add_permission(
+        FunctionName="embedder",
+        Qualifier="live",
+        StatementId="function",
+        Action="lambda:InvokeFunction",
+        Principal=caller,
+        InvokedViaFunctionUrl=True,
     )
     outputs = {"Url": url["FunctionUrl"], "AliasArn": alias["AliasArn"]}
     return DeployedStacks(resources=(), outputs=outputs)
@@ -47,6 +56,33 @@ def who(aws, deployed):
         name: aws.assume(f"arn:aws:iam::{aws.account}:role/{name}")
         for name in ("caller", "stranger")
     }
+
+
+@pytest.mark.parametrize("statement", ["by-url", "function"])
+def test_a_caller_needs_both_permissions(aws, deployed, who, statement):
+    """Each alone is refused, as on AWS since October 2025."""
+    client = aws.client("lambda")
+    where = {"FunctionName": "embedder", "Qualifier": "live"}
+    text = {"text": "a"}
+    assert send(aws, deployed.outputs["Url"], text, who=who["caller"]).status == 200
+    policy = json.loads(client.get_policy(**where)["Policy"])
+    (removed,) = [each for each in policy["Statement"] if each["Sid"] == statement]
+    client.remove_permission(**where, StatementId=statement)
+    try:
+        assert send(aws, deployed.outputs["Url"], text, who=who["caller"]).status == 403
+    finally:
+        condition = (
+            {"FunctionUrlAuthType": "AWS_IAM"}
+            if statement == "by-url"
+            else {"InvokedViaFunctionUrl": True}
+        )
+        client.add_permission(
+            **where,
+            StatementId=statement,
+            Action=removed["Action"],
+            Principal=f"arn:aws:iam::{aws.account}:role/caller",
+            **condition,
+        )
 
 
 def test_a_wide_open_endpoint_breaks_the_report(aws, deployed, who, capsys):

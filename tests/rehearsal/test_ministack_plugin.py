@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,55 @@ def test_a_budget_has_its_notifications(aws, stack):
         AccountId=aws.account, BudgetName=found["BudgetName"]
     )["Notifications"]
     assert [n["Threshold"] for n in notices] == [80]
+
+
+def test_a_simulation_has_the_conditions_of_the_request(aws):
+    """MiniStack alone ignores them."""
+    key = "lambda:InvokedViaFunctionUrl"
+    statement = {
+        "Effect": "Allow",
+        "Action": "lambda:InvokeFunction",
+        "Resource": "*",
+        "Condition": {"Bool": {key: "true"}},
+    }
+    iam = aws.client("iam")
+    trust = json.dumps({"Version": "2012-10-17", "Statement": []})
+    role = iam.create_role(RoleName="simulated", AssumeRolePolicyDocument=trust)["Role"]
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    iam.put_role_policy(RoleName="simulated", PolicyName="a", PolicyDocument=policy)
+
+    def decide(value):
+        entry = {"ContextKeyName": key, "ContextKeyType": "boolean", "ContextKeyValues": [value]}
+        found = iam.simulate_principal_policy(
+            PolicySourceArn=role["Arn"],
+            ActionNames=["lambda:InvokeFunction"],
+            ResourceArns=["*"],
+            ContextEntries=[entry],
+        )
+        return found["EvaluationResults"][0]["EvalDecision"]
+
+    assert [decide(value) for value in ("true", "false")] == ["allowed", "implicitDeny"]
+
+
+def test_a_filter_pattern_matches_json_by_its_fields(aws):
+    """MiniStack alone takes every message."""
+    logs = aws.client("logs")
+    logs.create_log_group(logGroupName="patterns")
+    logs.create_log_stream(logGroupName="patterns", logStreamName="a")
+    records = [
+        {"type": "platform.report", "record": {"metrics": {"initDurationMs": 5.5}}},
+        {"type": "platform.report", "record": {"metrics": {}}},
+        {"type": "platform.start"},
+        "text",
+    ]
+    events = [
+        {"timestamp": int(time.time() * 1000), "message": json.dumps(record)} for record in records
+    ]
+    events.append({**events[0], "message": "not JSON"})
+    logs.put_log_events(logGroupName="patterns", logStreamName="a", logEvents=events)
+    pattern = (
+        '{ ($.type = "platform.report" && $.record.metrics.initDurationMs > 0) || '
+        '$.type = "platform.start" }'
+    )
+    found = logs.filter_log_events(logGroupName="patterns", filterPattern=pattern)["events"]
+    assert [json.loads(event["message"]) for event in found] == [records[0], records[2]]
