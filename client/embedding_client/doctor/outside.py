@@ -4,9 +4,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 _SECONDS = 10
+#: Of a list; more would take too long in a large account.
+_MOST_PAGES = 20
 #: A cold start can take longer than a connection.
 _ANSWER_SECONDS = 60
 _CONFIG = Config(
@@ -147,18 +150,23 @@ class Aws:
                 return None
             raise
 
-    def pages(
-        self, service: str, operation: str, key: str, *, token: str, most: int = 20, **given: Any
-    ) -> list[dict[str, Any]]:
-        """Call an operation for each page, at most `most` times; return the items under `key`."""
-        items: list[dict[str, Any]] = []
-        for _ in range(most):
+    def iterate(
+        self, service: str, operation: str, *, token: str, **given: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Call an operation for each page, and yield the answers."""
+        while True:
             page = self.call(service, operation, **given)
-            items += page.get(key, [])
+            yield page
             if not page.get(token):
-                break
+                return
             given[token] = page[token]
-        return items
+
+    def pages(
+        self, service: str, operation: str, key: str, *, token: str, **given: Any
+    ) -> list[dict[str, Any]]:
+        """Return the items under a key of the first pages."""
+        pages = islice(self.iterate(service, operation, token=token, **given), _MOST_PAGES)
+        return [item for page in pages for item in page.get(key, [])]
 
     def _client(self, service: str) -> Any:
         # Creating a client reads files, and botocore's sessions are not safe for threads.

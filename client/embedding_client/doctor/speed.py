@@ -30,6 +30,8 @@ _PATTERN = (
     '($.type = "platform.report" && $.record.metrics.restoreDurationMs > 0) || '
     '($.type = "platform.initReport" && $.record.initializationType = "provisioned-concurrency") }'
 )
+#: A page has up to 10,000 events, or those of some seconds of search.
+_MOST_PAGES = 30
 #: After this Lambda restarts an initialization while the caller waits.
 _LONGEST_MS = 10_000
 
@@ -101,15 +103,21 @@ def check_cold(facts: Facts) -> Finding:
         group = f"/aws/lambda/{facts.alias().function}"
     now = facts.outside.now()
     for window in _WINDOWS:
-        events = facts.aws.pages(
+        pages = facts.aws.iterate(
             "logs",
             "filter_log_events",
-            "events",
             token="nextToken",  # noqa: S106 - a field
             logGroupName=group,
             filterPattern=_PATTERN,
             startTime=int((now - window).timestamp() * 1000),
         )
+        events: list[dict[str, Any]] = []
+        for number, page in enumerate(pages):
+            events += page.get("events", [])
+            if number == _MOST_PAGES:
+                raise SkippedError(
+                    "the log is too long to search: see the graph Init duration of the dashboard"
+                )
         if events:
             last = max(events, key=lambda event: int(event["timestamp"]))
             return judge_cold(cold_start_of(last), now)

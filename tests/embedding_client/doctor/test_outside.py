@@ -4,6 +4,7 @@ import botocore.exceptions
 import httpx
 import pytest
 
+from embedding_client.doctor import outside
 from embedding_client.doctor.facts import NoAnswer
 from embedding_client.doctor.findings import SkippedError
 from embedding_client.doctor.outside import (
@@ -86,13 +87,14 @@ def test_no_answer_of_aws_is_an_error():
     assert raised.value.code == "ConnectTimeoutError"
 
 
-def test_pages_are_read_to_the_end_or_to_a_limit(aws):
+def test_pages_are_read_to_the_end_or_to_a_limit(aws, monkeypatch):
     """A limit keeps a check of a large account short."""
+    monkeypatch.setattr(outside, "_MOST_PAGES", 2)
     for token in ("b", "c", None):
         page = {"Stacks": [{"StackName": "a", "CreationTime": 0, "StackStatus": "s"}]}
         more = {"NextToken": token} if token else {}
         aws.answers("cloudformation", "describe_stacks", {**page, **more})
-    read = Aws(aws).pages("cloudformation", "describe_stacks", "Stacks", token="NextToken", most=2)
+    read = Aws(aws).pages("cloudformation", "describe_stacks", "Stacks", token="NextToken")
     assert len(read) == 2
     read = Aws(aws).pages("cloudformation", "describe_stacks", "Stacks", token="NextToken")
     assert len(read) == 1

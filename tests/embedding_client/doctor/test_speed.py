@@ -6,7 +6,8 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from embedding_client.doctor.findings import State
+from embedding_client.doctor import speed
+from embedding_client.doctor.findings import SkippedError, State
 from embedding_client.doctor.speed import (
     ColdStart,
     Warm,
@@ -96,6 +97,17 @@ def test_the_newest_is_found_in_the_shortest_time_that_has_one(aws, facts):
         {"events": [event(timedelta(hours=2), metrics={"initDurationMs": 2})]},
     )
     assert check_cold(facts()).found == "initialization of 2 ms, 2 hours ago"
+
+
+def test_a_log_that_is_too_long_is_not_searched_to_its_end(aws, facts, monkeypatch):
+    """The oldest events come first, so the last one is unknown."""
+    monkeypatch.setattr(speed, "_MOST_PAGES", 1)
+    deployed(aws)
+    aws.answers("lambda", "get_function_configuration", {})
+    for token in ("b", "c"):
+        aws.answers("logs", "filter_log_events", {"events": [], "nextToken": token})
+    with pytest.raises(SkippedError, match="the log is too long to search"):
+        check_cold(facts())
 
 
 def test_a_log_without_a_cold_start_is_well(aws, facts):
