@@ -58,11 +58,13 @@ class Doctor:
 
     def examine(self) -> list[Result]:
         """Run all checks."""
-        return list(examine(self._facts()))
+        with self._client() as http:
+            return list(examine(self._facts(http)))
 
     def check(self, name: str) -> Finding:
         """Run one check."""
-        return run_check(_CHECKS[name], self._facts())
+        with self._client() as http:
+            return run_check(_CHECKS[name], self._facts(http))
 
     def asking(self, **asked: Any) -> "Doctor":
         """Return a doctor that compares with something."""
@@ -77,9 +79,11 @@ class Doctor:
         finally:
             _allow(self.aws, self.environment)
 
-    def _facts(self) -> Facts:
+    def _client(self) -> httpx.Client:
+        return httpx.Client(transport=_ToEmulator(self.aws.port), timeout=60)
+
+    def _facts(self, http: httpx.Client) -> Facts:
         keys = BotocoreCredentials(self.who.key, self.who.secret, self.who.token)
-        http = httpx.Client(transport=_ToEmulator(self.aws.port), timeout=60)
         now = datetime.now(UTC) + self.shift
         expires = now + timedelta(days=self.certificate_days)
         return Facts(
@@ -142,3 +146,7 @@ class _ToEmulator(httpx.BaseTransport):
             content=request.read(),
         )
         return self._transport.handle_request(sent)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import botocore.exceptions
 import botocore.session
+import httpx
 from tqdm import tqdm
 
 from embedding_client.arguments import URL_VARIABLE
@@ -54,7 +55,8 @@ def run_doctor(args: argparse.Namespace) -> int:
         accept_vector_space=args.accept_vector_space,
         image_days=args.image_days,
     )
-    return report(Facts(asked, _outside(args, url)), as_program=args.json)
+    with web_client() as http:
+        return report(Facts(asked, _outside(args, url, http)), as_program=args.json)
 
 
 def report(facts: Facts, *, as_program: bool) -> int:
@@ -78,7 +80,7 @@ def report(facts: Facts, *, as_program: bool) -> int:
     return int(any(result.finding.state == State.ILL for result in results))
 
 
-def _outside(args: argparse.Namespace, url: str | None) -> Outside:
+def _outside(args: argparse.Namespace, url: str | None, http: httpx.Client) -> Outside:
     host = (urlsplit(url).hostname if url else None) or ""
     try:
         session = botocore.session.Session(profile=args.profile)
@@ -88,7 +90,7 @@ def _outside(args: argparse.Namespace, url: str | None) -> Outside:
     auth = SigV4Auth(profile=args.profile, region=args.region, hosts=[host])
     return Outside(
         aws=Aws(aws_clients(session, region)),
-        web=Web(web_client(), auth),
+        web=Web(http, auth),
         resolve=resolve,
         handshake=handshake,
         region=region,

@@ -2,40 +2,33 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from embedding_client import cli
 
-EMBED = Path(sys.executable).with_name("embed")
-
 
 @pytest.fixture
-def doctor(running, tmp_path):
+def doctor(running, tmp_path, monkeypatch, capsys):
     """Run the command; return its exit status, its report by check, and its errors."""
 
     def run(*arguments, url=running.url, **variables):
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("AWS_")
-        }
-        environment |= {
-            "XDG_STATE_HOME": str(tmp_path / "state"),
-            "AWS_CONFIG_FILE": os.devnull,
-            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
-        done = subprocess.run(
-            [EMBED, "doctor", "--url", url, "--json", *map(str, arguments)],
-            env=environment | variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        report = json.loads(done.stdout) if done.stdout else {"checks": []}
-        return done.returncode, {c["name"]: c for c in report["checks"]}, done.stderr
+        with monkeypatch.context() as environment:
+            for name in [name for name in os.environ if name.startswith("AWS_")]:
+                environment.delenv(name)
+            variables |= {
+                "XDG_STATE_HOME": str(tmp_path / "state"),
+                "AWS_CONFIG_FILE": os.devnull,
+                "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+                "AWS_EC2_METADATA_DISABLED": "true",
+            }
+            for name, value in variables.items():
+                environment.setenv(name, value)
+            status = cli.run(["doctor", "--url", url, "--json", *map(str, arguments)])
+        output, errors = capsys.readouterr()
+        report = json.loads(output) if output else {"checks": []}
+        return status, {check["name"]: check for check in report["checks"]}, errors
 
     return run
 
