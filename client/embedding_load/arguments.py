@@ -58,8 +58,6 @@ def parse(arguments: Sequence[str]) -> Settings:
     options = parser.parse_args(arguments)
     if not options.url:
         parser.error(f"there is no endpoint: give --url, or set {URL_VARIABLE}")
-    if options.api_key is not None and not options.sign:
-        parser.error("give --api-key or --no-sign, not both")
     return Settings(**vars(options))
 
 
@@ -142,13 +140,13 @@ def _add_endpoint(parser: argparse.ArgumentParser) -> None:
         "--no-sign",
         dest="sign",
         action="store_false",
-        help="do not sign, for a server that needs no key",
+        help="the URL is a server: no signature, and no cost by request",
     )
     group.add_argument(
-        "--api-key",
+        "--api-key-variable",
         metavar="VARIABLE",
-        help="the environment variable with a server's API key, which is sent instead of a "
-        "signature",
+        help="send the API key in this environment variable instead of a signature: as x-api-key, "
+        "or with --no-sign to a server",
     )
 
 

@@ -57,6 +57,7 @@ def assume(
     *,
     tokens: tuple[int, int],
     region: str,
+    gateway: bool,
 ) -> Assumptions:
     """Return what the cost of a request depends on.
 
@@ -66,6 +67,7 @@ def assume(
         model: The name of the endpoint's model.
         tokens: The fewest and the most tokens of a request.
         region: The region that requests are signed for; the environment's has priority.
+        gateway: Whether API Gateway is in front of the function.
 
     Raises:
         ConfigurationError: There are no measured times of the model.
@@ -84,6 +86,7 @@ def assume(
             threads=function.threads,
             timeout=function.timeout.total_seconds(),
             restores=isinstance(kind, SnapStart),
+            gateway=gateway,
         ),
         speed=speed,
         function=function,

@@ -63,8 +63,8 @@ class Bill:
     def of(self, outcome: Outcome) -> Cost:
         """Return the cost of a request.
 
-        A throttled or refused request does not run the function and is not billed. One without an
-        answer may run until the function's timeout.
+        A throttled or refused request does not run the function and is not billed, by Lambda and by
+        API Gateway. One without an answer may run until the function's timeout.
         """
         if outcome.kind in {Kind.THROTTLED, Kind.REFUSED, Kind.UNSENT}:
             return Cost()
@@ -86,7 +86,8 @@ def bill_of(
     memory_mb: int,
     threads: int | None,
     timeout: float,
-    restores: bool,
+    restores: bool = False,
+    gateway: bool = False,
 ) -> Bill:
     """Return the bill of a function.
 
@@ -100,6 +101,7 @@ def bill_of(
         threads: Its inference threads; one for each whole vCPU if None.
         timeout: Its timeout in seconds.
         restores: Whether a cold start is a restore of SnapStart.
+        gateway: Whether a REST API of API Gateway is in front of it.
     """
 
     def usd(*, seconds: float, cold: float) -> float:
@@ -120,8 +122,11 @@ def bill_of(
         return billed_seconds(core_seconds(speed, tokens), memory_mb=memory_mb, threads=threads)
 
     request = usd(seconds=0, cold=0)
+    beside = prices["log_ingestion"].usd * LOG_BYTES / 1e9
+    if gateway:
+        beside += prices["rest_requests"].usd
     return Bill(
-        request=request + prices["log_ingestion"].usd * LOG_BYTES / 1e9,
+        request=request + beside,
         second=usd(seconds=1, cold=0) - request,
         cold_start=usd(seconds=0, cold=1) - request,
         init_seconds=_INIT_SECONDS,

@@ -44,7 +44,7 @@ def run(settings: Settings) -> int:
     to = target(
         settings.url,
         sign=settings.sign,
-        key_variable=settings.api_key,
+        key_variable=settings.api_key_variable,
         profile=settings.profile,
         region=settings.region,
     )
@@ -52,7 +52,14 @@ def run(settings: Settings) -> int:
     endpoint = ask(to)
     tokens = _tokens(settings, endpoint)
     assumptions = (
-        assume(settings, environment, endpoint.model, tokens=tokens, region=to.region)
+        assume(
+            settings,
+            environment,
+            endpoint.model,
+            tokens=tokens,
+            region=to.region,
+            gateway=to.gateway,
+        )
         if to.region
         else None
     )

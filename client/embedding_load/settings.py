@@ -23,7 +23,7 @@ class Settings:
     connections: int
     timeout: float
     sign: bool
-    api_key: str | None
+    api_key_variable: str | None
     profile: str | None
     region: str | None
     environment: str | None

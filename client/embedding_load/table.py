@@ -89,14 +89,18 @@ def _row(times: Spread) -> str:
 
 def _generator(result: Summary) -> Iterator[str]:
     found = result.generator
-    if result.fell_behind and found.delay is not None:
-        missed = f", and {result.missed:,} not at all" if result.missed else ""
+    if found.late and found.delay is not None:
+        late = (
+            f"{found.late:,} requests were taken from the plan more than 10 ms late "
+            f"(p99 {1000 * found.delay.at['p99']:,.0f} ms)"
+        )
         yield ""
         yield from wrap(
-            f"The generator fell behind: {found.late:,} requests were taken from the plan more "
-            f"than 10 ms late (p99 {1000 * found.delay.at['p99']:,.0f} ms){missed}. This process "
-            "had no time for them, and the latencies contain the delay: lower --rate, or run "
-            "several tests at the same time with different --seed.",
+            f"The generator fell behind: {late}. This process had no time for them, and the "
+            "latencies contain the delay: lower --rate, or run several tests at the same time with "
+            "different --seed."
+            if result.fell_behind
+            else f"{late}, as this machine had other work. Their latencies contain the delay.",
             _COLUMNS,
         )
     if found.waited:

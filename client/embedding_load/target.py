@@ -1,7 +1,7 @@
-"""Where requests go, and the headers of each: a signature, a server's key, or neither."""
+"""Where requests go, and the headers of each: a signature, an API key, or neither."""
 
 import os
-from collections.abc import Callable
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import urlsplit
@@ -9,15 +9,16 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
+from embedding_client.api_key import ApiKeyAuth
 from embedding_client.errors import ConfigurationError
 from embedding_client.protocol import check_url
 from embedding_client.signing import SigV4Auth, region_of
+from embedding_kit.prices import DEFAULT_REGION
 
-__all__ = ["Headers", "Target", "target"]
+__all__ = ["Target", "target"]
 
-#: Returns the headers of a request by its body.
-Headers = Callable[[bytes], dict[str, str]]
 _JSON = {"content-type": "application/json"}
+_API_GATEWAY = re.compile(r"\.execute-api\.([a-z0-9-]+)\.amazonaws\.com$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,15 +27,22 @@ class Target:
 
     Attributes:
         url: Its URL, with a slash at the end.
-        headers: Returns the headers of a request by its body.
-        auth: The same for httpx.
-        region: The region of a Function URL; None for an endpoint that is not signed for.
+        auth: Signs requests, or adds a key.
+        region: Its region; None for a server, which is paid by the hour.
+        gateway: Whether API Gateway is in front of it, and paid by request too.
     """
 
     url: str
-    headers: Headers
     auth: httpx.Auth
     region: str | None
+    gateway: bool = False
+
+    def headers(self, body: bytes) -> dict[str, str]:
+        """Return the headers of a request."""
+        url = self._parsed
+        request = _Request(url, body, {**_JSON, "host": url.netloc.decode("ascii")})
+        next(self.auth.sync_auth_flow(request))  # type: ignore[arg-type]  # what the flows use
+        return request.headers
 
     @cached_property
     def proxy(self) -> str | None:
@@ -46,6 +54,23 @@ class Target:
         if proxy_bypass(parts.netloc):
             return None
         return getproxies().get(parts.scheme)
+
+    @cached_property
+    def _parsed(self) -> httpx.URL:
+        return httpx.URL(self.url)
+
+
+@dataclass(slots=True)
+class _Request:
+    """What the client's auth reads of a request, without the time of an httpx.Request."""
+
+    url: httpx.URL
+    content: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+    method: str = "POST"
+
+    def read(self) -> bytes:
+        return self.content
 
 
 def target(
@@ -60,61 +85,37 @@ def target(
 
     Args:
         url: The endpoint's URL.
-        sign: Whether to sign requests.
-        key_variable: The environment variable with a server's API key, which is sent instead.
+        sign: False for a server.
+        key_variable: The environment variable with an API key: of a server, or of API Gateway.
         profile: The AWS profile to sign with.
-        region: The region to sign for, if the URL does not contain it.
+        region: The region, if the URL does not contain it.
 
     Raises:
         ConfigurationError: The URL is no URL, the variable is empty, or the region is unknown.
     """
     address = check_url(url) + "/"
-    if key_variable is not None:
-        key = os.environ.get(key_variable, "")
-        if not key:
-            raise ConfigurationError(
-                f"--api-key names an environment variable with the key; {key_variable} is not set."
-            )
-        keyed = {**_JSON, "authorization": f"Bearer {key}"}
-        return Target(url=address, headers=lambda _: dict(keyed), auth=_Bearer(key), region=None)
-    if not sign:
-        return Target(url=address, headers=lambda _: dict(_JSON), auth=httpx.Auth(), region=None)
     host = urlsplit(address).hostname or ""
+    if not sign:
+        auth = (
+            httpx.Auth()
+            if key_variable is None
+            else ApiKeyAuth(_key(key_variable), header="authorization")
+        )
+        return Target(url=address, auth=auth, region=None)
+    if key_variable is not None:
+        found = _API_GATEWAY.search(host)
+        region = region or (found[1] if found else DEFAULT_REGION)
+        return Target(url=address, auth=ApiKeyAuth(_key(key_variable)), region=region, gateway=True)
     # Found once: botocore would read its configuration again for each request.
     region = region or region_of(host)
     auth = SigV4Auth(profile=profile, region=region, hosts=[host])
-    return Target(url=address, headers=_signed(auth, address), auth=auth, region=region)
+    return Target(url=address, auth=auth, region=region)
 
 
-class _Bearer(httpx.Auth):
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    def auth_flow(self, request: httpx.Request):  # type: ignore[no-untyped-def]
-        request.headers["authorization"] = f"Bearer {self._key}"
-        yield request
-
-
-@dataclass(slots=True)
-class _Request:
-    """What the signer reads of a request and adds to it, without the time of an httpx.Request."""
-
-    url: httpx.URL
-    content: bytes
-    headers: dict[str, str] = field(default_factory=dict)
-    method: str = "POST"
-
-    def read(self) -> bytes:
-        return self.content
-
-
-def _signed(auth: SigV4Auth, address: str) -> Headers:
-    url = httpx.URL(address)
-    host = url.netloc.decode("ascii")
-
-    def headers(body: bytes) -> dict[str, str]:
-        request = _Request(url, body, {**_JSON, "host": host})
-        next(auth.sync_auth_flow(request))
-        return request.headers
-
-    return headers
+def _key(variable: str) -> str:
+    key = os.environ.get(variable)
+    if not key:
+        raise ConfigurationError(
+            f"No API key: --api-key-variable names {variable}, which is not set."
+        )
+    return key

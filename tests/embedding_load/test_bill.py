@@ -57,6 +57,12 @@ def test_the_estimate_is_by_the_tokens_that_the_endpoint_counted():
     assert made.of(outcome(Kind.FAILED, counted=0)).estimate == made.planned(128)
 
 
+def test_api_gateway_is_paid_by_request():
+    """$3.50 a million, beside Lambda."""
+    in_front = bill_of(PRICES, speed=SPEED, memory_mb=2048, threads=1, timeout=30.0, gateway=True)
+    assert 1e6 * (in_front.planned(128) - bill().planned(128)) == pytest.approx(3.5)
+
+
 @pytest.mark.parametrize("kind", [Kind.THROTTLED, Kind.REFUSED, Kind.UNSENT])
 def test_what_did_not_run_the_function_is_not_billed(kind):
     """AWS bills invocations, and a throttled request is none."""

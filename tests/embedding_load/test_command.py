@@ -109,7 +109,7 @@ def test_a_test_prints_target_and_cost_first_and_reports(load, served):
     assert lines[2].startswith("estimated cost: $")
     jsonschema.validate(ran.report, SCHEMA)
     sent = len(served.answers.received)
-    assert ran.report["requests"]["ok"] == ran.report["requests"]["sent"] == sent > 10
+    assert ran.report["requests"]["ok"] == ran.report["requests"]["sent"] == sent > 0
     assert ran.report["cold_starts"]["requests"] == 1
     assert ran.report["plan"]["tokens"] == [8, 256]
     assert f"requests sent{sent:>31,}" in ran.out
@@ -172,8 +172,8 @@ def test_an_endpoint_that_refuses_the_caller_ends_the_test_before_it_begins(
     assert "The security token included in the request is invalid." in ran.err
 
 
-def test_an_unsigned_test_has_no_cost(load, served):
-    """The local Function URL refuses it, as AWS does."""
+def test_an_unsigned_test_is_refused_by_a_function_url(load):
+    """With AWS's status, before the test begins."""
     ran = load("--no-sign")
     assert ran.status == 1
     assert "status 403" in ran.err
@@ -181,10 +181,10 @@ def test_an_unsigned_test_has_no_cost(load, served):
 
 def test_a_key_is_read_from_the_environment(load, monkeypatch):
     """It is never on the command line, which other users of a machine can read."""
-    ran = load("--api-key", "LOAD_TEST_KEY")
+    ran = load("--api-key-variable", "LOAD_TEST_KEY")
     assert ran.status == 1
     assert ran.err == (
-        "error: --api-key names an environment variable with the key; LOAD_TEST_KEY is not set.\n"
+        "error: No API key: --api-key-variable names LOAD_TEST_KEY, which is not set.\n"
     )
 
 
@@ -254,7 +254,6 @@ def _unknown(*_, **__):
         (["--tokens", "9..8"], "found: 9..8; allowed: a number or a range such as 8..400"),
         (["--requests", "1.5"], "found: 1.5; allowed: a whole number from 1 to 10,000,000"),
         (["--budget-usd", "-1"], "found: -1; allowed: 0.0001 to 10,000"),
-        (["--no-sign", "--api-key", "X"], "give --api-key or --no-sign, not both"),
     ],
 )
 def test_invalid_arguments_are_refused_with_what_is_allowed(arguments, message, capsys):

@@ -77,6 +77,8 @@ def test_a_generator_that_is_late_is_told_from_a_busy_endpoint():
     on_time = [outcome(due=n / 10) for n in range(99)]
     waiting = generator([*on_time, outcome(due=9.9, sent=12.0)._replace(waited=True)])
     assert (waiting.late, waiting.waited, waiting.fell_behind) == (0, 1, False)
-    late = generator([*on_time[:90], *(outcome(due=n, taken=n + 0.5) for n in range(9, 19))])
-    assert (late.late, late.waited, late.fell_behind) == (10, 0, True)
+    late = generator([*on_time[:90], *(outcome(due=n, taken=n + 0.5) for n in range(9, 20))])
+    assert (late.late, late.waited, late.fell_behind) == (11, 0, True)
+    few = generator([*on_time, outcome(due=9.9, taken=10.0)])
+    assert (few.late, few.fell_behind) == (1, False)
     assert late.delay.at["max"] == pytest.approx(0.5)

@@ -36,22 +36,39 @@ def test_the_signature_is_that_of_the_client():
     assert "/eu-west-1/lambda/aws4_request" in headers["Authorization"]
 
 
-def test_a_key_replaces_the_signature(monkeypatch):
-    """Also in the question before the test."""
+@pytest.mark.parametrize(
+    ("url", "sign", "name", "value"),
+    [
+        ("https://abc.execute-api.eu-west-1.amazonaws.com/prod", True, "x-api-key", "ek-1"),
+        ("https://server.example.com", False, "authorization", "Bearer ek-1"),
+    ],
+)
+def test_a_key_replaces_the_signature(monkeypatch, url, sign, name, value):
+    """Of API Gateway, or of a server; also in the question before the test."""
     monkeypatch.setenv("LOAD_TEST_KEY", "ek-1")
-    made = to("http://server:8000", key_variable="LOAD_TEST_KEY")
-    assert made.headers(b"{}")["authorization"] == "Bearer ek-1"
+    made = to(url, sign=sign, key_variable="LOAD_TEST_KEY")
+    headers = made.headers(b"{}")
+    assert headers[name] == value
+    assert len({"x-api-key", "authorization", "Authorization"} & set(headers)) == 1
     (asked,) = made.auth.sync_auth_flow(httpx.Request("GET", made.url))
-    assert asked.headers["authorization"] == "Bearer ek-1"
-    assert made.region is None
+    assert asked.headers[name] == value
     assert "ek-1" not in repr(made)
+    # A server is paid by the hour.
+    assert (made.region, made.gateway) == (("eu-west-1", True) if sign else (None, False))
+
+
+def test_a_key_is_not_sent_in_the_clear(monkeypatch):
+    """As by the client."""
+    monkeypatch.setenv("LOAD_TEST_KEY", "ek-1")
+    made = to("http://server.example.com", sign=False, key_variable="LOAD_TEST_KEY")
+    with pytest.raises(ConfigurationError, match="would travel in the clear"):
+        made.headers(b"{}")
 
 
 def test_without_signature_and_key_there_is_no_authorization():
     """For a server that needs none."""
-    assert to("http://server:8000", sign=False).headers(b"{}") == {
-        "content-type": "application/json"
-    }
+    headers = to("http://server:8000", sign=False).headers(b"{}")
+    assert headers == {"content-type": "application/json", "host": "server:8000"}
 
 
 def test_a_custom_domain_needs_a_region():
