@@ -17,7 +17,7 @@ from embedding_kit.function import function_role
 from embedding_kit.map_function import make_function
 from embedding_kit.map_machine import (
     MapFiles,
-    acknowledge,
+    acknowledge_wildcards,
     make_log_group,
     make_machine,
     map_findings,
@@ -88,7 +88,7 @@ class EmbeddingBatch(Construct):
         self.function = self._make_function(model, environment_encryption, tracing)
         files = MapFiles(settings.destination, SHARDS_FILE, RESULTS_FOLDER, settings.output_key)
         self.state_machine = self._make_machine(files, tracing)
-        acknowledge(
+        acknowledge_wildcards(
             self,
             {
                 shown(settings.source): "A job reads all files of the input's folder.",

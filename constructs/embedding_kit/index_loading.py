@@ -16,7 +16,7 @@ from embedding_kit.load_definition import (
 from embedding_kit.map_function import make_function
 from embedding_kit.map_machine import (
     MapFiles,
-    acknowledge,
+    acknowledge_wildcards,
     make_log_group,
     make_machine,
     map_findings,
@@ -103,7 +103,7 @@ class IndexLoading(Construct):
             label=MAP_LABEL,
             tracing=tracing,
         )
-        acknowledge(
+        acknowledge_wildcards(
             self,
             {
                 shown(source.location): "A load reads the files of any job.",

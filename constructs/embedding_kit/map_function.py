@@ -1,12 +1,13 @@
 """The function that runs the steps of a `map_definition`, in the image of batch jobs."""
 
-from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from embedding_kit.findings import acknowledge
 from embedding_kit.image import image_code
 from embedding_kit.map_definition import TIMEOUT_SECONDS
 from embedding_kit.settings import Model
@@ -59,10 +60,8 @@ def make_function(
         logging_format=lambda_.LoggingFormat.JSON,
         tracing=tracing,
     )
-    Validations.of(function).acknowledge(
-        Acknowledgment(
-            id="Serverless-LambdaDLQ",
-            reason="Step Functions waits for the answer and tries again.",
-        )
+    acknowledge(
+        function,
+        {"Serverless-LambdaDLQ": "Step Functions waits for the answer and tries again."},
     )
     return function

@@ -5,17 +5,18 @@ https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.ht
 
 from typing import Any, NamedTuple
 
-from aws_cdk import Acknowledgment, Aws, Names, RemovalPolicy, Stack, Validations
+from aws_cdk import Aws, Names, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
+from embedding_kit.findings import acknowledge
 from embedding_kit.s3_permissions import WRITE_KEY, allow, objects, shown
 from embedding_kit.settings.locations import Location
 
-__all__ = ["MapFiles", "acknowledge", "make_log_group", "make_machine", "map_findings"]
+__all__ = ["MapFiles", "acknowledge_wildcards", "make_log_group", "make_machine", "map_findings"]
 
 
 class MapFiles(NamedTuple):
@@ -112,11 +113,12 @@ def map_findings(
     }
 
 
-def acknowledge(scope: Construct, findings: dict[str, str]) -> None:
+def acknowledge_wildcards(scope: Construct, findings: dict[str, str]) -> None:
     """Acknowledge wildcards in the resources of a construct's policies, by their reasons."""
-    for resource, reason in findings.items():
-        rule = f"AwsSolutions-IAM5[Resource::{resource}]"
-        Validations.of(scope).acknowledge(Acknowledgment(id=rule, reason=reason))
+    acknowledge(
+        scope,
+        {f"AwsSolutions-IAM5[Resource::{name}]": reason for name, reason in findings.items()},
+    )
 
 
 def _grant_files(role: iam.IRole, files: MapFiles) -> None:

@@ -2,13 +2,14 @@
 
 from datetime import timedelta
 
-from aws_cdk import Acknowledgment, Annotations, Duration, Names, Validations
+from aws_cdk import Annotations, Duration, Names
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from embedding_kit.findings import acknowledge
 from embedding_kit.monitoring.metrics import PERIOD, EndpointMetrics, milliseconds
 from embedding_kit.settings import AlarmSettings, AllAtOnce, Canary, Release
 
@@ -160,12 +161,12 @@ class GuardedRelease(Construct):
         role.add_to_policy(
             iam.PolicyStatement(actions=["cloudwatch:DescribeAlarms"], resources=["*"])
         )
-        Validations.of(role).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-IAM5[Resource::*]",
-                reason="cloudwatch:DescribeAlarms, by which CodeDeploy reads the alarms, "
-                "is granted on all alarms or on none.",
-            )
+        acknowledge(
+            role,
+            {
+                "AwsSolutions-IAM5[Resource::*]": "cloudwatch:DescribeAlarms, by which CodeDeploy "
+                "reads the alarms, is granted on all alarms or on none.",
+            },
         )
         return role
 

@@ -1,12 +1,12 @@
 """Notices of failed and stopped releases, sent by an event rule on CodeDeploy."""
 
-from aws_cdk import Acknowledgment, Validations
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from embedding_kit.findings import acknowledge
 from embedding_kit.settings.observability import RUNBOOK
 
 __all__ = ["ReleaseNotices"]
@@ -63,8 +63,7 @@ class ReleaseNotices(Construct):
                 },
             ),
         )
-        for rule, reason in _ACKNOWLEDGED.items():
-            Validations.of(self).acknowledge(Acknowledgment(id=rule, reason=reason))
+        acknowledge(self, _ACKNOWLEDGED)
         deployment = events.EventField.from_path("$.detail.deploymentId")
         state = events.EventField.from_path("$.detail.state")
         group = events.EventField.from_path("$.detail.deploymentGroup")

@@ -1,17 +1,16 @@
 """The long-lived server: tasks on Fargate behind a load balancer."""
 
-from aws_cdk import Acknowledgment, Aws, Duration, Names, RemovalPolicy, Validations
-from aws_cdk import aws_certificatemanager as acm
+from aws_cdk import Duration, Names, RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
-from aws_cdk import aws_elasticloadbalancingv2 as elbv2
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_secretsmanager as secretsmanager
-from constructs import Construct, IConstruct
+from constructs import Construct
 
+from embedding_kit.findings import acknowledge
 from embedding_kit.function import request_variables
-from embedding_kit.image import image_asset
+from embedding_kit.service_balancer import add_listener, make_load_balancer, make_target_group
+from embedding_kit.service_network import subnets_of, vpc_of
+from embedding_kit.service_task import make_task, server_variables
 from embedding_kit.settings import FunctionSettings, Model, ServerSettings
 from embedding_kit.vector_index import IVectorIndex
 
@@ -20,13 +19,7 @@ __all__ = ["REJECTED_METRIC", "EmbeddingService"]
 #: Counts the responses with status 429, which the load balancer counts only among all 4xx.
 REJECTED_METRIC = "RejectedRequests"
 
-_PORT = 8080
 _HTTPS = 443
-#: The targets are deregistered first, so a task that gets SIGTERM has only its last requests.
-_DEREGISTRATION = Duration.seconds(30)
-#: Longer than the server's own drain of 25 s; Fargate allows 120.
-#: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task_definition_parameters.html
-_STOP_TIMEOUT = Duration.seconds(40)
 #: Loading the largest models of the catalog, from an image that was just pulled.
 _START = Duration.minutes(2)
 _SCALE_IN = Duration.minutes(5)
@@ -93,124 +86,29 @@ class EmbeddingService(Construct):
             metric_name=REJECTED_METRIC,
             metric_value="1",
         )
-        vpc = _vpc(self, settings)
-        self.load_balancer = self._make_load_balancer(vpc, protect)
-        variables = _environment(settings, self.name) | request_variables(
-            function or FunctionSettings()
+        vpc = vpc_of(self, settings.vpc)
+        self.load_balancer = make_load_balancer(
+            self, vpc, settings, name=self.name, protect=protect
         )
-        task = self._make_task(model, variables, vector_index)
+        task = make_task(
+            self,
+            model=model,
+            settings=settings,
+            variables=server_variables(settings, self.name)
+            | request_variables(function or FunctionSettings()),
+            vector_index=vector_index,
+            log_group=self.log_group,
+        )
         self.service = self._make_service(vpc, task)
-        self.target_group = self._make_target_group(vpc)
-        self._make_listener()
+        self.target_group = make_target_group(self, vpc, self.service)
+        add_listener(self, self.load_balancer, self.target_group, certificate=settings.certificate)
         self._make_scaling()
         scheme = "https" if settings.certificate else "http"
         self.url = f"{scheme}://{settings.domain_name or self.load_balancer.load_balancer_dns_name}"
 
-    def _make_load_balancer(self, vpc: ec2.IVpc, protect: bool) -> elbv2.ApplicationLoadBalancer:
-        settings = self.settings
-        group = ec2.SecurityGroup(
-            self,
-            "LoadBalancerSecurityGroup",
-            vpc=vpc,
-            description=f"Load balancer of {self.name}",
-            allow_all_outbound=False,
-        )
-        port = ec2.Port.tcp(443 if settings.certificate else 80)
-        for network in settings.clients:
-            group.add_ingress_rule(ec2.Peer.ipv4(network), port, "clients")
-        made = elbv2.ApplicationLoadBalancer(
-            self,
-            "LoadBalancer",
-            vpc=vpc,
-            vpc_subnets=_subnets(
-                self, "LoadBalancer", settings.load_balancer_subnets or settings.subnets
-            ),
-            internet_facing=settings.public,
-            security_group=group,
-            deletion_protection=protect,
-            drop_invalid_header_fields=True,
-        )
-        _acknowledge(
-            made,
-            {
-                "AwsSolutions-ELB2": "The server's own log has a line for each request to a task.",
-            },
-        )
-        if "0.0.0.0/0" in settings.clients:
-            _acknowledge(
-                group, {"AwsSolutions-EC23": "By the settings, all addresses are clients."}
-            )
-        return made
-
-    def _make_task(
-        self, model: Model, variables: dict[str, str], vector_index: IVectorIndex | None
-    ) -> ecs.FargateTaskDefinition:
-        settings = self.settings
-        image = image_asset(self, "Image", model, target="server")
-        task = ecs.FargateTaskDefinition(
-            self,
-            "Task",
-            cpu=settings.cpu,
-            memory_limit_mib=settings.memory_mb,
-            runtime_platform=ecs.RuntimePlatform(
-                cpu_architecture=ecs.CpuArchitecture.ARM64,
-                operating_system_family=ecs.OperatingSystemFamily.LINUX,
-            ),
-        )
-        task.add_container(
-            "Server",
-            image=ecs.ContainerImage.from_docker_image_asset(image),
-            # Both are given, since the image's own are Lambda's.
-            entry_point=["python", "-m"],
-            command=["embedder.server"],
-            port_mappings=[ecs.PortMapping(container_port=_PORT)],
-            environment=variables
-            | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {}),
-            secrets=self._keys(),
-            logging=ecs.LogDriver.aws_logs(stream_prefix="server", log_group=self.log_group),
-            readonly_root_filesystem=True,
-            stop_timeout=_STOP_TIMEOUT,
-        )
-        if vector_index:
-            vector_index.grant_query(task.task_role)
-        _acknowledge(
-            task,
-            {
-                "AwsSolutions-ECS2": "The variables are settings; keys are a secret by reference.",
-            },
-        )
-        role = task.obtain_execution_role()
-        if settings.keys_secret_key:
-            role.add_to_principal_policy(
-                iam.PolicyStatement(
-                    actions=["kms:Decrypt"],
-                    resources=[settings.keys_secret_key],
-                    conditions={
-                        "StringEquals": {
-                            "kms:ViaService": f"secretsmanager.{Aws.REGION}.amazonaws.com"
-                        }
-                    },
-                )
-            )
-        _acknowledge(
-            role,
-            {
-                "AwsSolutions-IAM5[Resource::*]": "ecr:GetAuthorizationToken is granted on all "
-                "resources or on none.",
-            },
-        )
-        return task
-
-    def _keys(self) -> dict[str, ecs.Secret] | None:
-        settings = self.settings
-        if settings.keys_secret is None:
-            return None
-        secret = secretsmanager.Secret.from_secret_complete_arn(self, "Keys", settings.keys_secret)
-        return {"EMBEDDING_SERVER_KEYS": ecs.Secret.from_secrets_manager(secret)}
-
     def _make_service(self, vpc: ec2.IVpc, task: ecs.FargateTaskDefinition) -> ecs.FargateService:
         cluster = ecs.Cluster(self, "Cluster", vpc=vpc)
-        _acknowledge(
+        acknowledge(
             cluster,
             {
                 "AwsSolutions-ECS4": "The service's CPU and memory are metrics without Container "
@@ -233,7 +131,7 @@ class EmbeddingService(Construct):
             "Service",
             cluster=cluster,
             task_definition=task,
-            vpc_subnets=_subnets(self, "Task", self.settings.subnets),
+            vpc_subnets=subnets_of(self, "Task", self.settings.subnets),
             security_groups=[group],
             assign_public_ip=False,
             circuit_breaker=ecs.DeploymentCircuitBreaker(enable=True, rollback=True),
@@ -241,50 +139,6 @@ class EmbeddingService(Construct):
             max_healthy_percent=200,
             health_check_grace_period=_START,
             propagate_tags=ecs.PropagatedTagSource.SERVICE,
-        )
-
-    def _make_target_group(self, vpc: ec2.IVpc) -> elbv2.ApplicationTargetGroup:
-        return elbv2.ApplicationTargetGroup(
-            self,
-            "Targets",
-            vpc=vpc,
-            port=_PORT,
-            protocol=elbv2.ApplicationProtocol.HTTP,
-            targets=[self.service],
-            load_balancing_algorithm_type=(
-                elbv2.TargetGroupLoadBalancingAlgorithmType.LEAST_OUTSTANDING_REQUESTS
-            ),
-            deregistration_delay=_DEREGISTRATION,
-            health_check=elbv2.HealthCheck(
-                path="/ready",
-                interval=Duration.seconds(10),
-                timeout=Duration.seconds(5),
-                healthy_threshold_count=2,
-                unhealthy_threshold_count=3,
-            ),
-        )
-
-    def _make_listener(self) -> None:
-        certificate = self.settings.certificate
-        listener = self.load_balancer.add_listener(
-            "Listener",
-            port=443 if certificate else 80,
-            protocol=elbv2.ApplicationProtocol.HTTPS
-            if certificate
-            else elbv2.ApplicationProtocol.HTTP,
-            certificates=[acm.Certificate.from_certificate_arn(self, "Certificate", certificate)]
-            if certificate
-            else None,
-            ssl_policy=elbv2.SslPolicy.TLS13_12_RES_PQ if certificate else None,
-            open=False,
-            default_target_groups=[self.target_group],
-        )
-        # The metrics are those of one task, whichever answers: they are read from the tasks.
-        listener.add_action(
-            "Metrics",
-            priority=1,
-            conditions=[elbv2.ListenerCondition.path_patterns(["/metrics"])],
-            action=elbv2.ListenerAction.fixed_response(404),
         )
 
     def _make_scaling(self) -> None:
@@ -305,56 +159,3 @@ class EmbeddingService(Construct):
             scale_in_cooldown=_SCALE_IN,
             scale_out_cooldown=_SCALE_OUT,
         )
-
-
-def _environment(settings: ServerSettings, name: str) -> dict[str, str]:
-    return {
-        "EMBEDDING_ENVIRONMENT": name,
-        "EMBEDDING_SERVER_PORT": str(_PORT),
-        # A task sees the cores of the machine that it shares.
-        "EMBEDDING_SERVER_WORKERS": str(max(1, settings.cpu // 1024)),
-        **({"EMBEDDING_SERVER_NO_KEYS": "true"} if settings.no_keys else {}),
-        **_traces(settings, name),
-    }
-
-
-def _traces(settings: ServerSettings, name: str) -> dict[str, str]:
-    """Return OpenTelemetry's variables.
-
-    https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
-    """
-    if settings.otlp_endpoint is None:
-        return {}
-    variables = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": settings.otlp_endpoint,
-        "OTEL_RESOURCE_ATTRIBUTES": f"deployment.environment.name={name}",
-    }
-    if settings.trace_percent is not None:
-        variables |= {
-            "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
-            "OTEL_TRACES_SAMPLER_ARG": str(settings.trace_percent / 100),
-        }
-    return variables
-
-
-def _vpc(scope: Construct, settings: ServerSettings) -> ec2.IVpc:
-    # A look-up would call AWS at synth. The zones are in no template: the subnets decide.
-    return ec2.Vpc.from_vpc_attributes(
-        scope, "Vpc", vpc_id=settings.vpc, availability_zones=["of the subnets"]
-    )
-
-
-def _subnets(scope: Construct, prefix: str, ids: tuple[str, ...]) -> ec2.SubnetSelection:
-    subnets = []
-    for number, subnet_id in enumerate(ids, start=1):
-        subnet = ec2.Subnet.from_subnet_id(scope, f"{prefix}Subnet{number}", subnet_id)
-        _acknowledge(
-            subnet, {"Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId": "Routes are not needed."}
-        )
-        subnets.append(subnet)
-    return ec2.SubnetSelection(subnets=subnets)
-
-
-def _acknowledge(scope: IConstruct, reasons: dict[str, str]) -> None:
-    for rule, reason in reasons.items():
-        Validations.of(scope).acknowledge(Acknowledgment(id=rule, reason=reason))

@@ -1,15 +1,16 @@
 """A REST API of API Gateway in front of the alias: API keys, usage plans, domain, firewall."""
 
-from aws_cdk import Acknowledgment, Aws, Duration, RemovalPolicy, Validations
+from aws_cdk import Aws, Duration, RemovalPolicy
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_wafv2 as wafv2
-from constructs import Construct, IConstruct
+from constructs import Construct
 
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
+from embedding_kit.findings import acknowledge
 from embedding_kit.front.access_log import FORMAT, AccessLog
 from embedding_kit.front.callers import ApiCaller
 from embedding_kit.front.firewall import WebAcl
@@ -139,7 +140,7 @@ class EmbeddingRestApi(Construct):
             api.root.add_method("ANY"),
             api.root.add_resource("{proxy+}").add_method("ANY"),
         ]
-        _acknowledge(
+        acknowledge(
             api,
             {
                 "AwsSolutions-APIG2": "The embedder validates requests, with an error for each "
@@ -154,9 +155,9 @@ class EmbeddingRestApi(Construct):
         }
         if not settings.firewall:
             stage["AwsSolutions-APIG3"] = "A firewall is an option of the settings."
-        _acknowledge(api.deployment_stage, stage)
+        acknowledge(api.deployment_stage, stage)
         for method in methods:
-            _acknowledge(
+            acknowledge(
                 method,
                 {
                     "AwsSolutions-APIG4": "Callers send an API key; an authorizer is an option of "
@@ -244,7 +245,7 @@ class EmbeddingRestApi(Construct):
         account = apigateway.CfnAccount(self, "LogAccount", cloud_watch_role_arn=role.role_arn)
         account.apply_removal_policy(RemovalPolicy.RETAIN)
         self.stage.node.add_dependency(account)
-        _acknowledge(
+        acknowledge(
             role,
             {
                 "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/"
@@ -280,8 +281,3 @@ def _integration(endpoint: IEmbeddingEndpoint, settings: ApiGatewayFront) -> api
             timeout=Duration.seconds(int(settings.timeout.total_seconds()))
         ),
     )
-
-
-def _acknowledge(scope: IConstruct, reasons: dict[str, str]) -> None:
-    for rule, reason in reasons.items():
-        Validations.of(scope).acknowledge(Acknowledgment(id=rule, reason=reason))

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
-from aws_cdk import Acknowledgment, RemovalPolicy, Stack, Validations
+from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
+
+from embedding_kit.findings import acknowledge
 
 __all__ = ["AlarmTopic"]
 
@@ -65,10 +67,10 @@ class AlarmTopic(Construct):
         )
         for email in emails:
             subscription = self.topic.add_subscription(subscriptions.EmailSubscription(email))
-            Validations.of(subscription).acknowledge(
-                Acknowledgment(
-                    id="Serverless-SNSRedrivePolicy",
-                    reason="Email subscriptions have no dead-letter queue for mail that is not "
-                    "delivered.",
-                )
+            acknowledge(
+                subscription,
+                {
+                    "Serverless-SNSRedrivePolicy": "Email subscriptions have no dead-letter queue "
+                    "for mail that is not delivered.",
+                },
             )
