@@ -6,7 +6,7 @@ are sent to the emulated AWS.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -45,6 +45,7 @@ class Doctor:
         resolve: How it finds the addresses of a host.
         certificate_days: For how long the URL's certificate is valid.
         asked: What it is asked to compare with.
+        balancers: The names of load balancers, by the host that points to each.
     """
 
     aws: Emulator
@@ -55,6 +56,7 @@ class Doctor:
     resolve: Callable[[str, int], list[str]] = lambda *_: ["192.0.2.1"]
     certificate_days: int = 365
     asked: dict[str, Any] = field(default_factory=dict)
+    balancers: dict[str, str] = field(default_factory=dict)
 
     def examine(self) -> list[Result]:
         """Run all checks."""
@@ -80,7 +82,7 @@ class Doctor:
             _allow(self.aws, self.environment)
 
     def _client(self) -> httpx.Client:
-        return httpx.Client(transport=_ToEmulator(self.aws.port), timeout=60)
+        return httpx.Client(transport=_ToEmulator(self.aws.port, self.balancers), timeout=60)
 
     def _facts(self, http: httpx.Client) -> Facts:
         keys = BotocoreCredentials(self.who.key, self.who.secret, self.who.token)
@@ -132,13 +134,16 @@ def _allow(aws: Emulator, environment: str, *, without: tuple[str, ...] = ()) ->
 class _ToEmulator(httpx.BaseTransport):
     """Sends requests to the emulated AWS, with the header of the host that they are for."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, balancers: Mapping[str, str]) -> None:
         self._port = port
+        self._balancers = balancers
         self._transport = httpx.HTTPTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request."""
         path = request.url.raw_path.decode("ascii")
+        if request.url.host in self._balancers:
+            path = f"/_alb/{self._balancers[request.url.host]}{path}"
         sent = httpx.Request(
             request.method,
             f"http://127.0.0.1:{self._port}{path}",

@@ -14,7 +14,7 @@ from embedding_client.doctor.findings import State
 from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import Provisioned
 from image_rehearsal.report import Report
-from stacks.names import batch_stack_name, observability_stack_name
+from stacks.names import batch_stack_name, observability_stack_name, server_stack_name
 
 __all__ = ["DoctorScenario", "make_scenario"]
 
@@ -136,6 +136,13 @@ class DoctorScenario:
         self._finds("a job that succeeded", "batch", state=State.OK)
         self.patient.fail_job(batch_stack_name(self.doctor.environment))
         self._finds("a job that failed", "batch", state=State.WARNING)
+
+    def check_server(self) -> None:
+        """Find the server of which no task runs any more."""
+        stack = server_stack_name(self.doctor.environment)
+        host, balancer = self.patient.balancer(stack)
+        by = replace(self.doctor, balancers={host: balancer})
+        self._finds("a server without a task", "server", by=by)
 
     def _finds(
         self,

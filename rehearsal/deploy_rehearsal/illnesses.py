@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from deploy_rehearsal.emulator import Emulator
 
@@ -157,12 +158,7 @@ class Patient:
 
     def fail_job(self, stack: str) -> None:
         """Run a batch job whose input does not exist, to its end."""
-        (found,) = self.aws.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
-        (machine,) = [
-            output["OutputValue"]
-            for output in found["Outputs"]
-            if output["OutputKey"] == "StateMachineArn"
-        ]
+        machine = self._output(stack, "StateMachineArn")
         client = self.aws.client("stepfunctions")
         arn = client.start_execution(stateMachineArn=machine, input="{}")["executionArn"]
         end = time.monotonic() + 60
@@ -170,6 +166,18 @@ class Patient:
             if time.monotonic() > end:
                 raise TimeoutError(f"{arn} does not end")
             time.sleep(0.1)
+
+    def balancer(self, stack: str) -> tuple[str, str]:
+        """Return the host of a server's URL, and the name of its load balancer."""
+        name = self._output(stack, "LoadBalancerName")
+        balancers = self.aws.client("elbv2").describe_load_balancers()["LoadBalancers"]
+        (found,) = [each for each in balancers if each["DNSName"] == name]
+        return str(urlsplit(self._output(stack, "Url")).hostname), str(found["LoadBalancerName"])
+
+    def _output(self, stack: str, key: str) -> str:
+        (found,) = self.aws.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        outputs = {output["OutputKey"]: output["OutputValue"] for output in found["Outputs"]}
+        return str(outputs[key])
 
     def count(self, metric: str, value: int) -> None:
         """Publish a metric of the alias; the emulated AWS keeps it."""

@@ -84,6 +84,7 @@ class Scenarios:
             url=self.deployed.outputs["Url"],
         )
         self.doctor.check_batch()
+        self.doctor.check_server()
         self._experiments()
         self._remove_stacks()
 

@@ -84,14 +84,15 @@ def judge_image(ages: Ages, *, now: datetime, days: int) -> Finding:
 
 def _config(facts: Facts, image: dict[str, str], where: dict[str, str]) -> dict[str, Any]:
     """Read the image's configuration, a JSON file of some kilobytes; empty if there is none."""
-    answer = facts.aws.call("ecr", "batch_get_image", imageIds=[image], **where)
-    manifest = json.loads(answer["images"][0]["imageManifest"]) if answer["images"] else {}
+    images = facts.aws.call("ecr", "batch_get_image", imageIds=[image], **where)["images"]
+    manifest = json.loads(images[0]["imageManifest"]) if images else {}
     digest = manifest.get("config", {}).get("digest")
     if digest is None:
         return {}
     url = facts.aws.call("ecr", "get_download_url_for_layer", layerDigest=digest, **where)
     try:
-        config: dict[str, Any] = httpx.get(url["downloadUrl"], timeout=10).raise_for_status().json()
+        answer = facts.outside.web.get(url["downloadUrl"])
+        config: dict[str, Any] = answer.raise_for_status().json()
     except (httpx.HTTPError, ValueError):
         return {}
     return config

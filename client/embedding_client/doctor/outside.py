@@ -186,7 +186,9 @@ class Reply(NamedTuple):
 
 
 class Web:
-    """Requests to the endpoint, one at a time: two at once would start a second environment.
+    """Requests over HTTP.
+
+    Those to the endpoint are sent one at a time: two at once would start a second environment.
 
     Args:
         http: The HTTP client.
@@ -201,7 +203,7 @@ class Web:
     def send(
         self, method: str, url: str, body: bytes | None = None, *, signed: bool = True
     ) -> Reply:
-        """Send a request.
+        """Send a request to the endpoint.
 
         Raises:
             httpx.HTTPError: There is no answer.
@@ -219,6 +221,14 @@ class Web:
             )
             seconds = time.perf_counter() - began
         return Reply(response.status_code, response.headers, response.content, 1000 * seconds)
+
+    def get(self, url: str) -> httpx.Response:
+        """Read another address, without a signature.
+
+        Raises:
+            httpx.HTTPError: There is no answer.
+        """
+        return self._http.get(url, timeout=_SECONDS)
 
 
 class Certificate(NamedTuple):

@@ -23,8 +23,6 @@ __all__ = [
     "judge_server",
 ]
 
-_SECONDS = 10
-
 
 def check_front(facts: Facts) -> Finding:
     """Send a request without a key to the API in front of the endpoint."""
@@ -118,7 +116,7 @@ def check_server(facts: Facts) -> Finding:
     if url is None:
         raise SkippedError("[server] is off")
     try:
-        status = httpx.get(f"{url.rstrip('/')}/ready", timeout=_SECONDS).status_code
+        status = facts.outside.web.get(f"{url.rstrip('/')}/ready").status_code
     except httpx.HTTPError as error:
         return judge_server(None, f"{type(error).__name__} at {urlsplit(url).hostname}")
     return judge_server(status, "")

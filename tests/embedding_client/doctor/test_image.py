@@ -66,18 +66,14 @@ def looked_up(aws, code, asked, images=()):
     aws.answers("ecr", "batch_get_image", {"images": list(images)}, where)
 
 
-def test_the_configuration_is_read_from_the_repository(aws, facts, monkeypatch):
+def test_the_configuration_is_read_from_the_repository(aws, facts):
     """By the digest that Lambda resolved, with the URL that ECR signs."""
     manifest = json.dumps({"config": {"digest": DIGEST}})
     code = {"ImageUri": f"{URI}:tag", "ResolvedImageUri": f"{URI}@{DIGEST}"}
     looked_up(aws, code, {"imageDigest": DIGEST}, [{"imageManifest": manifest}])
     aws.answers("ecr", "get_download_url_for_layer", {"downloadUrl": "https://s3/config"})
     config = {"history": [{"created": days_ago(100).isoformat()}]}
-    request = httpx.Request("GET", "https://s3/config")
-    monkeypatch.setattr(
-        "httpx.get", lambda *_, **__: httpx.Response(200, json=config, request=request)
-    )
-    found = check_image(facts())
+    found = check_image(facts(lambda _: httpx.Response(200, json=config)))
     assert (found.state, found.data["days"]) == (State.WARNING, 100)
 
 

@@ -93,16 +93,22 @@ def raises(error):
     return raise_it
 
 
-def test_the_server_is_asked_whether_it_is_ready(aws, facts, monkeypatch):
+def test_the_server_is_asked_whether_it_is_ready(aws, facts):
     """From a host that may not reach it, nothing is known."""
+    asked = []
     for answer, state in (
-        (lambda *_, **__: httpx.Response(200), State.OK),
-        (lambda *_, **__: httpx.Response(503), State.ILL),
+        (lambda _: httpx.Response(200), State.OK),
+        (lambda _: httpx.Response(503), State.ILL),
         (raises(httpx.ConnectTimeout("late")), State.WARNING),
     ):
         environment(aws, "Server", Url="https://server.example.com/")
-        monkeypatch.setattr("httpx.get", answer)
-        assert check_server(facts()).state == state
+
+        def record(request, answer=answer):
+            asked.append((str(request.url), "authorization" in request.headers))
+            return answer(request)
+
+        assert check_server(facts(record)).state == state
+    assert set(asked) == {("https://server.example.com/ready", False)}
     assert judge_server(None, "late").found == "no answer (late)"
 
 
