@@ -202,13 +202,19 @@ def _allocated(client: Any, function: str, qualifier: str) -> bool:
 
 
 def _print_what_stays(environment: Environment) -> None:
-    if environment.repository.on_destroy == "retain":
+    has_images = environment.function.package == "image"
+    if has_images and environment.repository.on_destroy == "retain":
         name = repository_name(environment.name)
         print(
             f"the images stay in the repository {name}, as the environment says; to remove them:\n"
             f"  aws ecr delete-repository --force --repository-name {name}\n"
             "to deploy the environment again with them:\n"
             f"  scripts/deploy {environment.name} --import-existing-resources"
+        )
+    if not has_images:
+        print(
+            "the zips stay in the bucket of `cdk bootstrap`; to remove what no stack uses:\n"
+            "  node_modules/.bin/cdk gc --unstable=gc --type s3"
         )
     if environment.function.logs_on_destroy == "retain":
         print(

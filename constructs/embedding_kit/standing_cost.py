@@ -34,16 +34,19 @@ _ROUNDED_TO = 5
 def monitoring_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:
     """Return what watches over the endpoint, and where its image is stored.
 
+    A zip adds nothing: S3 stores its 50 to 200 MB for less than a cent.
+
     Args:
         environment: The environment.
         prices: The prices of its region.
     """
+    is_image = environment.function.package == "image"
     return (
         priced(prices, "alarm", "alarms, by metrics", alarm_metrics(environment)),
         priced(prices, "composite_alarm", "composite alarm", 1),
         priced(prices, "dashboard", "dashboard", 1),
         priced(prices, "key", "key of the topic", 1),
-        priced(prices, "image_storage", "image", IMAGE_GB),
+        *([priced(prices, "image_storage", "image", IMAGE_GB)] if is_image else []),
     )
 
 

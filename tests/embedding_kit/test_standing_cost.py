@@ -34,6 +34,14 @@ def test_monitoring_costs_the_same_in_every_month():
     }
 
 
+def test_a_zip_is_stored_for_less_than_a_cent():
+    """The bucket of bootstrap has it, and its environment has no repository."""
+    of_zip = environment(function={"package": "zip"})
+    assert usd(monitoring_items(of_zip, PRICES)).keys() == (
+        usd(monitoring_items(environment(), PRICES)).keys() - {"image"}
+    )
+
+
 def test_on_demand_costs_nothing_without_a_request():
     """SnapStart keeps a snapshot, and provisioned concurrency its minimum."""
     assert capacity_items(environment(), PRICES) == ()

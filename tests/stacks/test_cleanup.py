@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from botocore.stub import ANY
 
+from embedding_kit.settings import FunctionSettings
 from stacks import cleanup
 from stacks.cleanup import end_provisioned_concurrency, main, resume_scaling
 
@@ -386,6 +387,18 @@ def test_what_stays_after_a_destroy_is_told(asked, capsys):
     )
     assert main(["dev", "--after", "destroy"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_a_zip_that_stays_after_a_destroy_is_told(asked, capsys, monkeypatch, environments):
+    """It has no repository, and the bucket belongs to bootstrap."""
+    of_zip = environments["production"].model_copy(
+        update={"function": FunctionSettings(package="zip")}
+    )
+    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: of_zip)
+    assert main(["production", "--after", "destroy"]) == 0
+    said = capsys.readouterr().out
+    assert "cdk gc --unstable=gc --type s3" in said
+    assert "repository" not in said
 
 
 def test_an_unknown_environment_is_an_error(capsys):

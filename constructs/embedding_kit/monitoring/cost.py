@@ -29,8 +29,8 @@ def cost_rate(
     """Return US dollars per hour for duration, requests and provisioned concurrency.
 
     Billed duration includes cold starts. With SnapStart, the cost includes restores and the
-    snapshot of one published version, the number of versions outside a release. Storage of images
-    and logs and data transfer are not included. The prices are those of us-east-1 by default.
+    snapshot of one published version, the number of versions outside a release. Storage of images,
+    zips and logs and data transfer are not included. The prices are those of us-east-1 by default.
     """
     expression, used = _dollars(metrics, memory_mb, cold_start, prices or load_prices())
     return cloudwatch.MathExpression(

@@ -227,7 +227,8 @@ class EndpointDashboard(Construct):
             cloudwatch.TextWidget(
                 markdown=f"List prices of [AWS Lambda]({_PRICES_PAGE}) on ARM64, "
                 f"{prices.region}, {prices[_DURATION].date}: {_price_list(prices, kind)}. Storage "
-                "of images and logs and your discounts are not included.",
+                f"of {self._endpoint.settings.package}s and logs and your discounts are not "
+                "included.",
                 width=6,
                 height=4,
             ),
