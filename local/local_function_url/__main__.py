@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from local_function_url.endpoint import endpoint, key_pair, region
+from local_function_url.endpoint import endpoint, key_pair, region, serve
 from local_function_url.events import to_event
 from local_function_url.models import (
     DEFAULT_MODEL,
@@ -16,7 +16,9 @@ from local_function_url.models import (
     index_of,
 )
 from local_function_url.runtime import FunctionError, Runtime
+from local_function_url.server import LocalFunctionUrl
 from local_function_url.signature import Caller, SignedRequest
+from local_function_url.zip_function import zip_function
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,20 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        artifact = artifact_of(
-            options.model, accept_license=options.accept_license, verbose=options.verbose
-        )
-        url, runtime = endpoint(
-            artifact,
-            index=index_of(options.index, artifact, verbose=options.verbose)
-            if options.index
-            else None,
-            vector_index=options.vector_index,
-            port=options.port,
-            memory=options.memory,
-            timeout=options.timeout,
-            logs=None if options.quiet else sys.stderr,
-        )
+        url, runtime = _start_zip(options) if options.zip else _start(options)
     except (ModelError, FunctionError) as error:
         return _failed(str(error))
     except KeyboardInterrupt:
@@ -60,6 +49,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _start(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:
+    artifact = artifact_of(
+        options.model, accept_license=options.accept_license, verbose=options.verbose
+    )
+    return endpoint(
+        artifact,
+        index=index_of(options.index, artifact, verbose=options.verbose) if options.index else None,
+        vector_index=options.vector_index,
+        port=options.port,
+        memory=options.memory,
+        timeout=options.timeout,
+        logs=None if options.quiet else sys.stderr,
+    )
+
+
+def _start_zip(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:
+    if options.vector_index or options.index == STANDARD_LIBRARY:
+        raise ModelError("--zip takes no index but a file of texts: --index TEXTS")
+    function = zip_function(
+        options.model,
+        accept_license=options.accept_license,
+        texts=options.index,
+        memory=options.memory,
+        timeout=options.timeout,
+    )
+    return serve(function, port=options.port, logs=None if options.quiet else sys.stderr)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/serve",
@@ -77,6 +94,11 @@ def _parser() -> argparse.ArgumentParser:
         "--accept-license",
         metavar="NAME",
         help="accept the terms of the model's license, for example gemma",
+    )
+    parser.add_argument(
+        "--zip",
+        action="store_true",
+        help='run the zip of the model, as a deploy with package = "zip" builds it',
     )
     parser.add_argument("--port", type=int, default=9000, help="default: %(default)s")
     searched = parser.add_mutually_exclusive_group()

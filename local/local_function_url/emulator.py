@@ -67,7 +67,9 @@ class Emulator:
                 *("--runtime-interface-emulator-address", f"127.0.0.1:{self._port}"),
                 # The default port, 9001, allows only one emulator.
                 *("--runtime-api-address", f"127.0.0.1:{runtime_port}"),
-                *(sys.executable, "-m", "awslambdaric", function.handler),
+                # Without `site`, another Python has no packages of its own.
+                *([function.python, "-S"] if function.python else [sys.executable]),
+                *("-m", "awslambdaric", function.handler),
             ],
             env=_child_environment(function),
             stdin=subprocess.DEVNULL,
@@ -151,7 +153,7 @@ def _child_environment(function: Function) -> dict[str, str]:
     inherited = {
         name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ
     }
-    roots = [str(function.source_root), str(Path(__file__).parents[1])]
+    roots = [str(function.source_root), str(function.runtime_root or Path(__file__).parents[1])]
     return {**inherited, "PYTHONPATH": os.pathsep.join(roots), **function.variables()}
 
 

@@ -11,7 +11,7 @@ from local_function_url.runtime import Function, Runtime, start
 from local_function_url.server import LocalFunctionUrl
 from local_function_url.signature import Verifier
 
-__all__ = ["endpoint", "key_pair", "region"]
+__all__ = ["endpoint", "key_pair", "region", "serve"]
 
 #: What the function needs to call AWS. On Lambda, it has the keys of its role.
 _CALLING_AWS = (
@@ -74,6 +74,22 @@ def endpoint(
         memory=memory,
         timeout=timeout,
     )
+    return serve(function, port=port, logs=logs)
+
+
+def serve(
+    function: Function, *, port: int = 0, logs: IO[str] | None = None
+) -> tuple[LocalFunctionUrl, Runtime]:
+    """Start a function behind a local Function URL.
+
+    Args:
+        function: The function.
+        port: The port to listen on. 0 selects a free port.
+        logs: Receives the function's log lines.
+
+    Returns:
+        The Function URL, which is a context manager to enter, and its runtime.
+    """
     runtime = start(function, logs=logs)
     verifier = Verifier(credentials=key_pair(), region=region())
     return LocalFunctionUrl(runtime=runtime, verifier=verifier, port=port), runtime

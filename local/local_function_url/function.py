@@ -23,6 +23,9 @@ class Function:
         environment: The function's environment variables.
         memory: The memory setting in MB. It is passed to the function, but not enforced.
         timeout: Seconds per request.
+        python: Another Python than this process's. It imports from `source_root` and
+            `runtime_root` only.
+        runtime_root: The folder with that Python's client of Lambda's runtime.
     """
 
     handler: str
@@ -30,6 +33,8 @@ class Function:
     environment: Mapping[str, str] = field(default_factory=dict)
     memory: int = 1769
     timeout: int = 60
+    python: str | None = None
+    runtime_root: Path | None = None
 
     def variables(self) -> dict[str, str]:
         """Return Lambda's environment variables and those of the function."""
