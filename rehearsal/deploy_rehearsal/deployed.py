@@ -82,7 +82,7 @@ def read_deployed(assembly: Path, aws: Emulator) -> DeployedStacks:
 
 
 def check_deployed(report: Report, aws: Emulator, deployed: DeployedStacks) -> None:
-    """Check that every resource of the templates exists, and that the image is in the repository.
+    """Check that every resource of the templates exists, and an image in its repository.
 
     Their properties are not read back: the emulator returns the values it was given. Tests of
     the constructs and snapshots of the templates check them.
@@ -97,6 +97,11 @@ def check_deployed(report: Report, aws: Emulator, deployed: DeployedStacks) -> N
         check = "CloudFormation has created each resource of the template"
         found = "; ".join(missing) or f"{len(ours)} resources"
         report.check(stack, check, not missing, by="CloudFormation", found=found)
+    if any(resource.type == "AWS::ECR::Repository" for resource in deployed.resources):
+        _check_image(report, aws, deployed)
+
+
+def _check_image(report: Report, aws: Emulator, deployed: DeployedStacks) -> None:
     function = deployed.outputs["AliasArn"].rpartition(":")[0]
     uri = aws.client("lambda").get_function(FunctionName=function)["Code"]["ImageUri"]
     faults = _image_faults(aws, uri, repository=deployed.one("AWS::ECR::Repository"))

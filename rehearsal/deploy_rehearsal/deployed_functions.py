@@ -1,16 +1,20 @@
-"""Run each deployed function with the code of its image.
+"""Run each deployed function with the code of its image or zip.
 
 The versions of the embedder, the release check and the function of batch jobs run in AWS's runtime
-on this machine: from the folder that the image is built from, with the variables and the role of
-the deployed function. Their own metrics and Lambda's metrics are published to the emulated AWS.
+on this machine: from the folder that the image is built from, or from the code and the artifact in
+the deployed zip, with the variables and the role of the deployed function. Their own metrics and
+Lambda's metrics are published to the emulated AWS.
 
 For another vector space, an image with full precision serves the same vectors under another name:
 compiling the real ones would take half a minute.
 """
 
+import io
 import json
+import tempfile
 import threading
 import time
+import zipfile
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,15 +33,18 @@ __all__ = ["DeployedFunctions", "rename_space"]
 
 _EMBEDDER = "embedder.handler.handler"
 _BATCH = "batch_embedding.handler.handler"
+#: What runs here of a zip: the code, the model and its index.
+_OF_ZIP = ("artifact/", "embedder/", "index/", "release_check/")
 #: The number of embedder processes: the serving version, the new version, and one more.
 _KEPT = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Code:
-    """The code of a deployed function: its image, handler and configuration."""
+    """The code of a deployed function: its folder and what names it, handler and configuration."""
 
-    asset: ImageAsset
+    folder: Path
+    hash: str
     handler: str
     configuration: dict[str, Any]
 
@@ -45,7 +52,7 @@ class _Code:
     def key(self) -> str:
         variables = self.configuration.get("Environment", {}).get("Variables", {})
         name = self.configuration["FunctionName"], self.configuration["Version"]
-        return json.dumps([*name, self.asset.hash, variables], sort_keys=True)
+        return json.dumps([*name, self.hash, variables], sort_keys=True)
 
 
 class DeployedFunctions:
@@ -70,6 +77,7 @@ class DeployedFunctions:
         self._assets: dict[str, ImageAsset] = {}
         self._running: OrderedDict[str, Runtime] = OrderedDict()
         self._lock = threading.Lock()
+        self._unpacked = tempfile.TemporaryDirectory(prefix="zips-")
         self._batch: Runtime | None = None
         self._batch_lock = threading.Lock()
         # A runtime ends with the thread that started it, so one thread starts all of them.
@@ -102,7 +110,10 @@ class DeployedFunctions:
         if configuration.get("Handler") == HANDLER:
             relay(event, self._as_role(invocation), _handler_of(configuration))
             return b"null"
-        code = self._code(configuration, found.get("Code", {}).get("ImageUri", ""))
+        if configuration.get("PackageType") == "Zip":
+            code = self._code_of_zip(configuration, invocation)
+        else:
+            code = self._code(configuration, found.get("Code", {}).get("ImageUri", ""))
         if code.handler == _BATCH:
             return self._embed_shard(code, invocation)
         if code.handler != _EMBEDDER:
@@ -119,6 +130,7 @@ class DeployedFunctions:
         if self._batch is not None:
             self._batch.close()
         self._starter.shutdown()
+        self._unpacked.cleanup()
 
     def _code(self, configuration: dict[str, Any], uri: str) -> _Code:
         image = configuration.get("ImageConfigResponse", {}).get("ImageConfig", {})
@@ -130,7 +142,26 @@ class DeployedFunctions:
         if asset is None:
             raise FunctionError(f"no image {uri}")
         (handler,) = image.get("Command") or [_EMBEDDER]
-        return _Code(asset=asset, handler=handler, configuration=configuration)
+        return _Code(
+            folder=asset.context, hash=asset.hash, handler=handler, configuration=configuration
+        )
+
+    def _code_of_zip(self, configuration: dict[str, Any], invocation: Invocation) -> _Code:
+        digest = configuration["CodeSha256"]
+        folder = Path(self._unpacked.name, digest.replace("/", "_"))
+        with self._lock:
+            if not folder.is_dir():
+                content = self._aws.code_of(invocation.function, invocation.version)
+                with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                    # The packages are for another processor: this machine has the same ones.
+                    names = archive.namelist()
+                    archive.extractall(folder, [n for n in names if n.startswith(_OF_ZIP)])
+        return _Code(
+            folder=folder,
+            hash=digest,
+            handler=configuration["Handler"],
+            configuration=configuration,
+        )
 
     def _check(self, code: _Code, invocation: Invocation) -> bytes:
         runtime = self._start(code, invocation)
@@ -169,7 +200,7 @@ class DeployedFunctions:
         configuration = code.configuration
         function = Function(
             handler=code.handler,
-            source_root=code.asset.context,
+            source_root=code.folder,
             environment={
                 **configuration.get("Environment", {}).get("Variables", {}),
                 **invocation.credentials,
@@ -177,7 +208,7 @@ class DeployedFunctions:
                 "AWS_ENDPOINT_URL": self._aws.url,
                 "AWS_LAMBDA_FUNCTION_NAME": invocation.function,
                 "AWS_LAMBDA_FUNCTION_VERSION": invocation.version,
-                "EMBEDDING_ARTIFACT": str(code.asset.context / "artifact"),
+                "EMBEDDING_ARTIFACT": str(code.folder / "artifact"),
             },
             memory=configuration["MemorySize"],
             timeout=configuration["Timeout"],

@@ -22,6 +22,7 @@ from deploy_rehearsal.release_scenarios import Scenarios
 from deploy_rehearsal.release_variants import release_variants
 from deploy_rehearsal.server_scenario import make_network
 from deploy_rehearsal.variants import Variant, synthesize_variants
+from deploy_rehearsal.zip_scenario import check_zip_environment
 from embedding_kit.environment_file import load_environment
 from image_rehearsal.asset import ImageAsset, certificates, image_assets, synthesize
 from image_rehearsal.base_image import ensure_bases
@@ -66,6 +67,7 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
         assemblies = _synthesize(stack, root, checkout, folder, variants)
         deployed = _run(report, cdk, assembly, function, record=record)
         if deployed:
+            check_zip_environment(report, cdk, deployed, root=root, folder=folder)
             # The first deploy has built and pushed the image: the others push empty ones.
             check_code_change(report, without_images, deployed)
             _unprotect(report, without_images)

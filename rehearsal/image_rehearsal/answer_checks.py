@@ -10,7 +10,7 @@ from typing import Any
 from image_rehearsal.contents import TASK, unloaded
 from image_rehearsal.image_under_test import ImageUnderTest, first_few, precision_of, unpacked
 from image_rehearsal.layers import LARGE_BYTES
-from image_rehearsal.runtime import event, run_here, run_inside, running
+from image_rehearsal.runtime import embed_events, event, run_here, run_inside, running
 from image_rehearsal.vectors import COSINE, SHORT_TEXTS, TEXTS, body_of, least_cosine, vectors_of
 
 __all__ = ["check_answers", "check_other_precision", "compare"]
@@ -61,7 +61,7 @@ def check_other_precision(tested: ImageUnderTest) -> None:
         with running(
             tested.docker, tested.asset.tag, environment=variables, mounts=mounts
         ) as container:
-            answers = container.invoke(_embed_events(SHORT_TEXTS))
+            answers = container.invoke(embed_events(SHORT_TEXTS))
         compare(
             tested,
             answers,
@@ -86,7 +86,7 @@ def _check_service(tested: ImageUnderTest) -> None:
     ]
     with running(tested.docker, tested.asset.tag, environment=tested.variables) as container:
         health, empty, similar = container.invoke(asked)
-        answers = container.invoke(_embed_events(TEXTS))
+        answers = container.invoke(embed_events(TEXTS))
         logs = container.logs()
     statuses = [answer.get("statusCode") for answer in (health, empty, similar)]
     report.check(
@@ -138,10 +138,6 @@ def _check_libraries(tested: ImageUnderTest) -> None:
     )
 
 
-def _embed_events(texts: Sequence[str]) -> list[dict[str, Any]]:
-    return [event("POST", "/", json.dumps({"text": text}).encode()) for text in texts]
-
-
 def compare(
     tested: ImageUnderTest,
     answers: list[Any],
@@ -162,7 +158,7 @@ def compare(
         artifact: The artifact in the report.
     """
     here = {**_here(tested), **variables}
-    lines = "".join(json.dumps(asked) + "\n" for asked in _embed_events(texts)).encode()
+    lines = "".join(json.dumps(asked) + "\n" for asked in embed_events(texts)).encode()
     output = run_here(["/probe.py", "answers"], environment=here, stdin=lines)
     own = [json.loads(line) for line in output.splitlines()]
     cosine = least_cosine(vectors_of(answers), vectors_of(own))

@@ -4,20 +4,32 @@ import dataclasses
 import json
 import re
 import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
 from image_rehearsal import contents
 from image_rehearsal.asset import build
 from image_rehearsal.image_under_test import ImageUnderTest, first_few
-from image_rehearsal.layers import LARGE_BYTES, Image
+from image_rehearsal.layers import LARGE_BYTES, File, Image
+from image_rehearsal.report import Report
 from image_rehearsal.runtime import run_inside
 
 __all__ = [
+    "ASK_PYTHON",
     "PLATFORM",
     "check_bytecode",
     "check_code_change",
+    "check_files",
     "check_layers",
+    "check_pyc_files",
     "check_shared_layers",
 ]
+
+#: Prints what names the byte code of a Python: its cache tag, its magic number and its version.
+ASK_PYTHON = (
+    "import importlib.util, json, sys; print(json.dumps([sys.implementation.cache_tag, "
+    "importlib.util.MAGIC_NUMBER.hex(), sys.version.split()[0]]))"
+)
 
 PLATFORM = "linux/arm64"
 _BY = "docker save"
@@ -36,16 +48,31 @@ def check_layers(tested: ImageUnderTest) -> None:
     report.check(name, check, found == [*tested.layers], by=_BY, found=", ".join(found))
     _check_size(tested, found)
     files = [file for layer in image.own for file in layer.files]
+    every = [file for layer in image.layers for file in layer.files]
+    check_files(report, name, files, every=every, by=_BY)
+
+
+def check_files(
+    report: Report, name: str, files: Sequence[File], *, every: Sequence[File], by: str
+) -> None:
+    """Check that no build files are left, that none is in it twice, and that all can be read.
+
+    Args:
+        report: The report of the checks.
+        name: What has the files, as the report names it.
+        files: Our own files.
+        every: These and the base image's, if there is one.
+        by: How they were read.
+    """
     left = [f"{path} ({kind})" for kind, path in contents.leftovers(files)]
     check = "no build stages, package caches, tests, compilers or model sources"
-    report.check(name, check, not left, by=_BY, found=first_few(left))
-    every = [file for layer in image.layers for file in layer.files]
+    report.check(name, check, not left, by=by, found=first_few(left))
     doubled = [" = ".join(map(str, paths)) for paths in contents.copies(every)]
     check = f"no file of {LARGE_BYTES / 1e6:.0f} MB or more is in it twice"
     report.check(name, check, not doubled, by="SHA-256 of each", found=first_few(doubled))
     closed = [str(path) for path in contents.unreadable(files)]
     report.check(
-        name, "Lambda's user can read each file", not closed, by=_BY, found=first_few(closed)
+        name, "Lambda's user can read each file", not closed, by=by, found=first_few(closed)
     )
 
 
@@ -92,31 +119,16 @@ def check_shared_layers(tested: ImageUnderTest, endpoint: Image, *, own: list[in
 def check_bytecode(tested: ImageUnderTest) -> None:
     """Check that every module of ours has byte code for the image's Python."""
     report, image = tested.report, tested.image
-    ask = (
-        "import importlib.util, json, sys; print(json.dumps([sys.implementation.cache_tag, "
-        "importlib.util.MAGIC_NUMBER.hex(), sys.version.split()[0]]))"
+    output = run_inside(
+        tested.docker, tested.asset.tag, ["-c", ASK_PYTHON], environment=tested.variables
     )
-    output = run_inside(tested.docker, tested.asset.tag, ["-c", ask], environment=tested.variables)
-    tag, magic, version = json.loads(output)
     task = {
         path: content
         for layer in image.own
         for path, content in image.read(layer, "/var/task/")
         if path.suffix in {".py", ".pyc"}
     }
-    faults = [
-        f"{path}: {why}"
-        for path, why in contents.bytecode_faults(task, tag=tag, magic=bytes.fromhex(magic))
-    ]
-    modules = sum(path.suffix == ".py" for path in task)
-    report.check(
-        tested.name,
-        f"each of the {modules} modules under /var/task has its .pyc for Python {version}, "
-        "unchecked-hash",
-        not faults and modules > 0,
-        by="docker save, PEP 552",
-        found=first_few(faults),
-    )
+    check_pyc_files(report, tested.name, task, python=output, by="docker save")
     with report.step(f"importing {tested.imports} with python -v"):
         compiled = _compiled_imports(tested)
     ours = [path for path in compiled if path.startswith("/var/task/")]
@@ -128,6 +140,34 @@ def check_bytecode(tested: ImageUnderTest) -> None:
         report.note(
             f"The base image itself compiles {len(base)} modules at start: {first_few(base)}."
         )
+
+
+def check_pyc_files(
+    report: Report, name: str, task: Mapping[PurePosixPath, bytes], *, python: str, by: str
+) -> None:
+    """Check that each module has byte code that Lambda's Python uses without a look at its source.
+
+    Args:
+        report: The report of the checks.
+        name: What has the files, as the report names it.
+        task: The modules and their byte code under `/var/task`.
+        python: What the Python that runs them prints for `ASK_PYTHON`.
+        by: How the files were read.
+    """
+    tag, magic, version = json.loads(python)
+    faults = [
+        f"{path}: {why}"
+        for path, why in contents.bytecode_faults(task, tag=tag, magic=bytes.fromhex(magic))
+    ]
+    modules = sum(path.suffix == ".py" for path in task)
+    report.check(
+        name,
+        f"each of the {modules} modules under /var/task has its .pyc for Python {version}, "
+        "unchecked-hash",
+        not faults and modules > 0,
+        by=f"{by}, PEP 552",
+        found=first_few(faults),
+    )
 
 
 def _compiled_imports(tested: ImageUnderTest) -> list[str]:

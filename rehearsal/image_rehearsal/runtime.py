@@ -14,7 +14,7 @@ from typing import Any
 
 from image_rehearsal.docker import Docker, emulated
 
-__all__ = ["Container", "event", "run_here", "run_inside", "running"]
+__all__ = ["Container", "embed_events", "event", "run_here", "run_inside", "running"]
 
 #: Lambda runs the image as a user who owns no file of it.
 _USER = "1051:1051"
@@ -166,6 +166,11 @@ def _confined(empty: Path, environment: Mapping[str, str], mounts: Mapping[Path,
     for source, place in mounts.items():
         arguments += ["--volume", f"{source}:{place}:ro"]
     return arguments
+
+
+def embed_events(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return an event for the vector of each text."""
+    return [event("POST", "/", json.dumps({"text": text}).encode()) for text in texts]
 
 
 def event(method: str, path: str, body: bytes | None = None) -> dict[str, Any]:

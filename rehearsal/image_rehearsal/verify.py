@@ -1,10 +1,13 @@
-"""The steps of `scripts/verify-image`: synthesize, build, inspect, run, compare."""
+"""The steps of `scripts/verify-image`: synthesize, build, inspect, run, compare; image and zip."""
 
 import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from embedding_kit.environment_file import load_environment
+from embedding_kit.settings import Model
+from embedding_kit.settings.package import artifact_place
 from image_rehearsal import layers
 from image_rehearsal.answer_checks import check_answers, check_other_precision
 from image_rehearsal.asset import ImageAsset, build, certificates, image_assets, synthesize
@@ -22,6 +25,7 @@ from image_rehearsal.layers import Image
 from image_rehearsal.report import Report
 from image_rehearsal.server_image import server_image
 from image_rehearsal.target_image import check_target_image
+from image_rehearsal.zip_checks import build_zip, check_zip, check_zip_runs
 
 __all__ = ["verify"]
 
@@ -51,7 +55,8 @@ def verify(root: Path, environment: str, *, require_containers: bool) -> Report:
         _check_asset(report, asset)
         try:
             with containers(root / ".cache" / "docker") as docker:
-                image = _check_image(report, docker, asset, function, folder)
+                model = load_environment(environment, folder=root / "environments").model
+                image = _check_image(report, docker, asset, function, folder, model=model)
                 for name, target_image in (("batch", batch_image), ("server", server_image)):
                     own = folder / name
                     target = target_image(root, environment, own / "cdk.out")
@@ -75,7 +80,13 @@ def _check_asset(report: Report, asset: ImageAsset) -> None:
 
 
 def _check_image(
-    report: Report, docker: Docker, asset: ImageAsset, function: dict[str, Any], folder: Path
+    report: Report,
+    docker: Docker,
+    asset: ImageAsset,
+    function: dict[str, Any],
+    folder: Path,
+    *,
+    model: Model,
 ) -> Image:
     with report.step("getting the base images"):
         bases = ensure_bases(docker, asset)
@@ -99,6 +110,11 @@ def _check_image(
     with report.step("building again with changed code, without a cache"):
         check_code_change(tested)
     check_answers(tested)
+    if artifact_place(model) == "inside":
+        with report.step("building the zip of the same model"):
+            archive = build_zip(model)
+        check_zip(report, archive)
+        check_zip_runs(tested, archive)
     check_other_precision(tested)
     docker.run("image", "rm", asset.tag)
     return image

@@ -1,0 +1,135 @@
+"""A second environment whose function is a zip: deployed without Docker, called and destroyed."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from deploy_rehearsal.callers import CALLER
+from deploy_rehearsal.calls import send
+from deploy_rehearsal.cdk import Cdk, check_success
+from deploy_rehearsal.checkout import Checkout, copy_checkout
+from deploy_rehearsal.deployed import DeployedStacks, check_deployed, read_deployed
+from deploy_rehearsal.docker_client import write_client
+from deploy_rehearsal.environment_checks import check_environment
+from embedding_kit.environment_file import load_environment
+from image_rehearsal.report import Report
+from image_rehearsal.zip_checks import check_zip
+
+__all__ = ["check_zip_environment"]
+
+_NAME = "zip"
+#: Tables that need an image.
+_OF_IMAGES = ("batch", "server", "index", "repository")
+_TEXTS = ("hello, zip", "Wie spät ist es?")
+_BY = "scripts/deploy; the services' APIs"
+
+
+def check_zip_environment(
+    report: Report, cdk: Cdk, beside: DeployedStacks, *, root: Path, folder: Path
+) -> None:
+    """Deploy, check, call and destroy the environment, beside a deployed one.
+
+    Args:
+        report: The report of the checks.
+        cdk: Runs the commands for the environment beside it.
+        beside: The stacks of that environment, whose function is an image of the same model.
+        root: The repository.
+        folder: A folder for the copy of the repository.
+    """
+    checkout = copy_checkout(root, folder / "zip-checkout", _NAME)
+    _write_settings(checkout, cdk.checkout.file.read_text(), package="zip")
+    (folder / "no-docker").mkdir()
+    docker = write_client(
+        folder / "no-docker", registry=cdk.aws.registry, local="", docker=None, variables={}
+    )
+    of_zip = replace(cdk, checkout=checkout, docker=docker)
+    with report.step("scripts/deploy of an environment whose function is a zip"):
+        done = of_zip.deploy()
+    if not check_success(report, "scripts/deploy of a zip", done):
+        return
+    report.check(
+        "zip",
+        "its deploy calls no Docker",
+        not docker.with_suffix(".jsonl").exists(),
+        by="the program that the CLI runs as docker",
+    )
+    deployed = read_deployed(of_zip.assembly, of_zip.aws)
+    with report.step("checking the environment of the zip"):
+        check_deployed(report, of_zip.aws, deployed)
+        environment = load_environment(_NAME, folder=checkout.file.parent)
+        check_environment(report, of_zip.aws, deployed, environment)
+        _check_published(report, of_zip, deployed)
+    with report.step("calling the zip's endpoint, and the one beside it"):
+        _check_vectors(report, of_zip, deployed, beside)
+    _check_refusal(report, of_zip)
+    _write_settings(checkout, cdk.checkout.file.read_text(), package="zip")
+    with report.step("scripts/destroy of the zip's environment"):
+        check_success(report, "scripts/destroy of a zip", of_zip.destroy(of_zip.assembly))
+
+
+def _write_settings(checkout: Checkout, written: str, *, package: str) -> None:
+    document = tomlkit.parse(written)
+    for table in _OF_IMAGES:
+        document.pop(table, None)
+    document["protect"] = False
+    function: Any = document.setdefault("function", tomlkit.table())
+    function["package"] = package
+    checkout.file.write_text(tomlkit.dumps(document))
+
+
+def _check_published(report: Report, cdk: Cdk, deployed: DeployedStacks) -> None:
+    """Check that the function is a zip without a repository, and check its content."""
+    function = deployed.outputs["AliasArn"].rpartition(":")[0]
+    configuration = cdk.aws.client("lambda").get_function(FunctionName=function)["Configuration"]
+    found = [configuration[name] for name in ("PackageType", "Runtime", "Handler")]
+    wanted = ["Zip", "python3.13", "embedder.handler.handler"]
+    report.check("zip", "the function is a zip", found == wanted, by=_BY, found=found)
+    listed = cdk.aws.client("ecr").describe_repositories()["repositories"]
+    repositories = [item["repositoryName"] for item in listed if _NAME in item["repositoryName"]]
+    check = "its environment has no repository"
+    report.check("zip", check, not repositories, by=_BY, found=", ".join(repositories))
+    with tempfile.TemporaryDirectory() as name:
+        archive = Path(name, "function.zip")
+        archive.write_bytes(cdk.aws.code_of(function))
+        check_zip(report, archive)
+
+
+def _check_vectors(report: Report, cdk: Cdk, ours: DeployedStacks, beside: DeployedStacks) -> None:
+    caller = cdk.aws.assume(f"arn:aws:iam::{cdk.aws.account}:role/{CALLER}")
+    answers = [
+        [send(cdk.aws, stacks.outputs["Url"], {"text": text}, who=caller) for text in _TEXTS]
+        for stacks in (ours, beside)
+    ]
+    statuses = [answer.status for both in answers for answer in both]
+    of_zip, of_image = (
+        [(answer.json()["embedding"], answer.json()["vector_space"]) for answer in both]
+        if set(statuses) == {200}
+        else []
+        for both in answers
+    )
+    report.check(
+        "zip",
+        "the allowed role gets the vectors of the image beside it, to the last bit",
+        bool(of_zip) and of_zip == of_image,
+        by="signed requests through both URLs; both functions' own code and artifact",
+        found=statuses,
+    )
+
+
+def _check_refusal(report: Report, cdk: Cdk) -> None:
+    """Change the package of the deployed environment, which must change nothing."""
+    _write_settings(cdk.checkout, cdk.checkout.file.read_text(), package="image")
+    with report.step("scripts/deploy, with another package than the deployed one"):
+        refused = cdk.deploy()
+    report.check(
+        "zip",
+        "a change of the package is refused before anything is deployed",
+        refused.status != 0
+        and refused.count("AWS changes no function from zip to image") == 1
+        and not refused.count("Synthesis time"),
+        by="scripts/deploy",
+        found=refused.tail(1),
+    )

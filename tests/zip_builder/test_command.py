@@ -1,0 +1,105 @@
+"""The command of a deploy: it needs Python and an index of packages, and no other program."""
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from .conftest import RECIPE
+
+
+@pytest.fixture
+def index(tmp_path, recipe, monkeypatch) -> Path:
+    """Return a folder with a wheel for ARM64 that the recipe pins, which pip takes as its index."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    wheel = folder / "numpy-1-cp313-cp313-manylinux_2_28_aarch64.whl"
+    files = {
+        "numpy/__init__.py": b"VALUE = 1\n",
+        "numpy/f2py/__init__.py": b"",
+        "numpy-1.dist-info/METADATA": b"Metadata-Version: 2.1\nName: numpy\nVersion: 1\n",
+        "numpy-1.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\n"
+        b"Tag: cp313-cp313-manylinux_2_28_aarch64\n",
+    }
+    record = "".join(f"{name},{_hash(content)},{len(content)}\n" for name, content in files.items())
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in {**files, "numpy-1.dist-info/RECORD": record.encode()}.items():
+            archive.writestr(name, content)
+    pin = f"numpy==1 --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
+    (recipe / "requirements.txt").write_text(pin)
+    for name in ("build_zip.py", "zip_builder"):
+        source, place = RECIPE / name, recipe / name
+        if source.is_dir():
+            shutil.copytree(source, place, dirs_exist_ok=True)
+        else:
+            shutil.copy(source, place)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def _hash(content: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+    return f"sha256={digest.decode()}"
+
+
+@pytest.fixture
+def run(recipe, tmp_path):
+    """Run the command with nothing on the PATH but a Python 3.13 that copies byte code."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    # Its answer is all that is asked of it; the byte code is then this Python's.
+    python = programs / "python3.13"
+    python.write_text(
+        f'#!/bin/sh\ncase "$2" in -c) echo cpython 3 13 ;; *) exec {sys.executable} "$@" ;; esac\n'
+    )
+    python.chmod(0o755)
+
+    def command(*arguments: str) -> subprocess.CompletedProcess:
+        script = str(recipe / "build_zip.py")
+        return subprocess.run(
+            [sys.executable, script, *arguments, "--cache", str(tmp_path / "cache")],
+            env=os.environ | {"PATH": str(programs), "PYENV_ROOT": str(tmp_path)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return command
+
+
+@pytest.mark.usefixtures("index")
+def test_without_docker_on_the_path_it_builds_and_prints_the_zip(run):
+    """The CDK's command reads one line: the path. Progress goes to the other stream."""
+    done = run("org/model", "--precision", "int8")
+    assert done.returncode == 0, done.stderr
+    (printed,) = done.stdout.splitlines()
+    with zipfile.ZipFile(printed) as archive:
+        assert {"numpy/__init__.py", "embedder/handler.py", "artifact/manifest.json"} <= {
+            *archive.namelist()
+        }
+        said = json.loads(archive.read("artifact/manifest.json"))["said"]
+    assert said == ["--precision", "int8", "--quiet"]
+    assert "zip: writing the zip: " in done.stderr
+    again = run("org/model", "--precision", "int8")
+    assert again.stdout == done.stdout
+
+
+def test_another_file_than_the_pinned_one_is_refused(run, index):
+    """A package that was changed after it was pinned is in no zip."""
+    (wheel,) = index.iterdir()
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("numpy/evil.py", "")
+    done = run("org/model")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error: the packages of requirements.txt could not be downloaded" in done.stderr
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in done.stderr
+    assert "Traceback" not in done.stderr
