@@ -307,7 +307,7 @@ def test_a_failed_destroy_fails_and_is_not_reported_as_done(script):
 
 
 def test_deploy_repairs_first_and_looks_for_leftovers_last(script):
-    """The script runs preflight, build and repair before the CDK, and cleanup after it."""
+    """The script runs preflight, build and repair before the CDK, then cleanup and doctor."""
     assert script("deploy", "dev") == (
         0,
         [
@@ -316,6 +316,7 @@ def test_deploy_repairs_first_and_looks_for_leftovers_last(script):
             "python -m stacks.cleanup dev --before deploy",
             "cdk deploy --all -c environment=dev",
             "python -m stacks.cleanup dev --after deploy",
+            "python -m stacks.checkup dev",
         ],
     )
 
