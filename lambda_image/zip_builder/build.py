@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 from zip_builder.archive import write_zip
 from zip_builder.cache import clean, kept
@@ -22,7 +21,7 @@ def build_zip(
     *,
     recipe: Path,
     cache: Path,
-    machine: Literal["aarch64", "x86_64"] = "aarch64",
+    machine: str = "aarch64",
 ) -> Path:
     """Return the zip of a function; build it unless it is in the cache.
 

@@ -1,5 +1,6 @@
 """A function from a zip: the zip's own files run, and nothing of this project's environment."""
 
+import importlib.util
 import json
 import stat
 import sys
@@ -10,7 +11,6 @@ import numpy as np
 import pytest
 
 from embedder.engine import Engine
-from local_function_url import zip_function as module
 from local_function_url.__main__ import main
 from local_function_url.events import to_event
 from local_function_url.function import Function
@@ -46,13 +46,12 @@ def test_the_tree_is_read_only(tmp_path):
 @ON_LINUX
 def test_another_python_imports_nothing_of_this_environment(tmp_path):
     """Only the function's folder and the runtime's are on its path, so a missing package fails."""
-    import awslambdaric
-
-    runtime, installed = tmp_path / "runtime", Path(awslambdaric.__file__).parents[1]
+    found = importlib.util.find_spec("awslambdaric")
+    runtime, installed = tmp_path / "runtime", Path(found.origin).parents[1]
     runtime.mkdir()
     for name in ("awslambdaric", "simplejson", "snapshot_restore_py*", "runtime_client*"):
-        for found in installed.glob(name):
-            (runtime / found.name).symlink_to(found)
+        for path in installed.glob(name):
+            (runtime / path.name).symlink_to(path)
     task = tmp_path / "task"
     task.mkdir()
     (task / "function.py").write_text(
@@ -76,8 +75,8 @@ def test_another_python_imports_nothing_of_this_environment(tmp_path):
 @pytest.mark.parametrize(("system", "machine"), [("Darwin", "arm64"), ("Linux", "riscv64")])
 def test_another_machine_is_refused(monkeypatch, system, machine):
     """There are no packages for it."""
-    monkeypatch.setattr(module.platform, "system", lambda: system)
-    monkeypatch.setattr(module.platform, "machine", lambda: machine)
+    monkeypatch.setattr("local_function_url.zip_function.platform.system", lambda: system)
+    monkeypatch.setattr("local_function_url.zip_function.platform.machine", lambda: machine)
     with pytest.raises(ModelError, match=f"found: {system} on {machine}"):
         zip_function(MINILM)
 
