@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from embedding_load.limits import Budget
 from embedding_load.outcomes import ERRORS, WAITED, Kind, Outcome
 from embedding_load.schedule import Plan
-from embedding_load.sender import Sender
 from embedding_load.statistics import Spread, spread
 from embedding_load.table import usd
 
@@ -20,6 +19,26 @@ __all__ = ["Live", "Moment", "as_line", "as_lines"]
 _TABLE_SECONDS, _LINE_SECONDS = 1.0, 10.0
 #: Percentiles are those of the latest seconds: sorting all would delay requests.
 _RECENT_SECONDS = 10.0
+
+
+class Watched(Protocol):
+    """What is read of a sender at work."""
+
+    @property
+    def sent(self) -> int:
+        """Requests that were sent so far."""
+
+    @property
+    def waiting(self) -> int:
+        """Requests that were due, and have no answer."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the beginning."""
+
+    @property
+    def outcomes(self) -> Sequence[Outcome]:
+        """Requests that have ended, in that order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +102,7 @@ class Live:
     """
 
     def __init__(
-        self, sender: Sender, plan: Plan, budget: Budget, *, billed: bool, output: TextIO
+        self, sender: Watched, plan: Plan, budget: Budget, *, billed: bool, output: TextIO
     ) -> None:
         self._sender, self._plan, self._budget = sender, plan, budget
         self._billed, self._output = billed, output

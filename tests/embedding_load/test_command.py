@@ -206,6 +206,25 @@ def test_a_test_of_more_than_a_dollar_needs_a_yes(load, served, monkeypatch):
     assert served.answers.received == []
 
 
+class Typed(io.StringIO):
+    """A terminal on which something is typed."""
+
+    def isatty(self):
+        """Return True."""
+        return True
+
+
+@pytest.mark.parametrize(("answer", "status"), [("n\n", 130), ("\n", 130), ("y\n", 0)])
+def test_on_a_terminal_it_asks(load, served, monkeypatch, answer, status):
+    """Everything but a yes means no."""
+    monkeypatch.setattr("sys.stdin", Typed(answer))
+    monkeypatch.setattr("embedding_load.run._ASKED_USD", 1e-6)
+    ran = load("--rate", "20")
+    assert ran.status == status
+    assert "Start? [y/N]" in ran.err
+    assert bool(served.answers.received) == (status == 0)
+
+
 def test_a_report_that_cannot_be_written_ends_the_test_before_it_begins(load, served, tmp_path):
     """The money would be lost."""
     (tmp_path / "file").write_text("")
