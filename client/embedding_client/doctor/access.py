@@ -127,7 +127,9 @@ def judge_signed(reply: Reply | NoAnswer, now: datetime) -> Finding:
             f"no answer ({reply.reason})", "see dns and tls; otherwise docs/runbook.md#outage"
         )
     if reply.status == 200:
-        size = len(json.loads(reply.body)["embedding"])
+        size = _size(reply.body)
+        if size is None:
+            return ill("200 without a vector", "the URL is not that of an endpoint of this kit")
         return ok(
             f"200, a vector of {size} numbers in {reply.milliseconds:,.0f} ms",
             status=200,
@@ -136,6 +138,14 @@ def judge_signed(reply: Reply | NoAnswer, now: datetime) -> Finding:
         )
     request = reply.headers.get("x-request-id") or reply.headers.get("x-amzn-requestid") or "none"
     return ill(f"{reply.status} (request {request})", _advice(reply, now), status=reply.status)
+
+
+def _size(body: bytes) -> int | None:
+    """Return the length of the vector in an answer; None without one."""
+    try:
+        return len(json.loads(body)["embedding"])
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _advice(reply: Reply, now: datetime) -> str:

@@ -256,7 +256,12 @@ class Facts:
     def answered(self) -> Reply:
         """Return that answer if it is a vector, or skip."""
         reply = self.signed()
-        if isinstance(reply, NoAnswer) or reply.status != 200:
+        # Each answer with a vector has this header.
+        if (
+            isinstance(reply, NoAnswer)
+            or reply.status != 200
+            or "x-vector-space" not in reply.headers
+        ):
             raise SkippedError("no vector in answer to a signed request, see above")
         return reply
 

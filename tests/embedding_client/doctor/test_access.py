@@ -144,6 +144,16 @@ def test_a_signed_request_is_answered_with_a_vector(facts):
     assert found.found.startswith("200, a vector of 2 numbers in ")
 
 
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"a": 1}', b'{"embedding": 1}'])
+def test_an_answer_without_a_vector_is_ill(facts, body):
+    """Something else answers at this URL, and the checks of vectors are skipped."""
+    asked = facts(lambda _: httpx.Response(200, content=body))
+    found = check_signed(asked)
+    assert (found.state, found.found) == (State.ILL, "200 without a vector")
+    with pytest.raises(SkippedError, match="no vector in answer"):
+        asked.answered()
+
+
 @pytest.mark.parametrize(
     ("status", "advice"),
     [

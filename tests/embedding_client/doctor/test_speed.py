@@ -19,7 +19,7 @@ from embedding_client.doctor.speed import (
 )
 from embedding_client.doctor.words import ago
 
-from .conftest import NOW, deployed
+from .conftest import NOW, SPACE, deployed
 
 GROUP = "/embedder/logs"
 
@@ -40,6 +40,7 @@ def test_no_text_is_sent_twice(facts):
         body = json.loads(request.content)
         texts.append(body.get("inputs") or body.get("text"))
         times = {f"x-{name}-time": "1" for name in ("total", "tokenization", "inference")}
+        times["x-vector-space"] = SPACE
         return httpx.Response(200, json={"embedding": [1]}, headers=times)
 
     assert check_warm(facts(answer)).state == State.OK
