@@ -10,6 +10,7 @@ from pathlib import Path
 from embedding_client.errors import ConfigurationError, FileError
 from embedding_load.as_json import as_json
 from embedding_load.assumptions import Assumptions, assume, environment_of
+from embedding_load.file_limit import allow_files
 from embedding_load.forecast import forecast, planned_usd
 from embedding_load.limits import Budget
 from embedding_load.live import Live
@@ -74,13 +75,16 @@ def run(settings: Settings) -> int:
     if not _announce(settings, endpoint, traffic, assumptions):
         say("not started")
         return _INTERRUPTED
-    result = asyncio.run(_test(settings, to, endpoint, traffic, assumptions))
+    allow_files(settings.connections)
+    result, failure = asyncio.run(_test(settings, to, endpoint, traffic, assumptions))
     if settings.json:
         print(json.dumps(as_json(result), indent=2))
     else:
         print(as_table(result), end="")
     _write(settings.report, result)
     say(f"report: {settings.report}/report.json, report.svg")
+    if failure is not None:
+        raise failure
     if result.end is End.INTERRUPTED:
         return _INTERRUPTED
     return _ERRORS if result.errors else 0
@@ -92,8 +96,8 @@ async def _test(
     endpoint: Endpoint,
     traffic: Plan,
     assumptions: Assumptions | None,
-) -> Summary:
-    """Send the plan; Ctrl-C ends it early."""
+) -> tuple[Summary, BaseException | None]:
+    """Send the plan; Ctrl-C ends it early. Return what came of it, and the error that ended it."""
     budget = Budget(settings.budget_usd, assumptions.bill if assumptions else None)
     sender = Sender(
         traffic,
@@ -116,7 +120,7 @@ async def _test(
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
     assert sender.end is not None  # noqa: S101  (it has run)
-    return summarize(
+    result = summarize(
         settings,
         endpoint,
         traffic,
@@ -126,6 +130,7 @@ async def _test(
         basis=assumptions.bill.basis if assumptions else "a server is paid by the hour",
         forecast=forecast(traffic, sender.outcomes, assumptions) if assumptions else None,
     )
+    return result, sender.failure
 
 
 def _announce(

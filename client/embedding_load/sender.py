@@ -50,6 +50,7 @@ class Sender:
         outcomes: The requests that have ended.
         sent: The requests that were sent so far.
         end: What ended the test; None before.
+        failure: An error of this process, such as credentials that expired; it ends the test.
     """
 
     def __init__(
@@ -65,8 +66,9 @@ class Sender:
         self.outcomes: list[Outcome] = []
         self.sent = 0
         self.end: End | None = None
+        self.failure: BaseException | None = None
         self._plan, self._target, self._budget = plan, target, budget
-        self._connections, self._timeout = connections, timeout
+        self._timeout = timeout
         self._texts = Texts(seed)
         self._began = 0.0
         self._now: Callable[[], float] = asyncio.get_running_loop().time
@@ -122,8 +124,14 @@ class Sender:
                 return End.BUDGET
             task = asyncio.create_task(self._send(session, due, tokens, reserve))
             self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
+            task.add_done_callback(self._ended)
         return End.REQUESTS if plan.capped else End.TIME
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.failure = self.failure or task.exception()
+            self._stop.set()
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep, or return as soon as the test is stopped."""
@@ -157,6 +165,8 @@ class Sender:
         kind, status, counted, cold = Kind.UNSENT, 0, 0, False
         try:
             async with self._slots:
+                if self._stop.is_set():
+                    raise asyncio.CancelledError  # noqa: TRY301  (handled as one from outside)
                 body = self._texts.body(tokens)
                 headers = self._target.headers(body)
                 sent, kind = self.seconds, Kind.UNANSWERED
@@ -182,11 +192,12 @@ class Sender:
         except asyncio.CancelledError:
             # The test is over; the outcome is all that is left to do.
             kind = Kind.UNSENT if sent is None else Kind.UNANSWERED
-        ended = self.seconds
-        sent = ended if sent is None else sent
-        outcome = Outcome(kind, status, due, taken, sent, ended, tokens, counted, cold, waited)
-        self.outcomes.append(outcome)
-        self._budget.settle(reserve, outcome)
+        finally:
+            ended = self.seconds
+            sent = ended if sent is None else sent
+            outcome = Outcome(kind, status, due, taken, sent, ended, tokens, counted, cold, waited)
+            self.outcomes.append(outcome)
+            self._budget.settle(reserve, outcome)
 
 
 async def _either(task: "asyncio.Future[Any]", event: asyncio.Event, *, seconds: float) -> None:

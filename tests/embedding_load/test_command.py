@@ -12,7 +12,9 @@ import jsonschema
 import pytest
 
 from embedding_client import cli, load_command
+from embedding_client.errors import CredentialsError
 from embedding_load.arguments import parse
+from embedding_load.target import Target
 
 from .conftest import answered, vectors
 
@@ -159,6 +161,22 @@ def test_failed_requests_are_an_exit_status(load, served):
     assert ran.report["latency_ms"] is None
     assert "No request was answered" in ran.picture
     assert "secret inside" not in ran.out + ran.err
+
+
+def test_an_error_of_this_process_ends_the_test_with_a_report(load, served, monkeypatch):
+    """The report has what was sent before, and the exit status is 1."""
+    signed = Target.headers
+
+    def expire(self, body):
+        if served.answers.received:
+            raise CredentialsError("expired")
+        return signed(self, body)
+
+    monkeypatch.setattr(Target, "headers", expire)
+    ran = load("--rate", "30")
+    assert ran.status == 1
+    assert ran.err.endswith("error: expired\n")
+    assert ran.report["requests"]["ok"] >= 1
 
 
 def test_an_endpoint_that_refuses_the_caller_ends_the_test_before_it_begins(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from costs.duration import Speed
+from embedding_client.errors import CredentialsError
 from embedding_kit.prices import load_prices
 from embedding_load.bill import bill_of
 from embedding_load.limits import Budget
@@ -16,7 +17,7 @@ from embedding_load.outcomes import Kind
 from embedding_load.schedule import Plan, plan
 from embedding_load.sender import End, Sender
 from embedding_load.statistics import spread
-from embedding_load.target import target
+from embedding_load.target import Target, target
 
 from .conftest import answered, vectors
 
@@ -233,3 +234,35 @@ def test_requests_without_an_answer_at_the_end_are_outcomes_too(send, served):
     assert found.keys() == {Kind.UNANSWERED, Kind.UNSENT}
     assert found[Kind.UNANSWERED] == 1
     assert all(outcome.latency > 0 for outcome in sender.outcomes)
+
+
+def test_nothing_more_is_sent_after_a_stop(send, served):
+    """Requests that wait for a connection are not sent when it becomes free."""
+    free = threading.Event()
+
+    def hold(number, event):
+        free.wait(60)
+        return vectors(number, event)
+
+    served.answers.answer = hold
+    threading.Timer(1.0, free.set).start()
+    sender = send(evenly(6, 0.2), connections=1, stops=[0.5])
+    assert len(served.answers.received) == 1
+    assert kinds(sender)[Kind.OK] == 1
+    assert kinds(sender).keys() == {Kind.OK, Kind.UNSENT}
+
+
+def test_an_error_of_this_process_ends_the_test(send, served, monkeypatch):
+    """Such as credentials that expire; what was sent before is in the outcomes."""
+    signed = Target.headers
+
+    def expire(self, body):
+        if len(served.answers.received) >= 5:
+            raise CredentialsError("The AWS credentials cannot be used: expired")
+        return signed(self, body)
+
+    monkeypatch.setattr(Target, "headers", expire)
+    sender = send(evenly(1000, 20.0))
+    assert str(sender.failure) == "The AWS credentials cannot be used: expired"
+    assert 5 <= kinds(sender)[Kind.OK] < 1000
+    assert kinds(sender).keys() == {Kind.OK, Kind.UNSENT}
