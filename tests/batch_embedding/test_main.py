@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from batch_embedding.__main__ import main
 from embedder.artifact import Artifact
 from embedder.engine import Engine
 
@@ -93,19 +94,20 @@ def test_rejected_rows_give_a_status_of_their_own(command, source: Path) -> None
     assert run([*command, "--max-rejected-percent", "2"]).returncode == 0
 
 
-def test_a_wrong_input_is_one_line(command, source: Path) -> None:
+def test_a_wrong_input_is_one_line(command, source: Path, capsys) -> None:
     """An error is one line on standard error, with status 1."""
+    arguments = command[3:]
     (source / "notes.txt").touch()
-    done = run(command)
-    assert done.returncode == 1
-    assert re.fullmatch(r"error: notes\.txt has no known format\. .*\n", done.stderr)
-    done = run([*command, "--dimensions", "7"])
-    assert done.stderr == "error: dimensions must be one of 384; found 7.\n"
+    assert main(arguments) == 1
+    assert re.fullmatch(r"error: notes\.txt has no known format\. .*\n", capsys.readouterr().err)
+    assert main([*arguments, "--dimensions", "7"]) == 1
+    assert capsys.readouterr().err == "error: dimensions must be one of 384; found 7.\n"
 
 
 @pytest.mark.parametrize(("value", "problem"), [("0", "must be 1 or more"), ("x", "invalid")])
-def test_a_wrong_argument_is_refused(command, value: str, problem: str) -> None:
+def test_a_wrong_argument_is_refused(value: str, problem: str, capsys) -> None:
     """The number of processes is checked with the other arguments."""
-    done = run([*command, "--processes", value])
-    assert done.returncode == 2
-    assert problem in done.stderr
+    with pytest.raises(SystemExit) as raised:
+        main(["docs", "vectors", "--artifact", "artifact", "--processes", value])
+    assert raised.value.code == 2
+    assert problem in capsys.readouterr().err

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -49,6 +49,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 @pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
+@settings(max_examples=50)
 @given(value=VALUES)
 def test_the_schema_allows_exactly_what_is_taken(kind: JsonType, value: Any) -> None:
     """The schema of a type allows exactly the values that the type accepts."""

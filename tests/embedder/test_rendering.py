@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -82,6 +82,7 @@ def test_int8_keeps_directions(dimensions: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@settings(max_examples=30)
 @given(vectors=VECTORS)
 def test_base64_holds_the_numbers_of_the_list(dtype: str, vectors: Vectors) -> None:
     """Bytes are little-endian, and JSON floats are exact."""

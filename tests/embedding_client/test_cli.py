@@ -102,8 +102,11 @@ def test_a_pipe_that_is_not_utf8_is_an_error(piped):
     assert ran.stderr.startswith(b"error: standard input: line 2 is not UTF-8. Convert the file")
 
 
-@pytest.mark.parametrize("to", [["--output", "out.jsonl"], []], ids=["file", "standard output"])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("to", "packed"),
+    [(["--output", "out.jsonl"], True), ([], False)],
+    ids=["gzip to a file", "standard output"],
+)
 def test_standard_input_may_have_any_format(piped, tmp_path, to, packed):
     """`--file -` with `--format` reads it; gzip is detected."""
     given = b'{"id": 1, "body": "one"}\n{"id": 2, "body": "two"}\n'
@@ -349,7 +352,9 @@ def part_of(output):
     return output.with_name(output.name + ".part")
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "ending", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_an_interrupted_run_can_be_resumed(embed, running, tmp_path, client, ending):
     """After Ctrl-C, SIGTERM or SIGKILL, the same command continues and skips the same rows."""
     texts = [f"row {number} of many" for number in range(1500)]

@@ -67,6 +67,7 @@ def test_openai_with_token_ids(openai_client, running, client):
     assert bare.data[0].embedding == response.data[0].embedding
 
 
+@pytest.mark.parametrize("library", [httpx], ids=["httpx"])
 def test_openai_with_its_largest_batch_as_floats(openai_client, reference):
     """The endpoint accepts 2,048 inputs as OpenAI does, with gzip, which the package requests."""
     texts = [TEXTS[number % 3] for number in range(2048)]

@@ -27,7 +27,11 @@ BARE = {
     ("name", "message"),
     [
         ("nowhere", "error: there is no environment 'nowhere'"),
-        ("production", "error: environments/production.toml: model: google/embeddinggemma-300m"),
+        pytest.param(
+            "production",
+            "error: environments/production.toml: model: google/embeddinggemma-300m",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
@@ -50,6 +54,7 @@ def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
     assert not list(tmp_path.glob("*.template.json"))
 
 
+@pytest.mark.slow
 def test_the_context_breaks_the_glass_for_one_synth(tmp_path):
     """The context applies to one synth only, which prints a warning; the file stays unchanged."""
     context = {"environment": "dev", "break-glass": "true"}
