@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import batch, load, measure
+from benchmarks import batch, load, measure, zip_package
 from benchmarks.contenders import KIT, ROOT, Contender, compile_modules, contenders
 from benchmarks.families import report as family_report
 from benchmarks.families.run import measure_family
@@ -32,6 +32,8 @@ def main() -> int:
         return batch.main(sys.argv[2:])
     if sys.argv[1:2] == ["server"]:
         return server.main(sys.argv[2:])
+    if sys.argv[1:2] == ["zip"]:
+        return zip_package.main(sys.argv[2:])
     if sys.argv[1:2] == ["load"]:
         return load.main(sys.argv[2:])
     options = _options()
@@ -65,7 +67,8 @@ def _options() -> argparse.Namespace:
         description="Measure Embedding Kit, the baseline, sentence-transformers, "
         "fastembed and a plain ONNX export, on a replica of EmbeddingGemma made on the spot.",
         epilog="`scripts/bench batch` measures batch jobs, `scripts/bench server` the server under "
-        "load, `scripts/bench load` the load generator; they have options of their own.",
+        "load, `scripts/bench load` the load generator, `scripts/bench zip` the zip of a function; "
+        "they have options of their own.",
     )
     parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
     parser.add_argument(
