@@ -25,7 +25,8 @@ waited for up to --timeout longer.
 
 exit status:
   0  the test has run; throttled requests (429) are a finding and no error
-  1  the test could not begin, or its report could not be written
+  1  the test could not begin, an error such as expired credentials ended it, or its report could
+     not be written
   2  invalid arguments
   3  the test has run, and some requests failed, timed out or were refused
   130  stopped by Ctrl-C or SIGTERM
