@@ -1,9 +1,11 @@
 """Throughput against latency as an SVG: a panel for each kind of texts, a line for each server."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator
 from html import escape
+from typing import NamedTuple
 
 from benchmarks.server.measure import LOADS
 from benchmarks.server.report import Results
@@ -28,7 +30,7 @@ def as_svg(results: Results) -> str:
         _text(24, 56, f"To the right and down is better. {results.cpu}, all in turns in one run."),
     ]
     for number, (name, label) in enumerate(results.labels.items()):
-        x = 24 + number * 260
+        x = 24 + number * 270
         lines.append(f'<rect x="{x}" y="70" width="14" height="4" fill="{_color(results, name)}"/>')
         lines.append(_text(x + 20, 76, label))
     for number, kind in enumerate(_TITLES):
@@ -53,19 +55,64 @@ def _panel(results: Results, kind: str, left: float) -> Iterator[str]:
     yield _text(
         left + _PANEL / 2, _BOTTOM + 40, "requests a second; median latency", anchor="middle"
     )
-    for number, (name, line) in enumerate(points.items()):
-        color = _color(results, name)
-        # Two lines may be close to each other, so their labels are on different sides.
-        gap, anchor = (-6, "end") if number % 2 else (6, "start")
-        places = [
+    placed = {
+        name: [
             (_place(rate, rates, left, left + _PANEL), _place(time, times, _BOTTOM, _TOP), clients)
             for rate, time, clients in line
         ]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
+        for name, line in points.items()
+    }
+    taken = [place for line in placed.values() for place in _along(line)]
+    for name, line in placed.items():
+        color = _color(results, name)
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in line)
         yield f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>'
-        for x, y, clients in places:
+        for x, y, clients in line:
             yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>'
-            yield _text(x + gap, y - 6, str(clients), size=11, anchor=anchor)
+            label = _label(x, y, str(clients), taken)
+            taken += _inside(label)
+            yield _text(label.x, label.y, str(clients), size=11, anchor="middle")
+
+
+class _Label(NamedTuple):
+    """A text's middle and baseline, and the half of its width."""
+
+    x: float
+    y: float
+    half: float
+
+
+def _label(x: float, y: float, text: str, taken: list[tuple[float, float]]) -> _Label:
+    """Return where the label of a point covers the least of the lines and of other labels."""
+    half = 3.5 * len(text)
+    around = [
+        _Label(x + side * (half + gap), y + down, half)
+        for side, gap, down in (
+            *((1, 4, -6), (-1, 4, -6), (1, 4, 14), (-1, 4, 14)),
+            *((1, 9, 4), (-1, 9, 4), (0, 0, -9), (0, 0, 18)),
+        )
+    ]
+    return min(around, key=lambda label: sum(_covers(label, place) for place in taken))
+
+
+def _covers(label: _Label, place: tuple[float, float]) -> bool:
+    x, y = place
+    return abs(x - label.x) <= label.half + 2 and label.y - 11 <= y <= label.y + 3
+
+
+def _inside(label: _Label) -> list[tuple[float, float]]:
+    """Return places that tell another label that this one is there."""
+    return [
+        (label.x + label.half * side, label.y + up) for side in (-1, 0, 1) for up in (-8, -4, 0)
+    ]
+
+
+def _along(line: list[tuple[float, float, int]]) -> Iterator[tuple[float, float]]:
+    """Return places along a line, its ends included."""
+    for (x, y, _), (to_x, to_y, _) in itertools.pairwise(line):
+        steps = max(1, round(math.hypot(to_x - x, to_y - y) / 3))
+        for step in range(steps + 1):
+            yield x + (to_x - x) * step / steps, y + (to_y - y) * step / steps
 
 
 def _points(results: Results, name: str, kind: str) -> list[tuple[float, float, int]]:

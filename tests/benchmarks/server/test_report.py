@@ -1,5 +1,6 @@
 """The report of `scripts/bench server`: ratios within a round, targets, and the picture."""
 
+import itertools
 import json
 from dataclasses import replace
 from xml.etree import ElementTree as ET
@@ -102,6 +103,28 @@ def test_the_picture_has_a_line_for_each_server_and_kind(results: Results) -> No
     lines = [element for element in root.iter() if element.tag.endswith("polyline")]
     assert len(lines) == 6
     assert all(len(line.attrib["points"].split()) == 3 for line in lines)
+
+
+def test_labels_of_points_that_are_close_do_not_cover_each_other(results: Results) -> None:
+    """Two servers may be almost alike; each point's number is still readable."""
+    cells = {
+        (name, load): replace(cell, per_second=[rate + load.clients], p50_ms=[10.0 + load.clients])
+        for (name, load), cell in results.cells.items()
+        for rate in [{"kit": 100.0, "one by one": 112.0, "infinity": 20.0}[name]]
+    }
+    root = ET.fromstring(as_svg(replace(results, cells=cells)))
+    labels = [
+        (float(text.attrib["x"]), float(text.attrib["y"]), 3.5 * len(text.text or ""))
+        for text in root.iter()
+        if text.attrib.get("font-size") == "11"
+    ]
+    assert len(labels) == 18
+    covered = [
+        (one, other)
+        for one, other in itertools.combinations(labels, 2)
+        if abs(one[0] - other[0]) < one[2] + other[2] and abs(one[1] - other[1]) < 8
+    ]
+    assert covered == []
 
 
 def test_texts_differ_and_can_be_had_again() -> None:
