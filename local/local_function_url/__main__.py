@@ -82,7 +82,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="scripts/serve",
         description="Serve an embedding model at a Function URL on this machine.",
         epilog="Requests must be signed with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (default: "
-        "local and local), for the service lambda and the region AWS_REGION (default: us-east-1).",
+        "local and local), for the service lambda and the region AWS_REGION (default: us-east-1). "
+        "With --server there are no signatures: see scripts/serve --server --help.",
     )
     parser.add_argument(
         "--model",

@@ -6,6 +6,7 @@ variable EMBEDDING_SERVER_MAX_QUEUE_TOKENS. A flag wins over its variable.
 
 import argparse
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -14,6 +15,8 @@ from embedder.errors import SettingsError
 __all__ = ["PREFIX", "ServerSettings", "parse"]
 
 PREFIX: Final = "EMBEDDING_SERVER_"
+#: As browsers send it, or every one.
+_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/\s]+")
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -82,6 +85,7 @@ class ServerSettings:
         None,
         int,
         least=1,
+        most=1024,
     )
     max_batch_tokens: int = _flag(
         _QUEUE, "Most tokens that are run together, padding included.", 256, least=1
@@ -101,7 +105,7 @@ class ServerSettings:
         least=0.001,
     )
     max_concurrent_requests: int = _flag(
-        _QUEUE, "Most requests at the same time; one beyond gets 429.", 512, least=1
+        _QUEUE, "Most requests at the same time; one beyond gets 429.", 512, least=1, most=65535
     )
     timeout: float = _flag(
         _QUEUE, "Seconds after which a request that is not done gets 503.", 30.0, least=0.001
@@ -174,6 +178,12 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerSetting
         if text:
             values[field.name] = _value(text, f"{_option(field.name)} ({variable})", _of(field))
     settings = ServerSettings(**values)
+    for origin in settings.cors_allow_origin:
+        if not _ORIGIN.fullmatch(origin):
+            raise SettingsError(
+                f"--cors-allow-origin ({names['cors_allow_origin']}) must be *, or origins such as "
+                f"https://example.com, without a path; found {origin!r}."
+            )
     if settings.drain_accept > settings.drain:
         raise SettingsError(
             "--drain-accept is a part of --drain, so it must not be longer; found "

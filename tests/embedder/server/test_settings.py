@@ -48,7 +48,18 @@ def test_a_flag_wins_over_its_variable() -> None:
         (
             [],
             {"EMBEDDING_SERVER_WORKERS": "0"},
-            "--workers (EMBEDDING_SERVER_WORKERS) must be a whole number from 1 up; found '0'.",
+            (
+                "--workers (EMBEDDING_SERVER_WORKERS) must be a whole number from 1 to 1024; "
+                "found '0'."
+            ),
+        ),
+        (
+            ["--cors-allow-origin", "https://a.example,https://b.example/page"],
+            {},
+            (
+                "--cors-allow-origin (EMBEDDING_SERVER_CORS_ALLOW_ORIGIN) must be *, or origins "
+                "such as https://example.com, without a path; found 'https://b.example/page'."
+            ),
         ),
         (
             ["--timeout", "nan"],
