@@ -50,6 +50,12 @@ def test_no_byte_code_and_no_tests_are_in_it(wheel):
     assert not [name for name in wheel if name.endswith(".pyc") or name.startswith("tests/")]
 
 
+def test_the_load_generator_goes_with_its_words_and_the_cost_model(wheel):
+    """`embed load` works where only the wheel is installed."""
+    needed = {"costs/traffic.py", "embedding_load/words.txt", "embedding_load/__main__.py"}
+    assert needed <= wheel
+
+
 @pytest.mark.parametrize(
     ("package", "taken", "refused"),
     [("aws-cdk-lib", ["2.275.0", "2.999.0"], "3.0.0"), ("constructs", ["10.8.1", "10.99.0"], "11")],
