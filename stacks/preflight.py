@@ -17,8 +17,14 @@ from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.quotas import needed_concurrency
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
+from embedding_kit.settings.package import EMBEDDER
 from stacks.deployed import find_deployed
-from stacks.names import front_stack_name, repository_name, repository_stack_name
+from stacks.names import (
+    endpoint_stack_name,
+    front_stack_name,
+    repository_name,
+    repository_stack_name,
+)
 
 __all__ = ["Finding", "before_deploy", "main"]
 
@@ -134,11 +140,17 @@ def _log_role(session: Session, environment: Environment) -> Iterator[Finding]:
 
 def _package(session: Session, environment: Environment) -> Iterator[Finding]:
     """Find a change of the package, which CloudFormation would make a function with another URL."""
-    deployed = find_deployed(session, environment)
-    if deployed is None:
+    if find_deployed(session, environment) is None:
         return
-    client = session.create_client("lambda", region_name=environment.region)
-    found = client.get_function_configuration(FunctionName=deployed.function)["PackageType"].lower()
+    client = session.create_client("cloudformation", region_name=environment.region)
+    template = client.get_template(StackName=endpoint_stack_name(environment.name))["TemplateBody"]
+    handlers = {
+        resource["Properties"].get("Handler")
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::Function"
+    }
+    # The function of an image has no handler: the image has a command.
+    found = "zip" if EMBEDDER in handlers else "image"
     wanted = environment.function.package
     if found != wanted:
         yield Finding(

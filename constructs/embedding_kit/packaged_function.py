@@ -8,12 +8,10 @@ from constructs import Construct
 
 from embedding_kit.image import image_code
 from embedding_kit.settings import Model
+from embedding_kit.settings.package import EMBEDDER
 from embedding_kit.zip_package import zip_code
 
 __all__ = ["packaged_function"]
-
-#: The default command of the image.
-_EMBEDDER = "embedder.handler.handler"
 
 
 def packaged_function(
@@ -46,7 +44,7 @@ def packaged_function(
         scope,
         id,
         code=zip_code(scope, model),
-        handler=handler or _EMBEDDER,
+        handler=handler or EMBEDDER,
         runtime=lambda_.Runtime.PYTHON_3_13,
         **properties,
     )

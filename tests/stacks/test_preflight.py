@@ -1,5 +1,6 @@
 """Test the findings before a deploy that the account would reject halfway."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -47,8 +48,17 @@ class _Session:
         self.stack(
             "EmbeddingKit-dev-Endpoint", Outputs=[{"OutputKey": "AliasArn", "OutputValue": arn}]
         )
-        self.stubs["lambda"].add_response(
-            "get_function_configuration", {"PackageType": package}, {"FunctionName": "embedder"}
+        check = {"Handler": "release_check.handler.handler"} if package == "zip" else {}
+        own = {"Handler": "embedder.handler.handler"} if package == "zip" else {}
+        functions = {"Check": check, "Embedder": own, "Framework": {"Handler": "framework.onEvent"}}
+        resources = {
+            name: {"Type": "AWS::Lambda::Function", "Properties": properties}
+            for name, properties in functions.items()
+        }
+        self.stubs["cloudformation"].add_response(
+            "get_template",
+            {"TemplateBody": json.dumps({"Resources": resources})},
+            {"StackName": "EmbeddingKit-dev-Endpoint"},
         )
 
     def stack(self, name: str, **attributes: object) -> None:
@@ -255,22 +265,22 @@ def test_what_may_not_be_read_stops_nothing(session, production):
     assert "image repository could not be looked up" in findings[2].text
 
 
-@pytest.mark.parametrize(("deployed", "package"), [("Image", "zip"), ("Zip", "image")])
+@pytest.mark.parametrize(("deployed", "package"), [("image", "zip"), ("zip", "image")])
 def test_another_package_than_the_deployed_one_stops(session, with_function, deployed, package):
     """The alias would get another function, and callers another URL."""
     session.has(1000, deployed=True)
     session.deployed_as(deployed)
     (finding,) = before_deploy(session, with_function(package=package), imports=False)
     assert finding.stops
-    assert finding.text.startswith(f"AWS changes no function from {deployed.lower()} to {package}")
-    assert f'allowed: package = "{deployed.lower()}", or a second environment' in finding.text
+    assert finding.text.startswith(f"AWS changes no function from {deployed} to {package}")
+    assert f'allowed: package = "{deployed}", or a second environment' in finding.text
 
 
-@pytest.mark.parametrize(("deployed", "package"), [("Image", "image"), ("Zip", "zip")])
-def test_the_deployed_package_is_fine(session, with_function, deployed, package):
+@pytest.mark.parametrize("package", ["image", "zip"])
+def test_the_deployed_package_is_fine(session, with_function, package):
     """Every deploy after the first one."""
     session.has(1000, deployed=True)
-    session.deployed_as(deployed)
+    session.deployed_as(package)
     assert list(before_deploy(session, with_function(package=package), imports=False)) == []
 
 

@@ -10,8 +10,16 @@ from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.model_sizes import artifact_bytes
 
-__all__ = ["LARGEST_ARTIFACT", "artifact_place", "check_package", "check_without_images"]
+__all__ = [
+    "EMBEDDER",
+    "LARGEST_ARTIFACT",
+    "artifact_place",
+    "check_package",
+    "check_without_images",
+]
 
+#: The handler of the function that serves requests, as a zip names it.
+EMBEDDER = "embedder.handler.handler"
 #: Lambda unpacks up to 250 MB of 1,024².
 _LIMIT = 262_144_000
 #: Packages and code, unpacked; a test builds and weighs them. Source: docs/performance.md.
