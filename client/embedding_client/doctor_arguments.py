@@ -40,6 +40,11 @@ def add_doctor(commands: Any, *, url_variable: str) -> None:
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
     parser.add_argument("--region", help="default: the region in the URL, or the configured one")
+    parser.add_argument(
+        "--deployer",
+        action="store_true",
+        help="these credentials deploy and need not call: that they are refused is a warning",
+    )
     compared = parser.add_argument_group("what to compare with")
     compared.add_argument(
         "--vector-space", metavar="NAME", help="the vector space of your stored vectors"

@@ -33,13 +33,16 @@ def run(tmp_path, monkeypatch, capsys):
 
 def test_a_well_endpoint_is_no_news(run):
     """The doctor has printed its report. It takes the vector space that the release has checked."""
-    assert run("dev") == (0, "doctor --environment dev --accept-vector-space", "")
+    assert run("dev") == (0, "doctor --environment dev --accept-vector-space --deployer", "")
 
 
 def test_the_doctor_looks_in_the_environments_region(run):
     """The shell's region may be another one."""
     _, doctor, _ = run("placed")
-    assert doctor == "doctor --environment placed --accept-vector-space --region eu-central-1"
+    assert (
+        doctor
+        == "doctor --environment placed --accept-vector-space --deployer --region eu-central-1"
+    )
 
 
 def test_an_ill_endpoint_is_deployed_all_the_same(run):

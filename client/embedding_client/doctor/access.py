@@ -2,6 +2,7 @@
 
 import json
 import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -117,11 +118,21 @@ def judge_unsigned(reply: Reply | NoAnswer) -> Finding:
 
 def check_signed(facts: Facts) -> Finding:
     """Send a signed request for a vector."""
-    return judge_signed(facts.signed(), facts.outside.now())
+    return judge_signed(
+        facts.signed(), facts.outside.now(), refused=warning if facts.asked.deployer else ill
+    )
 
 
-def judge_signed(reply: Reply | NoAnswer, now: datetime) -> Finding:
-    """Judge the answer to a signed request; only a vector is right."""
+def judge_signed(
+    reply: Reply | NoAnswer, now: datetime, *, refused: Callable[..., Finding] = ill
+) -> Finding:
+    """Judge the answer to a signed request; only a vector is right.
+
+    Args:
+        reply: The answer.
+        now: The time.
+        refused: Makes the finding of a caller who is not allowed.
+    """
     if isinstance(reply, NoAnswer):
         return ill(
             f"no answer ({reply.reason})", "see dns and tls; otherwise docs/runbook.md#outage"
@@ -137,7 +148,9 @@ def judge_signed(reply: Reply | NoAnswer, now: datetime) -> Finding:
             milliseconds=round(reply.milliseconds, 1),
         )
     request = reply.headers.get("x-request-id") or reply.headers.get("x-amzn-requestid") or "none"
-    return ill(f"{reply.status} (request {request})", _advice(reply, now), status=reply.status)
+    is_skewed = abs(_skew(reply, now)) > _SKEW
+    finding = refused if reply.status == 403 and not is_skewed else ill
+    return finding(f"{reply.status} (request {request})", _advice(reply, now), status=reply.status)
 
 
 def _size(body: bytes) -> int | None:

@@ -54,6 +54,7 @@ def run_doctor(args: argparse.Namespace) -> int:
         vector_space=args.vector_space,
         accept_vector_space=args.accept_vector_space,
         image_days=args.image_days,
+        deployer=args.deployer,
     )
     with web_client() as http:
         return report(Facts(asked, _outside(args, url, http)), as_program=args.json)

@@ -48,6 +48,7 @@ class Asked:
         vector_space: The vector space of the stored vectors.
         accept_vector_space: Whether to remember the vector space if it has changed.
         image_days: The age in days at which a base image is old.
+        deployer: Whether the credentials are those of a deploy, which need not be a caller's.
     """
 
     url: str | None = None
@@ -56,6 +57,7 @@ class Asked:
     vector_space: str | None = None
     accept_vector_space: bool = False
     image_days: int = 90
+    deployer: bool = False
 
 
 class Alias(NamedTuple):

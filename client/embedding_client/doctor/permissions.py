@@ -10,11 +10,11 @@ read and compared here.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from embedding_client.doctor.facts import Facts, NoAnswer
-from embedding_client.doctor.findings import Finding, SkippedError, ill, ok, skipped
+from embedding_client.doctor.findings import Finding, SkippedError, ill, ok, skipped, warning
 from embedding_client.doctor.outside import AwsError, NotPermittedError
 
 __all__ = ["CONDITIONS", "Evidence", "Principal", "check_permissions", "judge_permissions"]
@@ -79,12 +79,22 @@ def check_permissions(facts: Facts) -> Finding:
     except AwsError:  # such as a role of another account, which IAM does not know here
         unread.append("iam:SimulatePrincipalPolicy")
     return judge_permissions(
-        principal, Evidence(status, alias.account, policy, simulated, tuple(unread))
+        principal,
+        Evidence(status, alias.account, policy, simulated, tuple(unread)),
+        refused=warning if facts.asked.deployer else ill,
     )
 
 
-def judge_permissions(principal: Principal, evidence: Evidence) -> Finding:
-    """Judge both permissions by the answer, the function's policy and the simulation."""
+def judge_permissions(
+    principal: Principal, evidence: Evidence, *, refused: Callable[..., Finding] = ill
+) -> Finding:
+    """Judge both permissions by the answer, the function's policy and the simulation.
+
+    Args:
+        principal: The caller.
+        evidence: What was read.
+        refused: Makes the finding of a caller who is not allowed.
+    """
     decided = {action: _decision(principal, evidence, action) for action in CONDITIONS}
     sources = {action: source for action, (allowed, source) in decided.items() if allowed}
     if evidence.status == 200:
@@ -94,7 +104,7 @@ def judge_permissions(principal: Principal, evidence: Evidence) -> Finding:
     missing = [action for action, (allowed, _) in decided.items() if allowed is False]
     if missing:
         why = sorted({decided[action][1] for action in missing})
-        return ill(
+        return refused(
             f"{principal.arn} lacks {' and '.join(missing)} ({', '.join(why)})",
             "add the role under [callers] of the environment's file and deploy; in another account "
             "it needs both in its own policies, too (docs/operations.md#who-may-call)",
@@ -111,7 +121,7 @@ def judge_permissions(principal: Principal, evidence: Evidence) -> Finding:
         return ok(found, sources=sources)
     looked = f"no permission to look: {', '.join(evidence.unread)}"
     if evidence.status == 403:
-        return ill(
+        return refused(
             f"a signed request gets 403; {looked}",
             "a caller needs lambda:InvokeFunctionUrl, and lambda:InvokeFunction with the condition "
             "lambda:InvokedViaFunctionUrl (docs/operations.md#who-may-call)",

@@ -17,7 +17,7 @@ from embedding_client.doctor.access import (
     judge_unsigned,
 )
 from embedding_client.doctor.facts import NoAnswer
-from embedding_client.doctor.findings import SkippedError, State
+from embedding_client.doctor.findings import SkippedError, State, warning
 from embedding_client.doctor.outside import Certificate, Reply
 
 from .conftest import NOW, URL, identify
@@ -172,6 +172,17 @@ def test_any_other_answer_is_ill(status, advice):
         f"{status} (request abc)",
         advice,
     )
+
+
+def test_a_refused_deployer_is_a_warning():
+    """Who deploys need not be a caller; a crash or a wrong clock is ill even so."""
+    late = {"date": "Sun, 22 Nov 2026 12:10:00 GMT"}
+    for status, headers, state in (
+        (403, {}, State.WARNING),
+        (403, late, State.ILL),
+        (502, {}, State.ILL),
+    ):
+        assert judge_signed(Reply(status, headers, b"", 1), NOW, refused=warning).state == state
 
 
 def test_a_wrong_clock_is_recognized():

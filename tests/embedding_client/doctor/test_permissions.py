@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from embedding_client.doctor.findings import SkippedError, State
+from embedding_client.doctor.findings import SkippedError, State, warning
 from embedding_client.doctor.permissions import (
     CONDITIONS,
     Evidence,
@@ -144,6 +144,17 @@ def test_what_may_not_be_read_is_named():
     assert (refused.state, silent.state) == (State.ILL, State.SKIPPED)
     for found in (refused, silent):
         assert "no permission to look: lambda:GetPolicy, iam:SimulatePrincipalPolicy" in found.found
+
+
+def test_a_refused_deployer_is_a_warning():
+    """Whether the missing permission is known or not; both granted and 403 is ill even so."""
+    for policy, simulated, state in (
+        ([], decisions(), State.WARNING),
+        (None, None, State.WARNING),
+        (both(), decisions(), State.ILL),
+    ):
+        evidence = Evidence(403, ACCOUNT, policy, simulated)
+        assert judge_permissions(HERE, evidence, refused=warning).state == state
 
 
 def test_the_simulation_has_the_conditions_of_a_url(aws, facts):
