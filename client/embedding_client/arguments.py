@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from embedding_client.batch_arguments import add_batch
+from embedding_client.batch.arguments import add_batch
 from embedding_client.doctor_arguments import add_doctor
 from embedding_client.formats import FORMATS
-from embedding_client.index_arguments import add_index
+from embedding_client.index.arguments import add_index
 
 __all__ = ["URL_VARIABLE", "parse_arguments"]
 

@@ -223,13 +223,13 @@ def _similar(args: argparse.Namespace) -> int:
 
 
 def _batch(args: argparse.Namespace) -> int:
-    from embedding_client.batch_command import run_batch  # noqa: PLC0415  (slow)
+    from embedding_client.batch.command import run_batch  # noqa: PLC0415  (slow)
 
     return run_batch(args)
 
 
 def _index(args: argparse.Namespace) -> int:
-    from embedding_client.index_command import run_index  # noqa: PLC0415  (slow)
+    from embedding_client.index.command import run_index  # noqa: PLC0415  (slow)
 
     return run_index(args)
 

@@ -30,7 +30,7 @@ def run_search(args: argparse.Namespace, connect: Callable[[str | None], "Embedd
         with connect(None) as client:
             matches = client.search(args.text, top=args.top, filter=where)
     else:
-        from embedding_client.index_search import IndexSearch  # noqa: PLC0415  (slow)
+        from embedding_client.index.search import IndexSearch  # noqa: PLC0415  (slow)
 
         index = IndexSearch(args.index, profile=args.profile)
         with connect(index.vector_space) as client:

@@ -13,7 +13,7 @@ from batch_embedding.errors import (
 )
 from batch_embedding.steps import Steps
 from embedder.engine import Engine
-from embedding_client.batch_progress import run_of
+from embedding_client.batch.progress import run_of
 from tests.embedder.small_model import WordTokenizer, manifest_of
 
 LINES = [json.dumps({"id": f"d{number}", "text": f"text {number}"}) for number in range(40)]

@@ -31,7 +31,7 @@ from deploy_rehearsal.emulator import Emulator
 from deploy_rehearsal.function import FunctionServer, Invocation
 from embedder.artifact import Artifact
 from embedder.engine import Engine
-from embedding_client.batch_jobs import BatchJobs
+from embedding_client.batch.jobs import BatchJobs
 from embedding_kit import BatchSettings, EmbeddingBatch, Model
 from embedding_kit.batch_definition import batch_definition
 from local_function_url.runtime import FunctionError

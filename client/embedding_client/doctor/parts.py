@@ -10,7 +10,7 @@ import httpx
 from embedding_client.doctor.facts import Facts
 from embedding_client.doctor.findings import Finding, SkippedError, ill, ok, warning
 from embedding_client.doctor.outside import Reply
-from embedding_client.index_connection import SPACE_TAG
+from embedding_client.index.connection import SPACE_TAG
 
 __all__ = [
     "check_batch",

@@ -12,7 +12,7 @@ from embedding_client.errors import (
     RequestError,
     VectorSpaceError,
 )
-from embedding_client.index_connection import SPACE_TAG, IndexConnection
+from embedding_client.index.connection import SPACE_TAG, IndexConnection
 from embedding_client.protocol import Match
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from embedding_client.batch_progress import Progress, listed_progress
+from embedding_client.batch.progress import Progress, listed_progress
 from embedding_client.executions import BatchError, Executions, aws_errors
 
 __all__ = ["BatchError", "BatchJobs", "JobStatus"]

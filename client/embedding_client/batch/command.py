@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from embedding_client.batch_arguments import BATCH_VARIABLE
-from embedding_client.batch_report import as_json, described, figures
+from embedding_client.batch.arguments import BATCH_VARIABLE
+from embedding_client.batch.report import as_json, described, figures
 from embedding_client.errors import ConfigurationError
 from embedding_client.following import Shown, follow
 
 if TYPE_CHECKING:
-    from embedding_client.batch_jobs import BatchJobs, JobStatus
+    from embedding_client.batch.jobs import BatchJobs, JobStatus
 
 __all__ = ["run_batch"]
 
@@ -115,7 +115,7 @@ def _list(jobs: "BatchJobs", args: argparse.Namespace) -> int:
 
 
 def _jobs(args: argparse.Namespace) -> "BatchJobs":
-    from embedding_client.batch_jobs import BatchJobs  # noqa: PLC0415  (slow)
+    from embedding_client.batch.jobs import BatchJobs  # noqa: PLC0415  (slow)
 
     if not args.state_machine:
         raise ConfigurationError(

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from embedding_client.batch_jobs import BatchError, BatchJobs
-from embedding_client.batch_prices import PRICES, estimated_cost
-from embedding_client.batch_progress import progress_of, run_of
+from embedding_client.batch.jobs import BatchError, BatchJobs
+from embedding_client.batch.prices import PRICES, estimated_cost
+from embedding_client.batch.progress import progress_of, run_of
 from embedding_client.cli import run as run_command
 from embedding_client.errors import ConfigurationError
 from embedding_kit.prices import load_prices
@@ -325,7 +325,7 @@ def test_the_prices_are_those_of_scripts_cost() -> None:
 
 def test_the_cost_of_the_worked_example_is_that_of_the_page() -> None:
     """The page's table adds up the same prices, to within a cent."""
-    page = (Path(__file__).parents[2] / "docs" / "batch.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "batch.md").read_text(encoding="utf-8")
     said = float(re.search(r"\| sum \| \| \| ([\d.]+) \|", page)[1])
     computed = estimated_cost(runs=2000, seconds=50_000, gb_seconds=50_000 * 1769 / 1024)
     assert computed == pytest.approx(said, abs=0.01)

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-from embedding_client.index_connection import SPACE_TAG, IndexConnection
+from embedding_client.index.connection import SPACE_TAG, IndexConnection
 
 __all__ = ["IndexVectors"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedding_client.cli import run as run_command
-from tests.embedding_client.test_batch_jobs import COUNTS, MACHINE, states  # noqa: F401
+from tests.embedding_client.batch.test_jobs import COUNTS, MACHINE, states  # noqa: F401
 from tests.vector_loading import conftest as loading
 from tests.vector_loading.conftest import ARN
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from embedding_client.batch_prices import estimated_cost
+from embedding_client.batch.prices import estimated_cost
 
 __all__ = ["Progress", "Run", "listed_progress", "progress_of", "run_of"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from embedding_client.batch_prices import PRICES
+from embedding_client.batch.prices import PRICES
 
 if TYPE_CHECKING:
-    from embedding_client.batch_jobs import JobStatus
+    from embedding_client.batch.jobs import JobStatus
 
 __all__ = ["as_json", "described", "figures"]
 

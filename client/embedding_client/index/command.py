@@ -12,11 +12,11 @@ from tqdm import tqdm
 
 from embedding_client.errors import ConfigurationError
 from embedding_client.following import Shown, follow
-from embedding_client.index_arguments import INDEX_VARIABLE, LOAD_VARIABLE
+from embedding_client.index.arguments import INDEX_VARIABLE, LOAD_VARIABLE
 
 if TYPE_CHECKING:
     from embedding_client.executions import Execution, Executions
-    from embedding_client.index_vectors import IndexVectors
+    from embedding_client.index.vectors import IndexVectors
 
 __all__ = ["run_index"]
 
@@ -188,7 +188,7 @@ def _loads(args: argparse.Namespace) -> "Executions":
 
 
 def _vectors(args: argparse.Namespace) -> "IndexVectors":
-    from embedding_client.index_vectors import IndexVectors  # noqa: PLC0415  (slow)
+    from embedding_client.index.vectors import IndexVectors  # noqa: PLC0415  (slow)
 
     return IndexVectors(_index_arn(args), profile=args.profile)
 

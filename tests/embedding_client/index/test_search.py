@@ -16,7 +16,7 @@ from embedding_client import (
     VectorSpaceError,
 )
 from embedding_client.cli import run as run_command
-from embedding_client.index_search import SPACE_TAG, IndexSearch, SearchError
+from embedding_client.index.search import SPACE_TAG, IndexSearch, SearchError
 from local_function_url.endpoint import endpoint
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import (
