@@ -117,11 +117,18 @@ def _embed(args: argparse.Namespace) -> int:
 
 def _to_file(args: argparse.Namespace, options: "EmbedOptions") -> int:
     from embedding_client.jobs import embed_file  # noqa: PLC0415  (slow)
+    from embedding_client.used_spaces import note_use  # noqa: PLC0415  (slow)
+
+    used: list[EmbeddingClient] = []
+
+    def connect(space: str | None) -> "EmbeddingClient":
+        used.append(_connect(args, vector_space=space))
+        return used[-1]
 
     try:
         with _source(args) as source:
             summary = embed_file(
-                lambda space: _connect(args, vector_space=space),
+                connect,
                 source,
                 args.output,
                 options=options,
@@ -131,6 +138,8 @@ def _to_file(args: argparse.Namespace, options: "EmbedOptions") -> int:
     except KeyboardInterrupt:
         _print_error("\nstopped; the same command continues from here")
         return _INTERRUPTED
+    for client in used:
+        note_use(args.url, client.vector_space)
     _print_error(f"{args.output}: {summary.rows} rows")
     if summary.rejected:
         _print_error(f"{summary.rejected} rows have no vector; {summary.report} lists them")
@@ -141,6 +150,7 @@ def _to_stdout(
     args: argparse.Namespace, options: "EmbedOptions", name: str, rows: Iterator["Row"]
 ) -> int:
     from embedding_client.streaming import embed_stream  # noqa: PLC0415  (slow)
+    from embedding_client.used_spaces import note_use  # noqa: PLC0415  (slow)
 
     with _connect(args) as client:
         rejected = embed_stream(
@@ -152,6 +162,7 @@ def _to_stdout(
             output=sys.stdout,
             report=sys.stderr,
         )
+        note_use(args.url, client.vector_space)
     if rejected:
         _print_error(f"{rejected} rows have no vector")
     return _INCOMPLETE if rejected else 0

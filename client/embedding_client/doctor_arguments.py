@@ -52,7 +52,7 @@ def add_doctor(commands: Any, *, url_variable: str) -> None:
     compared.add_argument(
         "--accept-vector-space",
         action="store_true",
-        help="remember the vector space, although it is not that of the last visit",
+        help="remember the vector space, although it is not that of the last use",
     )
     compared.add_argument(
         "--artifact",

@@ -27,10 +27,10 @@ from embedding_client.doctor.outside import (
     web_client,
 )
 from embedding_client.doctor.report import as_json, as_lines
-from embedding_client.doctor.vectors import memory_file
 from embedding_client.errors import ConfigurationError
 from embedding_client.protocol import check_url
 from embedding_client.signing import SigV4Auth, region_of
+from embedding_client.used_spaces import spaces_file
 
 __all__ = ["report", "run_doctor"]
 
@@ -95,7 +95,7 @@ def _outside(args: argparse.Namespace, url: str | None, http: httpx.Client) -> O
         resolve=resolve,
         handshake=handshake,
         region=region,
-        memory=memory_file(),
+        memory=spaces_file(),
         now=lambda: datetime.now(UTC),
     )
 

@@ -248,7 +248,7 @@ class Outside:
         resolve: Returns the addresses of a host; raises OSError.
         handshake: Connects to a host and port with TLS; raises OSError.
         region: The region; None if it is not configured.
-        memory: The file with the vector space of each endpoint at the last visit.
+        memory: The file with the vector space of each endpoint that was used.
         now: The time.
     """
 

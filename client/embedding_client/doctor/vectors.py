@@ -1,7 +1,6 @@
 """The vector space, and the golden vectors of the artifact."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from embedding_client.doctor.facts import Facts, NoAnswer
 from embedding_client.doctor.findings import Finding, SkippedError, ill, ok
 from embedding_client.errors import VectorSpaceError
+from embedding_client.used_spaces import read_spaces, write_spaces
 from embedding_client.vector_spaces import VectorSpaceGuard
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "check_space",
     "judge_golden",
     "judge_space",
-    "memory_file",
 ]
 
 #: As in the check of a release: int8 kernels of two processors differ by thousandths, and two
@@ -32,7 +31,7 @@ class Spaces(NamedTuple):
     Attributes:
         served: That of the endpoint's answer.
         stored: That of the stored vectors, which the caller gave.
-        last: That of the last visit from this machine.
+        last: That of the last use from this machine.
         recorded: That of the last deploy.
         artifact: That of the folder with the compiled model.
     """
@@ -44,17 +43,11 @@ class Spaces(NamedTuple):
     artifact: str | None = None
 
 
-def memory_file() -> Path:
-    """Return the file with the vector space of each endpoint at the last visit."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "embedding-kit" / "vector-spaces.json"
-
-
 def check_space(facts: Facts) -> Finding:
     """Compare the vector space of an answer, and remember it."""
     served = facts.answered().headers["x-vector-space"]
     file, url = facts.outside.memory, facts.url()
-    known = _read(file)
+    known = read_spaces(file)
     recorded = None
     with suppress(SkippedError):
         outputs = facts.outputs()
@@ -71,7 +64,7 @@ def check_space(facts: Facts) -> Finding:
         )
     )
     if known.get(url) is None or facts.asked.accept_vector_space:
-        _write(file, known | {url: served})
+        write_spaces(file, known | {url: served})
     return finding
 
 
@@ -79,7 +72,7 @@ def judge_space(spaces: Spaces) -> Finding:
     """Judge the vector space by those that it should be."""
     compared = {
         "of the stored vectors (--vector-space)": spaces.stored,
-        "of the last visit from this machine": spaces.last,
+        "of the last use from this machine": spaces.last,
         "of the last deploy": spaces.recorded,
         "of the artifact": spaces.artifact,
     }
@@ -90,10 +83,10 @@ def judge_space(spaces: Spaces) -> Finding:
                 "vectors of the two cannot be compared: deploy the version before "
                 "(scripts/rollback), or embed all stored texts again"
             )
-            if name.startswith("of the last visit"):
+            if name.startswith("of the last use"):
                 advice += "; then --accept-vector-space"
             return ill(f"{spaces.served}, and {space} is that {name}", advice, served=spaces.served)
-    like = f"; equal to that {', '.join(known)}" if known else "; remembered for the next visit"
+    like = f"; equal to that {', '.join(known)}" if known else "; remembered for the next time"
     return ok(f"{spaces.served}{like}", served=spaces.served)
 
 
@@ -152,20 +145,3 @@ def _artifact(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise SkippedError(f"{folder} is not an artifact: {error}") from error
     return manifest
-
-
-def _read(file: Path) -> dict[str, str]:
-    try:
-        known = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def _write(file: Path, known: Mapping[str, str]) -> None:
-    # Without a home folder that can be written, nothing is remembered.
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps(known, indent=2))
-        new.replace(file)

@@ -12,7 +12,6 @@ from embedding_client.doctor.vectors import (
     check_space,
     judge_golden,
     judge_space,
-    memory_file,
 )
 
 from .conftest import SPACE, URL, deployed
@@ -36,7 +35,7 @@ def serving(space=SPACE, vector=(0.6, 0.8), golden=GOLDEN):
     ("field", "name"),
     [
         ("stored", "of the stored vectors (--vector-space)"),
-        ("last", "of the last visit from this machine"),
+        ("last", "of the last use from this machine"),
         ("recorded", "of the last deploy"),
         ("artifact", "of the artifact"),
     ],
@@ -56,17 +55,17 @@ def test_a_space_may_be_given_without_dimensions():
 
 
 def test_the_space_is_remembered_until_another_one_is_accepted(facts, aws):
-    """A changed space stays ill at each visit."""
+    """A changed space stays ill each time."""
     file = facts().outside.memory
     local = "http://127.0.0.1:9000"
     first = check_space(facts(serving(), url=local))
-    assert first.found == f"{SPACE}; remembered for the next visit"
+    assert first.found == f"{SPACE}; remembered for the next time"
     assert json.loads(file.read_text()) == {local: SPACE}
     for _ in range(2):
         assert check_space(facts(serving(OTHER), url=local)).state == State.ILL
     assert check_space(facts(serving(OTHER), url=local, accept_vector_space=True)).state == State.OK
     again = check_space(facts(serving(OTHER), url=local))
-    assert again.found == f"{OTHER}; equal to that of the last visit from this machine"
+    assert again.found == f"{OTHER}; equal to that of the last use from this machine"
 
 
 def test_a_damaged_memory_is_no_obstacle(facts):
@@ -139,15 +138,6 @@ def test_the_largest_difference_counts():
     found = judge_golden(GOLDEN * 2, [[0.6, 0.8, 0.1], [0.6, 0.811]])
     assert found.data["difference"] == pytest.approx(0.011)
     assert "scripts/rollback" in found.advice
-
-
-def test_the_memory_is_a_file_of_the_user(monkeypatch, tmp_path):
-    """In the folder for the state of programs."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert memory_file() == tmp_path / "embedding-kit" / "vector-spaces.json"
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert memory_file().is_relative_to(tmp_path / ".local" / "state")
 
 
 def test_the_url_does_not_need_a_slash(facts):
