@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from embedding_kit.artifact_bucket import ArtifactBucket
     from embedding_kit.batch import EmbeddingBatch
     from embedding_kit.endpoint import EmbeddingEndpoint
     from embedding_kit.endpoint_interface import IEmbeddingEndpoint
@@ -67,6 +68,7 @@ __all__ = [
     "AliasExperiment",
     "AllAtOnce",
     "ApiGatewayFront",
+    "ArtifactBucket",
     "BatchAlarms",
     "BatchSettings",
     "Budget",
@@ -109,6 +111,7 @@ __all__ = [
 # The module of each name that is not one of the settings.
 _MODULES = {
     "AlarmTopic": "monitoring.topic",
+    "ArtifactBucket": "artifact_bucket",
     "BatchAlarms": "monitoring.batch",
     "CostBudget": "monitoring.budget",
     "EmbeddingBatch": "batch",

@@ -1,10 +1,11 @@
 """The image repository: the CDK's role pushes to it, and this account's functions pull from it."""
 
-from aws_cdk import ArnFormat, DefaultStackSynthesizer, Duration, Fn, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, DefaultStackSynthesizer, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.settings import RepositorySettings
 
 __all__ = ["EmbeddingRepository"]
@@ -77,16 +78,12 @@ class EmbeddingRepository(Construct):
 
     def _let_bootstrap_publish(self) -> None:
         # Bootstrap's role may push only to bootstrap's repository, so this policy must allow it.
-        qualifier = (
-            self.node.try_get_context("@aws-cdk/core:bootstrapQualifier")
-            or DefaultStackSynthesizer.DEFAULT_QUALIFIER
-        )
         role = DefaultStackSynthesizer.DEFAULT_IMAGE_ASSET_PUBLISHING_ROLE_ARN
         self.repository.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="BootstrapPublishes",
                 actions=list(PUBLISH_ACTIONS),
-                principals=[iam.ArnPrincipal(Fn.sub(role.replace("${Qualifier}", str(qualifier))))],
+                principals=[iam.ArnPrincipal(bootstrap_value(self, role))],
             )
         )
 

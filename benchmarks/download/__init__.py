@@ -1,0 +1,1 @@
+"""Measures starts whose artifact comes from S3: `scripts/bench download`."""

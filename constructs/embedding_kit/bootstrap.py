@@ -1,0 +1,15 @@
+"""The names of what `cdk bootstrap` created."""
+
+from aws_cdk import DefaultStackSynthesizer, Fn
+from constructs import Construct
+
+__all__ = ["bootstrap_value"]
+
+
+def bootstrap_value(scope: Construct, text: str) -> str:
+    """Return a name or an ARN of `cdk bootstrap`, such as a default of the synthesizer."""
+    qualifier = (
+        scope.node.try_get_context("@aws-cdk/core:bootstrapQualifier")
+        or DefaultStackSynthesizer.DEFAULT_QUALIFIER
+    )
+    return Fn.sub(text.replace("${Qualifier}", str(qualifier)))

@@ -1,0 +1,183 @@
+"""Test the bucket of artifacts: what it keeps, and who may read and write it."""
+
+import pytest
+from aws_cdk import aws_kms as kms
+from aws_cdk.assertions import Match, Template
+
+from embedding_kit import ArtifactBucket
+from tests.embedding_kit.roles import HOME, resolved
+
+NAME = f"kit-dev-{HOME}-us-east-1"
+BUCKET = f"arn:aws:s3:::{NAME}"
+ARTIFACT = f"{BUCKET}/artifact/0123"
+KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa-22bb-33cc-44dd-555566667777"
+
+
+def role(name: str, *, region: str = "us-east-1", qualifier: str = "hnb659fds") -> str:
+    return f"arn:aws:iam::{HOME}:role/cdk-{qualifier}-{name}-role-{HOME}-{region}"
+
+
+PUBLISHER, DEPLOYER, CREATOR = role("file-publishing"), role("deploy"), role("cfn-exec")
+
+
+@pytest.fixture(scope="session")
+def template(synthesize) -> Template:
+    return synthesize(
+        lambda stack: ArtifactBucket(
+            stack, "Artifacts", name="kit-dev-${AWS::AccountId}-${AWS::Region}"
+        )
+    )
+
+
+@pytest.fixture(scope="session")
+def may_with(template, question, may):
+    """Return whether a role without policies of its own may do an action."""
+    (found,) = template.find_resources("AWS::S3::BucketPolicy").values()
+    policy = resolved(_named(found["Properties"]["PolicyDocument"]))
+
+    def ask(principal: str, action: str, resource: str) -> bool:
+        asked = question(
+            principal=principal,
+            action=action,
+            resource=resource,
+            context={"aws:SecureTransport": "true"},
+            identity=[],
+            resource_policy=policy,
+        )
+        (answer,) = may(asked)
+        return bool(answer)
+
+    return ask
+
+
+def _named(value):
+    """Replace the references to the bucket and the account's own names."""
+    if isinstance(value, list):
+        return [_named(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "Fn::GetAtt" in value:
+        return BUCKET
+    if "Fn::Sub" in value:
+        text = value["Fn::Sub"]
+        names = {"AWS::AccountId": HOME, "AWS::Partition": "aws", "AWS::Region": "us-east-1"}
+        for name, found in names.items():
+            text = text.replace(f"${{{name}}}", found)
+        return text
+    return {key: _named(item) for key, item in value.items()}
+
+
+def test_nothing_expires(template):
+    """Only the parts of interrupted uploads are deleted, which are no objects."""
+    (found,) = template.find_resources("AWS::S3::Bucket").values()
+    (rule,) = found["Properties"]["LifecycleConfiguration"]["Rules"]
+    assert set(rule) == {"AbortIncompleteMultipartUpload", "Id", "Status"}
+
+
+def test_the_bucket_outlives_its_stack(template):
+    """A bucket with artifacts stays; an empty one whose creation failed does not."""
+    template.has_resource(
+        "AWS::S3::Bucket",
+        {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"},
+    )
+
+
+def test_the_bucket_is_private_and_encrypted(template):
+    """No object can be public, and none can be read without TLS."""
+    template.has_resource_properties(
+        "AWS::S3::Bucket",
+        {
+            "BucketName": {"Fn::Sub": "kit-dev-${AWS::AccountId}-${AWS::Region}"},
+            "BucketEncryption": {
+                "ServerSideEncryptionConfiguration": [
+                    {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+                ]
+            },
+            "PublicAccessBlockConfiguration": {
+                "BlockPublicAcls": True,
+                "BlockPublicPolicy": True,
+                "IgnorePublicAcls": True,
+                "RestrictPublicBuckets": True,
+            },
+        },
+    )
+    template.has_resource_properties(
+        "AWS::S3::BucketPolicy",
+        {
+            "PolicyDocument": {
+                "Statement": Match.array_with(
+                    [
+                        Match.object_like(
+                            {
+                                "Effect": "Deny",
+                                "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+                            }
+                        )
+                    ]
+                )
+            }
+        },
+    )
+
+
+def test_a_key_of_ones_own_encrypts_the_objects(synthesize):
+    """With a bucket key, so that each start costs no request to KMS for each part."""
+    template = synthesize(
+        lambda stack: ArtifactBucket(
+            stack, "Artifacts", name="a-bucket", key=kms.Key.from_key_arn(stack, "Key", KEY)
+        )
+    )
+    template.has_resource_properties(
+        "AWS::S3::Bucket",
+        {
+            "BucketEncryption": {
+                "ServerSideEncryptionConfiguration": [
+                    {
+                        "BucketKeyEnabled": True,
+                        "ServerSideEncryptionByDefault": {
+                            "KMSMasterKeyID": KEY,
+                            "SSEAlgorithm": "aws:kms",
+                        },
+                    }
+                ]
+            }
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("principal", "action", "resource"),
+    [
+        (PUBLISHER, "s3:GetBucketLocation", BUCKET),
+        (PUBLISHER, "s3:GetEncryptionConfiguration", BUCKET),
+        (PUBLISHER, "s3:ListBucket", BUCKET),
+        (PUBLISHER, "s3:PutObject", ARTIFACT),
+        (PUBLISHER, "s3:AbortMultipartUpload", ARTIFACT),
+        (DEPLOYER, "s3:GetObject", f"{BUCKET}/0123.json"),
+        (CREATOR, "s3:GetObject", f"{BUCKET}/0123"),
+    ],
+)
+def test_bootstraps_roles_may_publish_and_deploy(may_with, principal, action, resource):
+    """What `cdk deploy` does, with roles whose own policies only cover bootstrap's bucket."""
+    assert may_with(principal, action, resource) is True
+
+
+@pytest.mark.parametrize(
+    ("principal", "action", "resource"),
+    [
+        (PUBLISHER, "s3:DeleteObject", ARTIFACT),
+        (PUBLISHER, "s3:DeleteBucket", BUCKET),
+        (PUBLISHER, "s3:PutBucketPolicy", BUCKET),
+        (PUBLISHER, "s3:PutLifecycleConfiguration", BUCKET),
+        (DEPLOYER, "s3:PutObject", ARTIFACT),
+        (DEPLOYER, "s3:ListBucket", BUCKET),
+        (CREATOR, "s3:PutObject", ARTIFACT),
+        (role("image-publishing"), "s3:GetObject", ARTIFACT),
+        (role("file-publishing", region="eu-west-1"), "s3:PutObject", ARTIFACT),
+        (role("file-publishing", qualifier="other"), "s3:PutObject", ARTIFACT),
+        (f"arn:aws:iam::{HOME}:role/other", "s3:GetObject", ARTIFACT),
+    ],
+)
+def test_exactly_those_roles_do_exactly_that(may_with, principal, action, resource):
+    """No role may delete, and no other role may write or read."""
+    assert may_with(principal, action, resource) is False
