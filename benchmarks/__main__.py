@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,20 +25,20 @@ from benchmarks.server import __main__ as server
 
 LENGTHS = (8, 32, 128, 512, 2048)
 QUICK_LENGTHS = (8, 32, 128, 512)
+#: Name → what `scripts/bench NAME` runs, with the arguments after it.
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "batch": batch.main,
+    "server": server.main,
+    "zip": zip_package.main,
+    "load": load.main,
+    "download": download.main,
+}
 
 
 def main() -> int:
     """Measure, print the table, and save table, JSON and picture."""
-    if sys.argv[1:2] == ["batch"]:
-        return batch.main(sys.argv[2:])
-    if sys.argv[1:2] == ["server"]:
-        return server.main(sys.argv[2:])
-    if sys.argv[1:2] == ["zip"]:
-        return zip_package.main(sys.argv[2:])
-    if sys.argv[1:2] == ["load"]:
-        return load.main(sys.argv[2:])
-    if sys.argv[1:2] == ["download"]:
-        return download.main(sys.argv[2:])
+    if sys.argv[1:] and sys.argv[1] in _COMMANDS:
+        return _COMMANDS[sys.argv[1]](sys.argv[2:])
     options = _options()
     compile_modules()
     options.output.mkdir(parents=True, exist_ok=True)

@@ -17,9 +17,9 @@ from botocore.session import Session, get_session
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from embedding_kit.settings import Provisioned
+from embedding_kit.settings import Provisioned, artifact_in_s3
 from stacks.deployed import Deployed, find_deployed
-from stacks.names import endpoint_stack_name, repository_name
+from stacks.names import artifact_bucket_name, endpoint_stack_name, repository_name
 from stacks.weights import find_stuck_weights
 
 __all__ = ["end_provisioned_concurrency", "main", "resume_scaling"]
@@ -211,7 +211,16 @@ def _print_what_stays(environment: Environment) -> None:
             "to deploy the environment again with them:\n"
             f"  scripts/deploy {environment.name} --import-existing-resources"
         )
-    if not has_images:
+    if artifact_in_s3(environment.model, environment.function):
+        account, region = environment.account or "ACCOUNT", environment.region or "REGION"
+        name = artifact_bucket_name(environment.name, account=account, region=region)
+        print(
+            f"the artifacts stay in the bucket {name}; to remove them:\n"
+            f"  aws s3 rb --force s3://{name}\n"
+            "to deploy the environment again with them:\n"
+            f"  scripts/deploy {environment.name} --import-existing-resources"
+        )
+    elif not has_images:
         print(
             "the zips stay in the bucket of `cdk bootstrap`; to remove what no stack uses:\n"
             "  node_modules/.bin/cdk gc --unstable=gc --type s3"

@@ -1,4 +1,7 @@
-"""The stack of the endpoint, whose image is published into the environment's own repository."""
+"""The stack of the endpoint, whose image is published into the environment's own repository.
+
+An artifact in S3 is published into the environment's own bucket, with all files of the stack.
+"""
 
 from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
 from aws_cdk import Environment as Where
@@ -6,7 +9,9 @@ from constructs import Construct
 
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import Environment
+from embedding_kit.settings import artifact_in_s3
 from embedding_kit.vector_index import IVectorIndex
+from stacks.names import artifact_bucket_name
 
 __all__ = ["EndpointStack"]
 
@@ -29,14 +34,13 @@ class EndpointStack(Stack):
         env: Where,
     ) -> None:
         """Create the stack."""
-        of_images = DefaultStackSynthesizer(image_assets_repository_name=repository_name)
         super().__init__(
             scope,
             id,
             env=env,
             description=f"Embedding Kit, {environment.name}: endpoint",
             termination_protection=environment.protect,
-            synthesizer=of_images if environment.function.package == "image" else None,
+            synthesizer=_synthesizer(environment, repository_name),
         )
         self.endpoint = EmbeddingEndpoint(
             self,
@@ -57,3 +61,12 @@ class EndpointStack(Stack):
         if self.endpoint.candidate and self.endpoint.candidate_url:
             CfnOutput(self, "CandidateUrl", value=self.endpoint.candidate_url)
             CfnOutput(self, "CandidateAliasArn", value=self.endpoint.candidate.function_arn)
+
+
+def _synthesizer(environment: Environment, repository_name: str) -> DefaultStackSynthesizer | None:
+    if environment.function.package == "image":
+        return DefaultStackSynthesizer(image_assets_repository_name=repository_name)
+    if artifact_in_s3(environment.model, environment.function):
+        bucket = artifact_bucket_name(environment.name)
+        return DefaultStackSynthesizer(file_assets_bucket_name=bucket)
+    return None

@@ -3,11 +3,14 @@
 import aws_cdk as cdk
 
 from embedding_kit.environment import COST_TAG, Environment
+from embedding_kit.settings import artifact_in_s3
+from stacks.artifact_stack import ArtifactStack
 from stacks.batch_stack import BatchStack
 from stacks.endpoint_stack import EndpointStack
 from stacks.front_stack import FrontStack
 from stacks.index_stack import IndexStack
 from stacks.names import (
+    artifact_stack_name,
     batch_stack_name,
     endpoint_stack_name,
     front_stack_name,
@@ -28,6 +31,7 @@ class EnvironmentStacks:
     """The stacks of an environment in an app.
 
     Attributes:
+        artifact: The stack of the bucket of artifacts; None without an artifact in S3.
         repository: The stack of the image repository; None if nothing is deployed as an image.
         index: The stack of the vector index; None without one.
         endpoint: The stack of the endpoint.
@@ -49,6 +53,11 @@ class EnvironmentStacks:
         if environment.function.package == "image":
             self.repository = RepositoryStack(
                 app, repository_stack_name(environment.name), environment=environment, env=where
+            )
+        self.artifact: ArtifactStack | None = None
+        if artifact_in_s3(environment.model, environment.function):
+            self.artifact = ArtifactStack(
+                app, artifact_stack_name(environment.name), environment=environment, env=where
             )
         self.index: IndexStack | None = None
         if environment.index:
@@ -116,11 +125,16 @@ class EnvironmentStacks:
                 stack.add_stack_dependency(
                     self.repository, "the image is published into the repository"
                 )
+        if self.artifact:
+            self.endpoint.add_stack_dependency(
+                self.artifact, "the artifact is published into the bucket"
+            )
         tags = {**environment.tags, COST_TAG: environment.name}
         if "project" not in map(str.lower, tags):
             tags["Project"] = "embedding-kit"
         # Not on the app, because another environment in the same app has other tags.
         stacks = [
+            self.artifact,
             self.repository,
             self.index,
             self.endpoint,

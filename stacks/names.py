@@ -1,6 +1,8 @@
 """The names of an environment's stacks and repository, for commands and for other stacks."""
 
 __all__ = [
+    "artifact_bucket_name",
+    "artifact_stack_name",
     "batch_stack_name",
     "endpoint_stack_name",
     "front_stack_name",
@@ -15,6 +17,11 @@ __all__ = [
 def repository_stack_name(environment: str) -> str:
     """Return the name of the stack that holds the image repository."""
     return f"EmbeddingKit-{environment}-Repository"
+
+
+def artifact_stack_name(environment: str) -> str:
+    """Return the name of the stack that holds the bucket of artifacts."""
+    return f"EmbeddingKit-{environment}-Artifact"
 
 
 def endpoint_stack_name(environment: str) -> str:
@@ -50,3 +57,13 @@ def observability_stack_name(environment: str) -> str:
 def repository_name(environment: str) -> str:
     """Return the name of the image repository."""
     return f"embedding-kit-{environment}"
+
+
+def artifact_bucket_name(
+    environment: str, *, account: str = "${AWS::AccountId}", region: str = "${AWS::Region}"
+) -> str:
+    """Return the name of the bucket of artifacts; by default as CloudFormation completes it.
+
+    With an environment's name of 31 characters it has 63, which is S3's limit.
+    """
+    return f"kit-{environment}-{account}-{region}"

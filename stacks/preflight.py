@@ -16,10 +16,13 @@ from botocore.session import Session, get_session
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.quotas import needed_concurrency
+from embedding_kit.settings import artifact_in_s3
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
 from stacks.deployed import find_deployed
 from stacks.names import (
+    artifact_bucket_name,
+    artifact_stack_name,
     endpoint_stack_name,
     front_stack_name,
     repository_name,
@@ -83,6 +86,11 @@ def before_deploy(
         yield from _package(session, environment)
     except (BotoCoreError, ClientError) as error:
         yield Finding(f"the deployed function could not be looked up: {error}")
+    if artifact_in_s3(environment.model, environment.function) and not imports:
+        try:
+            yield from _artifact_bucket(session, environment)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the bucket of artifacts could not be looked up: {error}")
     has_repository = environment.function.package == "image"
     if has_repository and environment.repository.on_destroy == "retain" and not imports:
         try:
@@ -160,6 +168,29 @@ def _package(session: Session, environment: Environment) -> Iterator[Finding]:
             f'package = "{wanted}" beside it, to which callers move (docs/operations.md)',
             stops=True,
         )
+
+
+def _artifact_bucket(session: Session, environment: Environment) -> Iterator[Finding]:
+    region = environment.region
+    stacks = session.create_client("cloudformation", region_name=region)
+    if _stack(stacks, artifact_stack_name(environment.name)):
+        return
+    account = environment.account
+    if account is None:
+        account = session.create_client("sts", region_name=region).get_caller_identity()["Account"]
+    place = {"account": account, "region": stacks.meta.region_name}
+    name = artifact_bucket_name(environment.name, **place)
+    try:
+        session.create_client("s3", region_name=region).head_bucket(Bucket=name)
+    except ClientError as error:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
+            return
+        raise
+    yield Finding(
+        f"the bucket {name} exists and belongs to no stack, as after a destroy, which retains it. "
+        f"To use it again: scripts/deploy {environment.name} {_IMPORT}",
+        stops=True,
+    )
 
 
 def _repository(session: Session, environment: Environment) -> Iterator[Finding]:

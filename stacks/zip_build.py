@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.settings import artifact_in_s3
 
 __all__ = ["main"]
 
@@ -33,7 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     # Only now, because it imports the CDK, which takes seconds.
     from embedding_kit.zip_package import build_command  # noqa: PLC0415
 
-    command = build_command(environment.model)
+    function, model = environment.function, environment.model
+    command = build_command(model, with_artifact=not artifact_in_s3(model, function))
     return subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode  # noqa: S603
 
 

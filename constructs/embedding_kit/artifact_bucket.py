@@ -62,8 +62,9 @@ class ArtifactBucket(Construct):
             scope: The parent.
             id: The construct's id.
             name: The bucket's name, which may have `${AWS::AccountId}` and `${AWS::Region}`.
-            key: The KMS key that encrypts the objects; S3's own if None. Its policy must let the
-                publishing role of bootstrap use it (`kms:Decrypt`, `kms:GenerateDataKey`).
+            key: The KMS key that encrypts the objects; S3's own if None. Its policy must allow
+                `kms:Decrypt` and `kms:GenerateDataKey` to bootstrap's publishing role, and
+                `kms:Decrypt` to its roles of the deploy and of CloudFormation.
         """
         super().__init__(scope, id)
         self.bucket = s3.Bucket(

@@ -36,6 +36,7 @@ from embedding_kit.settings import (
     Release,
     SnapStart,
     WeightedExperiment,
+    artifact_in_s3,
     check_alarms,
     check_compatible,
     check_memory,
@@ -119,7 +120,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
                 default derived from the construct's path.
             vpc: A VPC for the function; none by default. The function calls no other service than
                 that of `vector_index`, so subnets without a route to the internet are enough; with
-                an index they need an endpoint for S3 Vectors.
+                an index they need an endpoint for S3 Vectors, and with an artifact in S3 a gateway
+                endpoint for S3.
             vpc_subnets: The subnets; the CDK's default for `vpc` if unset.
             security_groups: The security groups; a new one if unset.
             role: An execution role; by default a new one. It is granted the function's permissions,
@@ -149,7 +151,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         )
         check_alarms(self.alarm_settings, self.settings)
         check_memory(model, self.settings)
-        check_package(model, self.settings)
+        check_package(model, self.settings, self.cold_start)
         for note in quota_notes(self.settings, self.cold_start):
             Annotations.of(self).add_info(note)
         # Metrics of metric filters have no dimension for the endpoint, so each endpoint has its own
@@ -195,6 +197,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             alias=self.alias,
             model=model,
             package=self.settings.package,
+            with_artifact=not artifact_in_s3(model, self.settings),
             release=self.release,
             cold_start=self.cold_start,
             experiment=experiment,

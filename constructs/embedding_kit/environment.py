@@ -184,7 +184,7 @@ class Environment(Settings):
         )
         check_alarms(self.alarms, self.function)
         check_memory(self.model, self.function)
-        check_package(self.model, self.function)
+        check_package(self.model, self.function, self.cold_start)
         check_without_images(
             self.function,
             batch=self.batch is not None,

@@ -12,10 +12,11 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from embedding_kit.packaged_function import packaged_function
-from embedding_kit.settings import FunctionSettings, Model
+from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
 from embedding_kit.vector_index import IVectorIndex
+from embedding_kit.zip_package import ArtifactInS3
 
 __all__ = [
     "EmbeddingFunction",
@@ -111,11 +112,13 @@ class EmbeddingFunction(Construct):
         self.log_group = self._log_group(settings) if log_group is None else log_group
         if log_group is not None:
             _check_log_group(settings)
+        artifact = _artifact_in_s3(self, model, settings)
         self.function = packaged_function(
             self,
             "Function",
             package=settings.package,
             model=model,
+            with_artifact=artifact is None,
             description=f"Embeddings by {model.name}",
             memory_size=settings.memory_mb,
             timeout=Duration.seconds(int(settings.timeout.total_seconds())),
@@ -124,7 +127,8 @@ class EmbeddingFunction(Construct):
             environment=environment_variables(
                 settings, metrics_namespace=metrics_namespace, name=name
             )
-            | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {}),
+            | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {})
+            | ({"EMBEDDING_ARTIFACT_LOCATION": artifact.location} if artifact else {}),
             role=self._role(role, network),
             vpc=network.vpc,
             vpc_subnets=network.subnets,
@@ -151,6 +155,8 @@ class EmbeddingFunction(Construct):
         )
         if vector_index:
             vector_index.grant_query(self.function)
+        if artifact:
+            artifact.grant_read(self.function)
         Validations.of(self.function).acknowledge(
             Acknowledgment(
                 id="Serverless-LambdaDLQ",
@@ -186,6 +192,14 @@ class EmbeddingFunction(Construct):
                 iam.PolicyStatement(actions=list(_NETWORK_ACTIONS), resources=["*"])
             )
         return role
+
+
+def _artifact_in_s3(
+    scope: Construct, model: Model, settings: FunctionSettings
+) -> ArtifactInS3 | None:
+    if not artifact_in_s3(model, settings):
+        return None
+    return ArtifactInS3(scope, "Artifact", model=model, key_arn=settings.artifact_key)
 
 
 def environment_variables(

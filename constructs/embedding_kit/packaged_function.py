@@ -20,6 +20,7 @@ def packaged_function(
     *,
     package: Literal["image", "zip"],
     model: Model,
+    with_artifact: bool = True,
     handler: str | None = None,
     **properties: Any,
 ) -> lambda_.Function:
@@ -30,6 +31,7 @@ def packaged_function(
         id: The construct's id.
         package: How the code is deployed.
         model: The model.
+        with_artifact: Whether a zip has the model's artifact; see `zip_code`.
         handler: Another handler than the embedder's.
         properties: Further properties of `aws_lambda.Function`.
 
@@ -43,7 +45,7 @@ def packaged_function(
     function = lambda_.Function(
         scope,
         id,
-        code=zip_code(scope, model),
+        code=zip_code(scope, model, with_artifact=with_artifact),
         handler=handler or EMBEDDER,
         runtime=lambda_.Runtime.PYTHON_3_13,
         **properties,

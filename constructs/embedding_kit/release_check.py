@@ -60,6 +60,7 @@ class ReleaseCheck(Construct):
         alias: lambda_.Alias,
         model: Model,
         package: Literal["image", "zip"],
+        with_artifact: bool,
         release: Release,
         cold_start: ColdStart,
         experiment: Experiment | None,
@@ -74,6 +75,7 @@ class ReleaseCheck(Construct):
             alias: The alias to change.
             model: The model in the code; the check runs from the same code.
             package: How the code is deployed.
+            with_artifact: Whether a zip has the artifact, of which the check reads the manifest.
             release: Whether vectors may change, and whether the check calls the serving version.
             cold_start: With provisioned concurrency, Lambda itself uses weights for a moment.
             experiment: With weights, another version that must have the same vector space.
@@ -82,7 +84,9 @@ class ReleaseCheck(Construct):
         """
         super().__init__(scope, id)
         self._key = environment_encryption
-        self.function = self._make_function(alias, model, package, tracing)
+        self.function = self._make_function(
+            alias, model, package, with_artifact=with_artifact, tracing=tracing
+        )
         provider = self._make_provider()
         other = str(experiment.version) if isinstance(experiment, WeightedExperiment) else ""
         # The output is created below; its name is needed here.
@@ -116,6 +120,7 @@ class ReleaseCheck(Construct):
         alias: lambda_.Alias,
         model: Model,
         package: Literal["image", "zip"],
+        with_artifact: bool,
         tracing: lambda_.Tracing,
     ) -> lambda_.Function:
         embedder = alias.version.lambda_
@@ -152,6 +157,7 @@ class ReleaseCheck(Construct):
             "Function",
             package=package,
             model=model,
+            with_artifact=with_artifact,
             handler="release_check.handler.handler",
             description="Warms and checks a new version before the alias moves to it",
             memory_size=_MEMORY_MB,

@@ -2,8 +2,8 @@
 
 Synth builds nothing, as with an image: it names the zip by the digest of what it is made from, and
 writes the command into the cloud assembly. The CDK's command runs it when it publishes the zip, and
-only if the bootstrap bucket has none of that name. So synth needs no network, no compiler and no
-model, takes no longer, and gives the same template on every machine.
+only if the bucket has none of that name. So synth needs no network, no compiler and no model, takes
+no longer, and gives the same template on every machine. An artifact in S3 is published likewise.
 """
 
 import hashlib
@@ -14,19 +14,27 @@ from pathlib import Path
 from aws_cdk import (
     Acknowledgment,
     AssetStaging,
+    Aws,
+    DefaultStackSynthesizer,
     FileAssetLocation,
     IgnoreMode,
     Stack,
+    Token,
     Validations,
 )
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from embedding_kit.artifact_bucket import ARTIFACTS
+from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.image import files_digest, image_folder
+from embedding_kit.s3_permissions import READ_KEY
 from embedding_kit.settings import Model
+from embedding_kit.settings.base import rule_error
 
-__all__ = ["build_command", "zip_code"]
+__all__ = ["ArtifactInS3", "build_command", "zip_code"]
 
 #: What the zip is built from; nothing else changes it.
 _RECIPE = [
@@ -41,35 +49,110 @@ _RECIPE = [
     "zip_builder",
 ]
 _LEFT_OUT = ["embedder/server", "**/__pycache__", "**/*.pyc"]
+#: What decides on the artifact's bytes, besides the model.
+_COMPILER = ["compiler-requirements.txt", "embedder", "model_compiler"]
 
 
-def zip_code(scope: Construct, model: Model) -> lambda_.Code:
+class ArtifactInS3(Construct):
+    """An artifact that a function downloads when it is initialized, published with its stack.
+
+    Its key is the hash of what it is compiled from, which gives the same bytes each time: the bytes
+    themselves, and a version of the object, are unknown until the stack is deployed.
+
+    Attributes:
+        location: The object, as `s3://BUCKET/KEY`.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, model: Model, key_arn: str | None = None
+    ) -> None:
+        """Have the CDK's command compile and upload the artifact, if it is not in the bucket yet.
+
+        Args:
+            scope: The parent.
+            id: The construct's id.
+            model: The model.
+            key_arn: The KMS key that encrypts the bucket; S3's own if None.
+
+        Raises:
+            ValueError: The stack publishes into bootstrap's bucket, from which `cdk gc` deletes
+                artifacts that only older versions of the function use.
+            FileNotFoundError: The model's folder does not exist.
+        """
+        super().__init__(scope, id)
+        self._key_arn = key_arn
+        stack = Stack.of(self)
+        recipe = _staged(self, "Recipe", _RECIPE)
+        compiler = _staged(self, "Compiler", _COMPILER)
+        made_from = [
+            compiler.asset_hash,
+            files_digest([model.folder] if model.folder else []),
+            *_choices(model),
+        ]
+        published = _publish(
+            stack,
+            name=ARTIFACTS + hashlib.sha256(json.dumps(made_from).encode()).hexdigest(),
+            command=[*_builder(recipe), "--artifact-object", *_arguments(model)],
+            shown="artifact of the model",
+        )
+        default = bootstrap_value(self, DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME)
+        if _completed(stack, published.bucket_name) == _completed(stack, default):
+            raise rule_error(
+                "`cdk gc` deletes from the bootstrap bucket what only older versions download",
+                found="a stack that publishes its files there",
+                allowed="the bucket of an ArtifactBucket in another stack: "
+                "DefaultStackSynthesizer(file_assets_bucket_name=...)",
+            )
+        self._bucket = published.bucket_name
+        self.location = f"s3://{published.bucket_name}/{published.object_key}"
+
+    def grant_read(self, grantee: iam.IGrantable) -> None:
+        """Grant permission to read the artifacts of all versions and to use the bucket's key."""
+        artifacts = f"{self._bucket}/{ARTIFACTS}*"
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["s3:GetObject"],
+            resource_arns=[f"arn:{Aws.PARTITION}:s3:::{artifacts}"],
+        )
+        name = _completed(Stack.of(self), self._bucket).replace("${", "<").replace("}", ">")
+        Validations.of(self.node.scope or self).acknowledge(
+            Acknowledgment(
+                id=f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:s3:::{name}/{ARTIFACTS}*]",
+                reason="All versions have one role, and each reads an artifact of its own.",
+            )
+        )
+        if self._key_arn is not None:
+            iam.Grant.add_to_principal(
+                grantee=grantee, actions=list(READ_KEY), resource_arns=[self._key_arn]
+            )
+
+
+def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> lambda_.Code:
     """Return the code of a function; every use of the same model in a stack is the same zip.
 
     Args:
         scope: The function's parent, which gets the construct of the recipe.
         model: The model that is compiled into the zip.
+        with_artifact: Whether the zip has the artifact; without it, it has the manifest and the
+            checksums with which an artifact from S3 is checked.
 
     Raises:
         FileNotFoundError: The model's folder or the file of texts does not exist.
     """
     # The copy in the assembly is what is built, whatever changes before the deploy.
-    recipe = AssetStaging(
-        scope,
-        "Recipe",
-        source_path=str(image_folder()),
-        exclude=["*", *(f"!{name}" for name in _RECIPE), *_LEFT_OUT],
-        ignore_mode=IgnoreMode.DOCKER,
-    )
+    recipe = _staged(scope, "Recipe", _RECIPE)
+    options = [] if with_artifact else ["--without-artifact"]
     made_from = [
         recipe.asset_hash,
         files_digest([path for path in (model.folder, model.index) if path]),
         *_choices(model),
+        *options,
     ]
     published = _publish(
         Stack.of(scope),
         name=hashlib.sha256(json.dumps(made_from).encode()).hexdigest(),
-        command=build_command(model, Path(recipe.absolute_staged_path).resolve()),
+        command=[*_builder(recipe), *options, *_arguments(model)],
+        shown="zip of the function",
     )
     bucket = s3.Bucket.from_bucket_name(scope, "Published", published.bucket_name)
     Validations.of(bucket).acknowledge(
@@ -81,14 +164,46 @@ def zip_code(scope: Construct, model: Model) -> lambda_.Code:
     return lambda_.Code.from_bucket_v2(bucket, published.object_key)
 
 
-def build_command(model: Model, recipe: Path | None = None) -> list[str]:
-    """Return the command that builds the zip of a model and prints its path.
+def build_command(model: Model, *, with_artifact: bool = True) -> list[str]:
+    """Return the command that builds the zip of a model from this source, and prints its path.
 
     Args:
         model: The model.
-        recipe: A copy of the recipe; the folder of this package if None.
+        with_artifact: See `zip_code`.
     """
-    command = [sys.executable, str((recipe or image_folder()) / "build_zip.py"), *_choices(model)]
+    options = [] if with_artifact else ["--without-artifact"]
+    script = str(image_folder() / "build_zip.py")
+    return [sys.executable, script, *options, *_arguments(model)]
+
+
+def _completed(stack: Stack, name: str) -> str:
+    """Return a bucket's name with what the stack knows of its place."""
+    found = stack.resolve(name)
+    text = str(found["Fn::Sub"]) if isinstance(found, dict) else str(found)
+    for placeholder, value in (("AWS::AccountId", stack.account), ("AWS::Region", stack.region)):
+        if not Token.is_unresolved(value):
+            text = text.replace(f"${{{placeholder}}}", value)
+    return text
+
+
+def _staged(scope: Construct, id: str, names: list[str]) -> AssetStaging:
+    """Copy a part of the image's folder into the assembly."""
+    return AssetStaging(
+        scope,
+        id,
+        source_path=str(image_folder()),
+        exclude=["*", *(f"!{name}" for name in names), *_LEFT_OUT],
+        ignore_mode=IgnoreMode.DOCKER,
+    )
+
+
+def _builder(recipe: AssetStaging) -> list[str]:
+    folder = Path(recipe.absolute_staged_path).resolve()
+    return [sys.executable, str(folder / "build_zip.py")]
+
+
+def _arguments(model: Model) -> list[str]:
+    command = _choices(model)
     if model.folder:
         command += ["--folder", str(model.folder.resolve())]
     if model.index:
@@ -99,12 +214,12 @@ def build_command(model: Model, recipe: Path | None = None) -> list[str]:
     return command
 
 
-def _publish(stack: Stack, *, name: str, command: list[str]) -> FileAssetLocation:
+def _publish(stack: Stack, *, name: str, command: list[str], shown: str) -> FileAssetLocation:
     """Have the CDK's command publish the file whose path another command prints."""
 
     def add() -> FileAssetLocation:
         return stack.synthesizer.add_file_asset(
-            source_hash=name, executable=command, display_name="zip of the function"
+            source_hash=name, executable=command, display_name=shown
         )
 
     try:

@@ -25,6 +25,7 @@ __all__ = [
     "ModelEntry",
     "TokenizerEntry",
     "load_artifact",
+    "load_manifest",
     "manifest_checksum",
 ]
 
@@ -145,6 +146,18 @@ def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
         ArtifactError: The folder is not an artifact, has another format, was changed after the
             compiler wrote it, or is incomplete.
     """
+    manifest = load_manifest(folder)
+    for name, entry in manifest.files.items():
+        _check_size(os.path.join(folder, name), entry.bytes)
+    return Artifact(folder=folder, manifest=manifest)
+
+
+def load_manifest(folder: str | os.PathLike[str]) -> Manifest:
+    """Read and check the manifest in `folder`, whose other files may be elsewhere.
+
+    Raises:
+        ArtifactError: As `load_artifact`, except for the files.
+    """
     path = os.path.join(folder, MANIFEST_FILE)
     try:
         with open(path, "rb") as file:
@@ -154,10 +167,7 @@ def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
             f"{folder} is not an artifact: {path} cannot be read ({error.strerror}). "
             "`python -m model_compiler MODEL --output DIR` writes one."
         ) from error
-    manifest = parse_manifest(raw, where=path)
-    for name, entry in manifest.files.items():
-        _check_size(os.path.join(folder, name), entry.bytes)
-    return Artifact(folder=folder, manifest=manifest)
+    return parse_manifest(raw, where=path)
 
 
 def parse_manifest(raw: bytes, *, where: str) -> Manifest:

@@ -23,7 +23,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError
 from botocore.session import get_session
 
-from embedder.artifact import Manifest, load_artifact
+from embedder.artifact import Manifest, load_manifest
 from embedder.settings import Settings
 
 __all__ = [
@@ -191,7 +191,7 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     alias = _alias(client, function, wanted["Alias"])
     served = alias["FunctionVersion"] if alias else None
     weights = (alias or {}).get("RoutingConfig", {}).get("AdditionalVersionWeights")
-    manifest = load_artifact(Settings.from_env(os.environ).artifact).manifest
+    manifest = load_manifest(Settings.from_env(os.environ).artifact)
     if version == served and not other:
         return manifest.vector_space_of(dimensions=manifest.full_dimensions)
     if weights and not other:

@@ -10,10 +10,17 @@ from pathlib import Path
 from zip_builder.archive import write_zip
 from zip_builder.cache import clean, kept
 from zip_builder.digests import digest_of
-from zip_builder.model import ModelChoice, build_artifact, build_index, needs_tokenizers
+from zip_builder.model import (
+    ModelChoice,
+    build_artifact,
+    build_index,
+    build_object,
+    build_stub,
+    needs_tokenizers,
+)
 from zip_builder.tree import Tree, build_code, build_dependencies
 
-__all__ = ["build_zip"]
+__all__ = ["build_artifact_object", "build_zip"]
 
 
 def build_zip(
@@ -22,6 +29,7 @@ def build_zip(
     recipe: Path,
     cache: Path,
     machine: str = "aarch64",
+    with_artifact: bool = True,
 ) -> Path:
     """Return the zip of a function; build it unless it is in the cache.
 
@@ -30,6 +38,7 @@ def build_zip(
         recipe: The folder with the code, the compiler and requirements.txt.
         cache: The folder of built parts.
         machine: The processor that runs it: Lambda's `aarch64`, or `x86_64` to try it here.
+        with_artifact: Whether the artifact is in the zip, or in S3.
 
     Raises:
         ZipError: A part cannot be built, or Lambda would not unpack the zip.
@@ -39,6 +48,7 @@ def build_zip(
     with _step(f"compiling {choice.name}"):
         artifact = build_artifact(choice, recipe=recipe, cache=cache)
         index = build_index(choice, artifact, recipe=recipe, cache=cache)
+        shipped = artifact if with_artifact else build_stub(artifact, recipe=recipe, cache=cache)
     with _step(f"getting the packages for {machine}"):
         dependencies = build_dependencies(
             recipe=recipe, cache=cache, machine=machine, with_tokenizers=needs_tokenizers(artifact)
@@ -47,15 +57,35 @@ def build_zip(
     def build(archive: Path) -> None:
         with tempfile.TemporaryDirectory() as name:
             code = build_code(Path(name, "code"), recipe=recipe)
-            parts = {"dependencies": dependencies, "artifact": artifact, "code": code}
+            parts = {"dependencies": dependencies, "artifact": shipped, "code": code}
             tree = Tree(parts | ({"index": index} if index else {}))
             tree.check_size()
             write_zip(tree.files(), archive)
 
     made_from = [recipe / name for name in ("embedder", "release_check", "zip_builder")]
-    parts = [part.name for part in (artifact, index, dependencies.parents[1]) if part]
+    names = [part.name for part in (artifact, index, dependencies.parents[1]) if part]
+    if not with_artifact:
+        names.append("artifact in S3")
     with _step("writing the zip"):
-        return kept(cache, f"zips/{digest_of(*parts, *made_from)}.zip", build)
+        return kept(cache, f"zips/{digest_of(*names, *made_from)}.zip", build)
+
+
+def build_artifact_object(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:
+    """Return the artifact as one file for S3; build it unless it is in the cache.
+
+    Args:
+        choice: The model.
+        recipe: The folder with the compiler.
+        cache: The folder of built parts.
+
+    Raises:
+        ZipError: The model cannot be compiled.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    clean(cache)
+    with _step(f"compiling {choice.name} for S3"):
+        artifact = build_artifact(choice, recipe=recipe, cache=cache)
+        return build_object(artifact, recipe=recipe, cache=cache)
 
 
 @contextmanager

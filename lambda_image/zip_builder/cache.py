@@ -12,8 +12,9 @@ __all__ = ["clean", "default_cache", "kept"]
 #: A build that was killed leaves its folder; after this many seconds, the next one removes it.
 _ABANDONED = 24 * 3600
 _BUILDING = "building-"
-#: A zip is built for each change of code. The newest are kept, for a deploy that is repeated.
-_ZIPS = 3
+#: A zip is built for each change of code. The newest are kept, for a deploy that is repeated, and
+#: so is the newest artifact for S3, which the artifact itself is a copy of.
+_KEPT = {"zips": 3, "objects": 1}
 
 
 def default_cache() -> Path:
@@ -47,11 +48,12 @@ def kept(cache: Path, name: str, build: Callable[[Path], None]) -> Path:
 
 
 def clean(cache: Path) -> None:
-    """Remove old zips, and what killed builds have left."""
+    """Remove old zips and objects, and what killed builds have left."""
     now = time.time()
     for folder in cache.glob(f"{_BUILDING}*"):
         if now - folder.stat().st_mtime > _ABANDONED:
             shutil.rmtree(folder, ignore_errors=True)
-    zips = sorted(cache.glob("zips/*.zip"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in zips[_ZIPS:]:
-        file.unlink(missing_ok=True)
+    for name, number in _KEPT.items():
+        files = sorted((cache / name).glob("*"), key=lambda file: file.stat().st_mtime)
+        for file in files[:-number]:
+            file.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from zip_builder.build import build_zip
+from zip_builder.build import build_artifact_object, build_zip
 from zip_builder.cache import default_cache
 from zip_builder.errors import ZipError
 from zip_builder.model import ModelChoice
@@ -32,6 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--machine", choices=["aarch64", "x86_64"], default="aarch64", help="default: %(default)s"
     )
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
+        "--without-artifact", action="store_true", help="a zip whose artifact is in S3"
+    )
+    place.add_argument(
+        "--artifact-object", action="store_true", help="that artifact for S3 in place of the zip"
+    )
     parser.add_argument("--cache", type=Path, default=default_cache(), help="default: %(default)s")
     asked = parser.parse_args(arguments)
     choice = ModelChoice(
@@ -45,11 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hub_token_variable=asked.hub_token_variable,
     )
     try:
-        archive = build_zip(
-            choice, recipe=_RECIPE, cache=asked.cache.resolve(), machine=asked.machine
-        )
+        cache = asked.cache.resolve()
+        if asked.artifact_object:
+            built = build_artifact_object(choice, recipe=_RECIPE, cache=cache)
+        else:
+            built = build_zip(
+                choice,
+                recipe=_RECIPE,
+                cache=cache,
+                machine=asked.machine,
+                with_artifact=not asked.without_artifact,
+            )
     except ZipError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(archive)
+    print(built)
     return 0

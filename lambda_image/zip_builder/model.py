@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,14 @@ from zip_builder.cache import kept
 from zip_builder.digests import digest_of
 from zip_builder.errors import ZipError
 
-__all__ = ["ModelChoice", "build_artifact", "build_index", "needs_tokenizers"]
+__all__ = [
+    "ModelChoice",
+    "build_artifact",
+    "build_index",
+    "build_object",
+    "build_stub",
+    "needs_tokenizers",
+]
 
 #: What decides the artifact's bytes besides the model: the programs that write it.
 _SOURCES = ("model_compiler", "embedder")
@@ -103,6 +111,37 @@ def build_index(choice: ModelChoice, artifact: Path, *, recipe: Path, cache: Pat
         _run(command, recipe=recipe, folder=folder.parent, variables={})
 
     return kept(cache, f"indexes/{digest_of(choice.digest(recipe), texts)}", embed_to)
+
+
+def build_object(artifact: Path, *, recipe: Path, cache: Path) -> Path:
+    """Return the artifact as one file for S3.
+
+    Raises:
+        ZipError: It cannot be written.
+    """
+
+    def pack(file: Path) -> None:
+        command = ["model_compiler.artifact.packed", str(artifact), "--object", str(file)]
+        _run(command, recipe=recipe, folder=file.parent, variables={})
+
+    return kept(cache, f"objects/{artifact.name}", pack)
+
+
+def build_stub(artifact: Path, *, recipe: Path, cache: Path) -> Path:
+    """Return the folder that a zip has of an artifact in S3: the manifest, and checksums of parts.
+
+    Raises:
+        ZipError: It cannot be written.
+    """
+
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        shutil.copy(artifact / "manifest.json", folder)
+        parts = str(folder / "parts.json")
+        command = ["model_compiler.artifact.packed", str(artifact), "--parts", parts]
+        _run(command, recipe=recipe, folder=folder.parent, variables={})
+
+    return kept(cache, f"stubs/{artifact.name}", write)
 
 
 def needs_tokenizers(artifact: Path) -> bool:

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from embedding_kit.environment_file import load_environment
-from embedding_kit.settings import Model
-from embedding_kit.settings.package import artifact_place
+from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from image_rehearsal import layers
 from image_rehearsal.answer_checks import check_answers, check_other_precision
 from image_rehearsal.asset import ImageAsset, build, certificates, image_assets, synthesize
@@ -110,7 +109,7 @@ def _check_image(
     with report.step("building again with changed code, without a cache"):
         check_code_change(tested)
     check_answers(tested)
-    if artifact_place(model) == "inside":
+    if not artifact_in_s3(model, FunctionSettings(package="zip")):
         with report.step("building the zip of the same model"):
             archive = build_zip(model)
         check_zip(report, archive)

@@ -8,11 +8,20 @@ import pytest
 from safetensors.numpy import save_file
 
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
-from embedding_kit.settings import FunctionSettings, Model, check_package, check_without_images
+from embedding_kit.settings import (
+    FunctionSettings,
+    Model,
+    OnDemand,
+    Provisioned,
+    SnapStart,
+    artifact_in_s3,
+    check_package,
+    check_without_images,
+)
 from embedding_kit.settings.model_sizes import artifact_bytes
-from embedding_kit.settings.package import artifact_place
 
 ZIP = FunctionSettings(package="zip")
+KEY = "arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb-33cc-44dd-555566667777"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
@@ -26,32 +35,95 @@ def test_an_image_is_the_default():
 )
 def test_small_models_and_those_of_unknown_size_are_accepted(name):
     """The builder weighs what it has built, so an unknown model is not refused at synth."""
-    check_package(Model(name=name), ZIP)
-    assert artifact_place(Model(name=name)) == "inside"
+    check_package(Model(name=name), ZIP, OnDemand())
+    assert not artifact_in_s3(Model(name=name), ZIP)
+
+
+GEMMA = Model(name="google/embeddinggemma-300m", accept_license="gemma")
 
 
 def test_a_model_that_does_not_fit_is_refused_with_both_sizes():
     """EmbeddingGemma's artifact alone is larger than what Lambda unpacks."""
-    gemma = Model(name="google/embeddinggemma-300m", accept_license="gemma")
+    inside = FunctionSettings(package="zip", artifact="package")
     with pytest.raises(ValueError, match="unpacks a zip of up to 262 MB") as refused:
-        check_package(gemma, ZIP)
+        check_package(GEMMA, inside, SnapStart())
     assert (
         "found: about 402 MB: 78 MB of packages and code, and an artifact of about 324 MB"
         in str(refused.value)
     )
     assert (
-        'allowed: an artifact of up to 170 MB: a smaller model, or function.package = "image"'
-        in (str(refused.value))
+        "allowed: an artifact of up to 170 MB: a smaller model, "
+        'function.artifact = "s3", or function.package = "image"' in str(refused.value)
     )
-    check_package(gemma, FunctionSettings())
+    check_package(GEMMA, FunctionSettings(), OnDemand())
+
+
+@pytest.mark.parametrize("cold_start", [SnapStart(), Provisioned()])
+def test_a_large_artifact_comes_from_s3(cold_start):
+    """Where nobody waits for the download, a model that does not fit needs no further setting."""
+    check_package(GEMMA, ZIP, cold_start)
+    assert artifact_in_s3(GEMMA, ZIP)
+    assert not artifact_in_s3(GEMMA, FunctionSettings())
+
+
+def test_a_large_artifact_is_refused_on_demand():
+    """Every cold start would wait for the network; the error has the seconds and both sizes."""
+    with pytest.raises(ValueError, match="every cold start would wait for it") as refused:
+        check_package(GEMMA, ZIP, OnDemand())
+    assert (
+        'found: cold_start.kind = "none" with a download of 4 s of google/embeddinggemma-300m: '
+        "324 MB of artifact and 78 MB of packages and code are more than the 262 MB"
+        in str(refused.value)
+    )
+    assert (
+        'allowed: cold_start.kind = "snapstart" or "provisioned", a smaller model, '
+        'or function.package = "image"' in str(refused.value)
+    )
+
+
+def test_an_artifact_of_any_size_may_be_in_s3():
+    """A model of unknown size may not fit, and then the setting is the remedy."""
+    settings = FunctionSettings(package="zip", artifact="s3")
+    for name in (MINILM, "owner/unknown"):
+        check_package(Model(name=name), settings, SnapStart())
+        assert artifact_in_s3(Model(name=name), settings)
+        with pytest.raises(ValueError, match=r'by function\.artifact = "s3"; allowed: .*"package"'):
+            check_package(Model(name=name), settings, OnDemand())
+
+
+def test_the_artifact_must_fit_the_disk():
+    """It is downloaded to /tmp, which SnapStart limits."""
+    fp32 = GEMMA.model_copy(update={"precision": "fp32"})
+    with pytest.raises(ValueError, match="is downloaded to /tmp") as refused:
+        check_package(fp32, ZIP, SnapStart())
+    assert "function.ephemeral_storage_mb = 512; allowed: 1235 or more" in str(refused.value)
+    roomy = FunctionSettings(package="zip", ephemeral_storage_mb=2048)
+    check_package(fp32, roomy, Provisioned())
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (FunctionSettings(artifact="s3"), "function.artifact"),
+        (FunctionSettings(artifact="package"), "function.artifact"),
+        (FunctionSettings(artifact_key=KEY), "function.artifact_key"),
+        (FunctionSettings(package="zip", artifact_key=KEY), "function.artifact_key"),
+    ],
+)
+def test_settings_of_s3_are_refused_without_an_artifact_there(settings, named):
+    """A setting that has no effect is a mistake."""
+    with pytest.raises(
+        ValueError, match=f"only a zip can have its artifact in S3; found: {named} "
+    ):
+        check_package(Model(name=MINILM), settings, SnapStart())
 
 
 def test_full_precision_takes_four_bytes_a_weight():
     """A model that fits as int8 may not fit as fp32, and the error says so."""
     name = "BAAI/bge-base-en-v1.5"
-    check_package(Model(name=name, precision="int8"), ZIP)
-    with pytest.raises(ValueError, match=r'as fp32; allowed: .*precision = "int8"'):
-        check_package(Model(name=name, precision="fp32"), ZIP)
+    check_package(Model(name=name, precision="int8"), ZIP, OnDemand())
+    with pytest.raises(ValueError, match=r'as fp32: .*; allowed: .*precision = "int8"'):
+        check_package(Model(name=name, precision="fp32"), ZIP, OnDemand())
 
 
 @pytest.fixture

@@ -65,6 +65,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "weights": {"experiment": WeightedExperiment(version=12, percent=10.0)},
     "alias": {"experiment": AliasExperiment(version=12)},
     "zip": {"function": FunctionSettings(package="zip", memory_mb=1769, log_retention_days=7)},
+    "zip-s3": {
+        "cold_start": SnapStart(),
+        "function": FunctionSettings(
+            package="zip",
+            artifact="s3",
+            artifact_key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb-33cc-44dd-555566667777",
+            memory_mb=1769,
+            log_retention_days=7,
+        ),
+    },
     "reserved": {"function": FunctionSettings(reserved_concurrency=20)},
     "callers": {
         "callers": Callers(

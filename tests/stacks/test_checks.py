@@ -12,6 +12,7 @@ from aws_cdk import App
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
 from stacks.environment_stacks import EnvironmentStacks
+from stacks.names import artifact_bucket_name
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,6 +27,7 @@ CHECKED = (
     "front",
     "private-front",
     "zip",
+    "zip-s3",
 )
 #: The CDK adds a DependsOn that a Ref already implies, in every stack of every app.
 IGNORED_BY_CFN_LINT = ["W3005"]
@@ -150,6 +152,31 @@ def test_a_zip_needs_no_repository_and_no_image(synthesized):
     assert stacks == ["EmbeddingKit-dev-Endpoint", "EmbeddingKit-dev-Observability"]
     for listed in made.folder.glob("*.assets.json"):
         assert json.loads(listed.read_text()).get("dockerImages", {}) == {}
+
+
+def test_an_artifact_in_s3_goes_to_the_environments_own_bucket(synthesized):
+    """The bucket's stack is deployed first, and the endpoint's files are published into it."""
+    made = synthesized("zip-s3")
+    manifest = json.loads((made.folder / "manifest.json").read_text())["artifacts"]
+    needed = manifest["EmbeddingKit-dev-Endpoint"]["dependencies"]
+    assert "EmbeddingKit-dev-Artifact" in needed
+    bucket = "kit-dev-${AWS::AccountId}-${AWS::Region}"
+    assets = json.loads((made.folder / "EmbeddingKit-dev-Endpoint.assets.json").read_text())
+    published = {
+        destination["bucketName"]
+        for file in assets["files"].values()
+        for destination in file["destinations"].values()
+    }
+    assert published == {bucket}
+    for own in ("Artifact", "Observability"):
+        listed = (made.folder / f"EmbeddingKit-dev-{own}.assets.json").read_text()
+        assert bucket not in listed
+
+
+def test_the_bucket_of_the_longest_name_is_allowed():
+    """S3 takes names of up to 63 characters, and an environment's name has up to 31."""
+    name = artifact_bucket_name("a" * 31, account="1" * 12, region="ap-southeast-1")
+    assert len(name) == 63
 
 
 def test_the_image_goes_to_the_environments_own_repository(synthesized):

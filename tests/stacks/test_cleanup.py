@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from botocore.stub import ANY
 
-from embedding_kit.settings import FunctionSettings
 from stacks import cleanup
 from stacks.cleanup import end_provisioned_concurrency, main, resume_scaling
 
@@ -392,14 +391,21 @@ def test_what_stays_after_a_destroy_is_told(asked, capsys):
 
 def test_a_zip_that_stays_after_a_destroy_is_told(asked, capsys, monkeypatch, environments):
     """It has no repository, and the bucket belongs to bootstrap."""
-    of_zip = environments["production"].model_copy(
-        update={"function": FunctionSettings(package="zip")}
-    )
-    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: of_zip)
-    assert main(["production", "--after", "destroy"]) == 0
+    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: environments["zip"])
+    assert main(["dev", "--after", "destroy"]) == 0
     said = capsys.readouterr().out
     assert "cdk gc --unstable=gc --type s3" in said
     assert "repository" not in said
+
+
+def test_the_bucket_of_artifacts_stays_after_a_destroy(monkeypatch, environments, capsys):
+    """A zip has no repository; its artifacts are shown with the commands for both."""
+    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: environments["zip-s3"])
+    assert main(["dev", "--after", "destroy"]) == 0
+    shown = capsys.readouterr().out
+    assert "aws s3 rb --force s3://kit-dev-ACCOUNT-REGION" in shown
+    assert "scripts/deploy dev --import-existing-resources" in shown
+    assert "ecr" not in shown
 
 
 def test_an_unknown_environment_is_an_error(capsys):

@@ -79,7 +79,7 @@ class _Session:
 
 @pytest.fixture
 def session():
-    made = _Session("lambda", "cloudformation", "ecr")
+    made = _Session("lambda", "cloudformation", "ecr", "s3", "sts")
     yield made
     for stub in made.stubs.values():
         stub.assert_no_pending_responses()
@@ -287,9 +287,56 @@ def test_the_deployed_package_is_fine(session, with_function, package):
 def test_a_zip_asks_for_no_repository(session, production):
     """An environment of a zip has none."""
     session.has(1000)
-    settings = FunctionSettings(package="zip")
+    settings = FunctionSettings(package="zip", artifact="package")
     environment = production.model_copy(update={"function": settings})
     assert list(before_deploy(session, environment, imports=False)) == []
+
+
+@pytest.fixture
+def in_s3(with_function):
+    """Return an environment with its artifact in S3."""
+    return with_function(package="zip", artifact="s3")
+
+
+def test_a_bucket_of_artifacts_without_a_stack_stops(session, in_s3):
+    """A destroy retained it, and its stack cannot create it again; the import can be repeated."""
+    session.has(1000)
+    session.no_stack()
+    session.stubs["sts"].add_response("get_caller_identity", {"Account": "123456789012"})
+    bucket = "kit-dev-123456789012-us-east-1"
+    session.stubs["s3"].add_response("head_bucket", {}, {"Bucket": bucket})
+    (finding,) = before_deploy(session, in_s3, imports=False)
+    assert finding.stops
+    assert finding.text.startswith(f"the bucket {bucket} exists and belongs to no stack")
+    assert finding.text.endswith("scripts/deploy dev --import-existing-resources")
+    session.has(1000)
+    assert list(before_deploy(session, in_s3, imports=True)) == []
+
+
+def test_a_bucket_that_is_not_there_is_fine(session, in_s3):
+    """As before the first deploy."""
+    session.has(1000)
+    session.no_stack()
+    session.stubs["sts"].add_response("get_caller_identity", {"Account": "123456789012"})
+    session.stubs["s3"].add_client_error("head_bucket", "404", http_status_code=404)
+    assert list(before_deploy(session, in_s3, imports=False)) == []
+
+
+def test_a_bucket_of_a_stack_is_fine(session, in_s3):
+    """As in every deploy after the first one."""
+    session.has(1000)
+    session.stack("EmbeddingKit-dev-Artifact")
+    assert list(before_deploy(session, in_s3, imports=False)) == []
+
+
+def test_a_bucket_that_may_not_be_looked_up_stops_nothing(session, in_s3):
+    """The deploy's roles may have permissions that the shell lacks."""
+    session.has(1000)
+    session.no_stack()
+    session.stubs["sts"].add_client_error("get_caller_identity", "AccessDenied")
+    (finding,) = before_deploy(session, in_s3, imports=False)
+    assert not finding.stops
+    assert finding.text.startswith("the bucket of artifacts could not be looked up")
 
 
 @pytest.mark.parametrize(

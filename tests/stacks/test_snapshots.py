@@ -36,6 +36,7 @@ SWITCHES = (
     "vector-space-change",
     "weights",
     "zip",
+    "zip-s3",
 )
 
 

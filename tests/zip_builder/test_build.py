@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from zip_builder.build import build_zip
+from zip_builder.build import build_artifact_object, build_zip
 from zip_builder.errors import ZipError
 from zip_builder.model import ModelChoice
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("local_wheels", "this_python")
 def build(recipe, tmp_path):
     """Build the zip of a model in the test's cache."""
 
-    def make(choice: ModelChoice = CHOICE, *, cache="cache"):
-        return build_zip(choice, recipe=recipe, cache=tmp_path / cache)
+    def make(choice: ModelChoice = CHOICE, *, cache="cache", **options):
+        return build_zip(choice, recipe=recipe, cache=tmp_path / cache, **options)
 
     return make
 
@@ -128,3 +128,44 @@ def test_old_zips_are_removed(build, recipe, tmp_path):
     kept = set((tmp_path / "cache" / "zips").iterdir())
     assert newest in kept
     assert len(kept) == 4
+
+
+def test_a_zip_without_the_artifact_has_what_checks_it(build):
+    """The manifest and the checksums of the parts are in the zip, which has another name."""
+    whole, without = build(), build(with_artifact=False)
+    assert whole.name != without.name
+    with zipfile.ZipFile(without) as archive:
+        names = {name for name in archive.namelist() if name.startswith("artifact/")}
+        assert names == {"artifact/manifest.json", "artifact/parts.json"}
+        assert archive.read("artifact/parts.json") == b"1"
+
+
+def test_an_artifact_for_s3_is_one_file_of_the_same_compilation(build, recipe, tmp_path, runs):
+    """The object and the zip that checks it are of one artifact, which is compiled once."""
+    build(with_artifact=False)
+    found = build_artifact_object(CHOICE, recipe=recipe, cache=tmp_path / "cache")
+    assert found.read_bytes() == bytes(1000)
+    assert len(runs.read_text().splitlines()) == 1
+    assert build_artifact_object(CHOICE, recipe=recipe, cache=tmp_path / "cache") == found
+
+
+def test_only_the_newest_object_is_kept(recipe, tmp_path):
+    """Each is as large as a model, and the artifact that it is a copy of is kept."""
+    cache = tmp_path / "cache"
+    made = [
+        build_artifact_object(ModelChoice(name=name), recipe=recipe, cache=cache)
+        for name in ("org/one", "org/two", "org/three")
+    ]
+    assert [file.exists() for file in made] == [False, True, True]
+
+
+def test_an_artifact_that_cannot_be_packed_leaves_nothing(build, recipe, tmp_path):
+    """The next build begins again and succeeds."""
+    packer = recipe / "model_compiler" / "artifact" / "packed.py"
+    right = packer.read_text()
+    packer.write_text("raise SystemExit(1)")
+    with pytest.raises(ZipError, match="packed failed"):
+        build(with_artifact=False)
+    assert not list((tmp_path / "cache").glob("stubs/*"))
+    packer.write_text(right)
+    assert zipfile.ZipFile(build(with_artifact=False)).read("artifact/parts.json") == b"1"

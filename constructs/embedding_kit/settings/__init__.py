@@ -38,7 +38,7 @@ from embedding_kit.settings.index import (
 )
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.observability import AlarmSettings, Budget
-from embedding_kit.settings.package import check_package, check_without_images
+from embedding_kit.settings.package import artifact_in_s3, check_package, check_without_images
 from embedding_kit.settings.release import (
     AliasExperiment,
     AllAtOnce,
@@ -82,6 +82,7 @@ __all__ = [
     "SnapStart",
     "VectorIndexSettings",
     "WeightedExperiment",
+    "artifact_in_s3",
     "check_alarms",
     "check_batch",
     "check_compatible",

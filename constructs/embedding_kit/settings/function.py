@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
+from embedding_kit.settings.locations import KeyArn
 
 __all__ = ["NEW_ACCOUNT_MEMORY_MB", "RETENTION_DAYS", "UNRESERVED_MINIMUM", "FunctionSettings"]
 
@@ -32,7 +33,17 @@ class FunctionSettings(Settings):
     package: Literal["image", "zip"] = Field(
         default="image",
         description="How the code is deployed: as an `image`, which Docker builds, or as a `zip`, "
-        "for models up to about 170 MB and without Docker. It cannot be changed once deployed.",
+        "without Docker. It cannot be changed once deployed.",
+    )
+    artifact: Literal["package", "s3"] | None = Field(
+        default=None,
+        description="Where the model's artifact of a zip is: in the `package`, or in `s3`, from "
+        "which the function downloads it when it is initialized. If unset, in the package if it "
+        "fits.",
+    )
+    artifact_key: KeyArn | None = Field(
+        default=None,
+        description="The KMS key that encrypts the bucket of an artifact in S3; S3's own if unset.",
     )
     memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
         default=2048,
@@ -43,7 +54,7 @@ class FunctionSettings(Settings):
         description="The function's timeout, in whole seconds from 1s to 15m.",
     )
     ephemeral_storage_mb: Annotated[int, Field(ge=512, le=10240)] = Field(
-        default=512, description="Size of /tmp in MB. The embedder does not use it."
+        default=512, description="Size of /tmp in MB. Only an artifact in S3 uses it."
     )
     log_retention_days: Annotated[
         int, allowed("one of " + ", ".join(str(days) for days in RETENTION_DAYS))

@@ -1,11 +1,10 @@
-"""What a zip can hold: the rules of `package = "zip"`.
+"""What a zip can hold, and what comes from S3 instead: the rules of `package = "zip"`.
 
-Limit: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+Limits: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """
 
-from typing import Literal
-
 from embedding_kit.settings.base import rule_error
+from embedding_kit.settings.cold_start import ColdStart, OnDemand
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.model_sizes import artifact_bytes
@@ -13,7 +12,7 @@ from embedding_kit.settings.model_sizes import artifact_bytes
 __all__ = [
     "EMBEDDER",
     "LARGEST_ARTIFACT",
-    "artifact_place",
+    "artifact_in_s3",
     "check_package",
     "check_without_images",
 ]
@@ -28,31 +27,99 @@ _BESIDE = 78_000_000
 _ROOM = 14_000_000
 #: The largest artifact of a zip, in bytes.
 LARGEST_ARTIFACT = _LIMIT - _BESIDE - _ROOM
+#: What an environment receives: 625 Mbit/s.
+_BYTES_PER_SECOND = 78_125_000
 
 
-def artifact_place(model: Model) -> Literal["inside", "outside"]:
-    """Return whether the model's artifact fits into a zip; one of unknown size is tried inside."""
-    size = artifact_bytes(model)
-    return "inside" if size is None or size <= LARGEST_ARTIFACT else "outside"
+def artifact_in_s3(model: Model, function: FunctionSettings) -> bool:
+    """Return whether the function is a zip that downloads its artifact from S3.
+
+    If the settings do not say, an artifact of unknown size is tried in the package.
+    """
+    if function.package == "image":
+        return False
+    if function.artifact is not None:
+        return function.artifact == "s3"
+    return (artifact_bytes(model) or 0) > LARGEST_ARTIFACT
 
 
-def check_package(model: Model, function: FunctionSettings) -> None:
-    """Refuse a zip that Lambda would not unpack, if the artifact's size is known.
+def check_package(model: Model, function: FunctionSettings, cold_start: ColdStart) -> None:
+    """Refuse a zip that Lambda would not unpack, and an artifact in S3 where it does not belong.
+
+    What depends on the artifact's size is checked only if the size is known.
 
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
-    if function.package == "zip" and artifact_place(model) == "outside":
-        size = (artifact_bytes(model) or 0) / 1e6
+    in_s3 = artifact_in_s3(model, function)
+    unused = {
+        "artifact": function.artifact if function.package == "image" else None,
+        "artifact_key": None if in_s3 else function.artifact_key,
+    }
+    found = [f"function.{name}" for name, value in unused.items() if value is not None]
+    if found:
         raise rule_error(
-            f"Lambda unpacks a zip of up to {_LIMIT / 1e6:.0f} MB",
-            found=f"about {size + _BESIDE / 1e6:.0f} MB: {_BESIDE / 1e6:.0f} MB of packages and "
-            f"code, and an artifact of about {size:.0f} MB of {model.name}"
-            + (f" as {model.precision}" if model.precision else ""),
-            allowed=f"an artifact of up to {LARGEST_ARTIFACT / 1e6:.0f} MB: a smaller model, "
-            + ('precision = "int8", ' if model.precision == "fp32" else "")
-            + 'or function.package = "image"',
+            "only a zip can have its artifact in S3",
+            found=f'{" and ".join(found)} with function.package = "{function.package}"'
+            + ("" if function.package == "image" else " and the artifact in the package"),
+            allowed=f'no {" and no ".join(found)}, or function.package = "zip" with '
+            'function.artifact = "s3"',
         )
+    if function.package == "image":
+        return
+    size = artifact_bytes(model)
+    if not in_s3:
+        if size is not None and size > LARGEST_ARTIFACT:
+            raise _too_large(model, size)
+        return
+    if isinstance(cold_start, OnDemand):
+        raise _too_slow(model, size)
+    storage = function.ephemeral_storage_mb << 20
+    if size is not None and size > storage:
+        raise rule_error(
+            "an artifact in S3 is downloaded to /tmp",
+            found=f"an artifact of about {size / 1e6:.0f} MB, and function.ephemeral_storage_mb = "
+            f"{function.ephemeral_storage_mb}",
+            allowed=f"{-(-size >> 20)} or more, which SnapStart limits to 512; "
+            'or function.package = "image"',
+        )
+
+
+def _too_large(model: Model, size: int) -> Exception:
+    return rule_error(
+        f"Lambda unpacks a zip of up to {_LIMIT / 1e6:.0f} MB",
+        found=f"about {(size + _BESIDE) / 1e6:.0f} MB: {_BESIDE / 1e6:.0f} MB of packages and "
+        f"code, and an artifact of about {size / 1e6:.0f} MB of {_shown(model)}",
+        allowed=f"an artifact of up to {LARGEST_ARTIFACT / 1e6:.0f} MB: {_smaller(model)}"
+        'function.artifact = "s3", or function.package = "image"',
+    )
+
+
+def _too_slow(model: Model, size: int | None) -> Exception:
+    seconds = "" if size is None else f" of {size / _BYTES_PER_SECOND:.0f} s"
+    does_not_fit = size is not None and size > LARGEST_ARTIFACT
+    return rule_error(
+        "each environment that is initialized downloads an artifact in S3, so without SnapStart or "
+        "provisioned concurrency every cold start would wait for it",
+        found=f'cold_start.kind = "none" with a download{seconds} of {_shown(model)}'
+        + (
+            f": {size / 1e6:.0f} MB of artifact and {_BESIDE / 1e6:.0f} MB of packages and code "
+            f"are more than the {_LIMIT / 1e6:.0f} MB that Lambda unpacks"
+            if does_not_fit and size
+            else ' by function.artifact = "s3"'
+        ),
+        allowed='cold_start.kind = "snapstart" or "provisioned", '
+        + (_smaller(model) if does_not_fit else 'function.artifact = "package", ')
+        + 'or function.package = "image"',
+    )
+
+
+def _shown(model: Model) -> str:
+    return model.name + (f" as {model.precision}" if model.precision else "")
+
+
+def _smaller(model: Model) -> str:
+    return "a smaller model, " + ('precision = "int8", ' if model.precision == "fp32" else "")
 
 
 def check_without_images(

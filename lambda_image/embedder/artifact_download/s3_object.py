@@ -25,8 +25,8 @@ _WAIT_SECONDS = 5.0
 #: new connection is faster than one that takes this long.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-guidelines.html
 _PART_SECONDS = 15.0
-#: What is read, checked and written at once, in bytes. With TLS a read returns 16 kB of it, and from
-#: 256 kB on the allocator maps memory for each read, which takes twice the time.
+#: What is read, checked and written at once, in bytes. With TLS a read returns 16 kB of it, and
+#: from 256 kB on the allocator maps memory for each read, which takes twice the time.
 _CHUNK = 128 << 10
 #: As much of an error's body as may have its code.
 _ERROR_BYTES = 4096

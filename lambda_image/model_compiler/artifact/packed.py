@@ -1,11 +1,13 @@
 """Writes an artifact as one object for S3, and the checksums of the object's parts.
 
-`embedder.artifact_download.layout` describes both.
+`embedder.artifact_download.layout` describes both. `python -m model_compiler.artifact.packed FOLDER
+--object FILE` writes the one, and `--parts FILE` the other.
 """
 
+import argparse
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import orjson
@@ -13,7 +15,7 @@ import orjson
 from embedder.artifact import Artifact, load_artifact
 from embedder.artifact_download.layout import PARTS_VERSION
 
-__all__ = ["PART_BYTES", "write_object", "write_parts"]
+__all__ = ["PART_BYTES", "main", "write_object", "write_parts"]
 
 #: A request for each part: fewer parts leave connections without work at the end, more parts cost
 #: more requests.
@@ -67,3 +69,20 @@ def _pieces(artifact: Artifact) -> Iterator[bytes]:
 
 def _paths(artifact: Artifact) -> list[Path]:
     return [Path(artifact.folder, name) for name in sorted(artifact.manifest.files)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the files that are asked for."""
+    parser = argparse.ArgumentParser(prog="model_compiler.artifact.packed", description=__doc__)
+    parser.add_argument("folder", type=Path, help="the artifact")
+    parser.add_argument("--object", type=Path, metavar="FILE")
+    parser.add_argument("--parts", type=Path, metavar="FILE")
+    asked = parser.parse_args(arguments)
+    if asked.object:
+        write_object(asked.folder, asked.object)
+    if asked.parts:
+        write_parts(asked.folder, asked.parts)
+
+
+if __name__ == "__main__":
+    main()

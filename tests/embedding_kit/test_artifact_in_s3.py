@@ -1,0 +1,192 @@
+"""Test a zip whose artifact is in S3: what is published, what the function gets and may do."""
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import App, DefaultStackSynthesizer, Environment, Stack
+from aws_cdk.assertions import Match, Template
+
+from embedding_kit import EmbeddingEndpoint, FunctionSettings, Model, Provisioned, SnapStart
+from tests.embedding_kit.roles import HOME, KEY_POLICY, resolved
+
+KEY = f"arn:aws:kms:us-east-1:{HOME}:key/1111aaaa-22bb-33cc-44dd-555566667777"
+BUCKET = "kit-dev-${AWS::AccountId}-${AWS::Region}"
+#: Its name with the account and the region of the tests' roles.
+NAME = f"kit-dev-{HOME}-us-east-1"
+
+
+@pytest.fixture(scope="session")
+def synthesize_s3(tmp_path_factory):
+    """Synthesize a stack with an endpoint whose artifact is in S3; return template and assets."""
+
+    def make(
+        model: Model,
+        *,
+        bucket: str | None = BUCKET,
+        env: Environment | None = None,
+        **settings: Any,
+    ) -> tuple[Template, dict]:
+        out = tmp_path_factory.mktemp("out")
+        synthesizer = DefaultStackSynthesizer(file_assets_bucket_name=bucket)
+        stack = Stack(App(outdir=str(out)), "Stack", synthesizer=synthesizer, env=env)
+        function = FunctionSettings(package="zip", artifact="s3", **settings)
+        EmbeddingEndpoint(stack, "Endpoint", model=model, function=function, cold_start=SnapStart())
+        template = Template.from_stack(stack)
+        return template, json.loads((out / "Stack.assets.json").read_text())
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def made(synthesize_s3, model):
+    return synthesize_s3(model, artifact_key=KEY)
+
+
+def _artifact(assets: dict) -> tuple[str, list[str]]:
+    """Return the key and the command of the artifact."""
+    ((name, file),) = (
+        (name, file) for name, file in assets["files"].items() if name.startswith("artifact/")
+    )
+    (destination,) = file["destinations"].values()
+    assert destination["objectKey"] == name
+    assert destination["bucketName"] == BUCKET
+    return name, file["source"]["executable"]
+
+
+def test_the_function_gets_the_place_of_the_artifact(made):
+    """The key is the asset's, so a deploy publishes what the new version downloads."""
+    template, assets = made
+    key, command = _artifact(assets)
+    assert "--artifact-object" in command
+    template.has_resource_properties(
+        "AWS::Lambda::Function",
+        {
+            "Handler": "embedder.handler.handler",
+            "Environment": {
+                "Variables": Match.object_like(
+                    {
+                        "EMBEDDING_ARTIFACT_LOCATION": {
+                            "Fn::Join": ["", ["s3://", {"Fn::Sub": BUCKET}, f"/{key}"]]
+                        }
+                    }
+                )
+            },
+        },
+    )
+
+
+def test_the_zip_has_no_artifact(made):
+    """Embedder and check run one zip, which is built without it and lies beside the artifact."""
+    template, assets = made
+    commands = [
+        file["source"]["executable"]
+        for file in assets["files"].values()
+        if "executable" in file["source"]
+    ]
+    assert sorted("--without-artifact" in command for command in commands) == [False, True]
+    functions = [
+        function["Properties"]["Code"]["S3Key"]
+        for function in template.find_resources("AWS::Lambda::Function").values()
+        if function["Properties"].get("Handler", "").endswith(".handler.handler")
+    ]
+    assert len(functions) == 2
+    assert len(set(functions)) == 1
+    assert not functions[0].startswith("artifact/")
+
+
+def test_the_key_changes_with_the_model_alone(synthesize_s3, made, model):
+    """Settings of the function publish no other artifact; another model does."""
+    key, _ = _artifact(made[1])
+    same, _ = _artifact(synthesize_s3(model, memory_mb=3000)[1])
+    other, _ = _artifact(synthesize_s3(model.model_copy(update={"precision": "fp32"}))[1])
+    assert key == same != other
+
+
+@pytest.fixture(scope="session")
+def role_may(made, question, may):
+    """Return whether the function's role may do an action on a resource."""
+    template, _ = made
+    identity = [
+        resolved(_placed(policy["Properties"]["PolicyDocument"]))
+        for name, policy in template.find_resources("AWS::IAM::Policy").items()
+        if name.startswith("EndpointEmbedderRole")
+    ]
+    assert identity
+
+    def ask(action: str, resource: str) -> bool:
+        asked = question(
+            principal=f"arn:aws:iam::{HOME}:role/embedder",
+            action=action,
+            resource=resource,
+            identity=identity,
+            resource_policy=KEY_POLICY if ":kms:" in resource else None,
+        )
+        (answer,) = may(asked)
+        return bool(answer)
+
+    return ask
+
+
+def _placed(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_placed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return NAME if value == {"Fn::Sub": BUCKET} else {k: _placed(v) for k, v in value.items()}
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("s3:GetObject", f"arn:aws:s3:::{NAME}/artifact/0123"),
+        ("kms:Decrypt", KEY),
+    ],
+)
+def test_the_role_reads_artifacts_of_all_versions(role_may, action, resource):
+    """All versions have one role, and an old one may be initialized again."""
+    assert role_may(action, resource) is True
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("s3:GetObject", f"arn:aws:s3:::{NAME}/0123"),
+        ("s3:GetObject", f"arn:aws:s3:::{NAME}-other/artifact/0123"),
+        ("s3:PutObject", f"arn:aws:s3:::{NAME}/artifact/0123"),
+        ("s3:DeleteObject", f"arn:aws:s3:::{NAME}/artifact/0123"),
+        ("s3:ListBucket", f"arn:aws:s3:::{NAME}"),
+        ("kms:Encrypt", KEY),
+        ("kms:GenerateDataKey", KEY),
+        ("kms:Decrypt", KEY.replace("1111", "2222")),
+    ],
+)
+def test_the_role_does_nothing_else_there(role_may, action, resource):
+    """It writes and deletes nothing, and reads neither zips nor other buckets."""
+    assert role_may(action, resource) is False
+
+
+def test_the_permission_is_there_before_the_first_initialization(made):
+    """Publishing a version with SnapStart initializes it, so the policy must come first."""
+    template, _ = made
+    (function,) = (
+        function
+        for function in template.find_resources("AWS::Lambda::Function").values()
+        if function["Properties"].get("Handler") == "embedder.handler.handler"
+    )
+    assert any("RoleDefaultPolicy" in name for name in function["DependsOn"])
+
+
+@pytest.mark.parametrize("env", [None, Environment(account=HOME, region="eu-central-1")])
+def test_the_bootstrap_bucket_is_refused(synthesize_s3, model, env):
+    """`cdk gc` would delete an artifact that only an older version needs."""
+    with pytest.raises(ValueError, match="what only older versions download; found: a stack that"):
+        synthesize_s3(model, bucket=None, env=env)
+
+
+def test_a_model_that_fits_needs_no_bucket(endpoint_template):
+    """Nothing of this is in the template of a zip with its artifact."""
+    template = endpoint_template(function=FunctionSettings(package="zip"), cold_start=Provisioned())
+    text = json.dumps(template.to_json())
+    assert "EMBEDDING_ARTIFACT_LOCATION" not in text
+    assert "s3:GetObject" not in text
