@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zip_builder.archive import write_zip
 from zip_builder.cache import clean, kept
-from zip_builder.digests import digest_of
+from zip_builder.digests import code_digest, digest_of
 from zip_builder.model import (
     ModelChoice,
     build_artifact,
@@ -67,7 +67,7 @@ def build_zip(
     if not with_artifact:
         names.append("artifact in S3")
     with _step("writing the zip"):
-        return kept(cache, f"zips/{digest_of(*names, *made_from)}.zip", build)
+        return kept(cache, f"zips/{digest_of(*names, code_digest(*made_from))}.zip", build)
 
 
 def build_artifact_object(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:

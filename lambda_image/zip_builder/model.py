@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zip_builder.cache import kept
-from zip_builder.digests import digest_of
+from zip_builder.digests import code_digest, digest_of
 from zip_builder.errors import ZipError
 
 __all__ = [
@@ -55,7 +55,7 @@ class ModelChoice:
         # The compiler writes other bytes only with other libraries, which its versions decide.
         own = [self.name, self.revision, self.precision, self.dimensions, self.folder]
         pins = recipe / "compiler-requirements.txt"
-        return digest_of(*own, pins, *(recipe / name for name in _SOURCES))
+        return digest_of(*own, pins, code_digest(*(recipe / name for name in _SOURCES)))
 
 
 def build_artifact(choice: ModelChoice, *, recipe: Path, cache: Path) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from zip_builder.cache import kept
-from zip_builder.digests import digest_of
+from zip_builder.digests import NOT_RUN, digest_of
 from zip_builder.errors import ZipError
 from zip_builder.target_python import find_python
 from zip_builder.wheels import download_wheels, requirements_without, unpack_wheel
@@ -17,9 +17,9 @@ __all__ = ["LIMIT_BYTES", "Tree", "build_code", "build_dependencies"]
 #: The most that Lambda unpacks, layers included: 250 MB of 1,024².
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 LIMIT_BYTES = 262_144_000
-#: The packages of the code. The server's is not run on Lambda.
+#: The packages of the code.
 _CODE = ("embedder", "release_check")
-_NOT_RUN = shutil.ignore_patterns("__pycache__", "server")
+_LEFT_OUT = shutil.ignore_patterns(*NOT_RUN)
 #: Where `finish_layer.py` expects a layer's files.
 _PLACE = Path("var", "task")
 
@@ -106,7 +106,7 @@ def build_code(folder: Path, *, recipe: Path) -> Path:
         ZipError: There is no Python for the byte code.
     """
     for package in _CODE:
-        shutil.copytree(recipe / package, folder / _PLACE / package, ignore=_NOT_RUN)
+        shutil.copytree(recipe / package, folder / _PLACE / package, ignore=_LEFT_OUT)
     _finish(folder, recipe)
     return folder / _PLACE
 

@@ -84,6 +84,16 @@ def test_a_repeated_build_returns_the_same_file(build, runs):
     assert len(runs.read_text().splitlines()) == 1
 
 
+def test_a_copy_of_the_recipe_builds_the_same_zip(build, recipe, runs):
+    """The one in a cloud assembly has no server, and both have byte code of another time."""
+    first = build()
+    (recipe / "embedder" / "server" / "__init__.py").unlink()
+    (recipe / "embedder" / "__pycache__").mkdir(exist_ok=True)
+    (recipe / "embedder" / "__pycache__" / "handler.pyc").write_bytes(b"other")
+    assert build() == first
+    assert len(runs.read_text().splitlines()) == 1
+
+
 def test_the_choices_reach_the_compiler(build, tmp_path):
     """They are the arguments of the image's build."""
     folder = tmp_path / "mine"
