@@ -1,6 +1,6 @@
 """A REST API of API Gateway in front of the alias: API keys, usage plans, domain, firewall."""
 
-from aws_cdk import Aws, Duration, RemovalPolicy
+from aws_cdk import Aws, Duration
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
@@ -15,6 +15,7 @@ from embedding_kit.front.access_log import FORMAT, AccessLog
 from embedding_kit.front.callers import ApiCaller
 from embedding_kit.front.firewall import WebAcl
 from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
+from embedding_kit.front.log_role import ApiLogRole
 from embedding_kit.settings import ApiGatewayFront, Domain
 
 __all__ = ["STAGE", "EmbeddingRestApi"]
@@ -27,8 +28,6 @@ _SECURITY_POLICIES = {
     "1.2": apigateway.SecurityPolicy.TLS13_1_2_PQ_2025_09,
     "1.3": apigateway.SecurityPolicy.TLS13_1_3_2025_09,
 }
-#: The actions that API Gateway's own managed policy for logs has.
-_LOG_POLICY = "service-role/AmazonAPIGatewayPushToCloudWatchLogs"
 
 
 class EmbeddingRestApi(Construct):
@@ -80,7 +79,7 @@ class EmbeddingRestApi(Construct):
                 templates={"application/json": answer.body},
             )
         if settings.set_log_role:
-            self._set_log_role()
+            self.stage.node.add_dependency(ApiLogRole(self, "LogRole").account)
         plans = Construct(self, "Callers")
         self.callers = {
             caller.name: ApiCaller(
@@ -228,30 +227,6 @@ class EmbeddingRestApi(Construct):
             function_name=endpoint.alias_arn,
             principal="apigateway.amazonaws.com",
             source_arn=self.api.arn_for_execute_api("*", "/*", STAGE),
-        )
-
-    def _set_log_role(self) -> None:
-        """Set the account's role for API Gateway's logs in this region.
-
-        It outlives the stack: other APIs may write their logs by it.
-        """
-        role = iam.Role(
-            self,
-            "LogRole",
-            assumed_by=iam.ServicePrincipal("apigateway.amazonaws.com"),
-            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_LOG_POLICY)],
-        )
-        role.apply_removal_policy(RemovalPolicy.RETAIN)
-        account = apigateway.CfnAccount(self, "LogAccount", cloud_watch_role_arn=role.role_arn)
-        account.apply_removal_policy(RemovalPolicy.RETAIN)
-        self.stage.node.add_dependency(account)
-        acknowledge(
-            role,
-            {
-                "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/"
-                f"{_LOG_POLICY}]": "API Gateway accepts a role for logs with this policy's "
-                "actions only.",
-            },
         )
 
     def _make_domain(self, domain: Domain) -> apigateway.DomainName:
