@@ -38,6 +38,8 @@ _LISTED = {
         ("LoadBalancers",),
         "LoadBalancerName",
     ),
+    "APIs": ("apigateway", "get_rest_apis", ("items",), "name"),
+    "API keys": ("apigateway", "get_api_keys", ("items",), "name"),
     "topics": ("sns", "list_topics", ("Topics",), "TopicArn"),
     "roles": ("iam", "list_roles", ("Roles",), "RoleName"),
     "repositories": ("ecr", "describe_repositories", ("repositories",), "repositoryName"),

@@ -17,6 +17,7 @@ from deploy_rehearsal.docker_client import write_client
 from deploy_rehearsal.doctor_scenario import make_scenario
 from deploy_rehearsal.emulator import Emulator, emulator
 from deploy_rehearsal.environment_checks import check_environment
+from deploy_rehearsal.front_scenario import set_log_role
 from deploy_rehearsal.function import FunctionServer, function_server
 from deploy_rehearsal.release_scenarios import Scenarios
 from deploy_rehearsal.release_variants import release_variants
@@ -63,6 +64,7 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
         (folder / "empty").mkdir()
         without_images = replace(cdk, docker=_client(aws, None, asset, folder / "empty"))
         record = folder / "docker.jsonl" if docker else None
+        set_log_role(aws)
         variants = release_variants(server=make_network(aws))
         assemblies = _synthesize(stack, root, checkout, folder, variants)
         deployed = _run(report, cdk, assembly, function, record=record)

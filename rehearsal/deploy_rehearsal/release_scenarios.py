@@ -21,12 +21,13 @@ from deploy_rehearsal.cdk import Cdk, Finished
 from deploy_rehearsal.deployed import DeployedStacks
 from deploy_rehearsal.deployed_functions import DeployedFunctions
 from deploy_rehearsal.doctor_scenario import DoctorScenario
+from deploy_rehearsal.front_scenario import check_front
 from deploy_rehearsal.release_state import ReleaseState
 from deploy_rehearsal.release_variants import SERVING
 from deploy_rehearsal.server_scenario import check_server
 from deploy_rehearsal.variants import Variant
 from image_rehearsal.report import Report
-from stacks.names import batch_stack_name, server_stack_name
+from stacks.names import batch_stack_name, front_stack_name, server_stack_name
 
 __all__ = ["Scenarios"]
 
@@ -74,17 +75,18 @@ class Scenarios:
         ended = self._deploy("not-provisioned", "without provisioned concurrency")
         check_ended(self.report, self.cdk, self.deployed, ended)
         make_documents(self.cdk.aws)
-        done = self._deploy("batch-and-server", "with batch jobs and a server")
+        done = self._deploy("parts", "with batch jobs, a server and an API in front")
         check_job(self.report, self.cdk, done)
         check_server(
             self.report,
             self.cdk,
             done,
-            assembly=self.assemblies / "batch-and-server",
+            assembly=self.assemblies / "parts",
             url=self.deployed.outputs["Url"],
         )
         self.doctor.check_batch()
         self.doctor.check_server()
+        check_front(self.report, self.cdk, done, url=self.deployed.outputs["Url"])
         self._experiments()
         self._remove_stacks()
 
@@ -92,7 +94,8 @@ class Scenarios:
         """Delete the stacks as the docs say, after a deploy without their tables."""
         client = self.cdk.aws.client("cloudformation")
         environment = self.cdk.checkout.environment
-        for name in (batch_stack_name(environment), server_stack_name(environment)):
+        for stack_name in (batch_stack_name, server_stack_name, front_stack_name):
+            name = stack_name(environment)
             with self.report.step(f"deleting the stack {name}"):
                 client.delete_stack(StackName=name)
                 waiter = client.get_waiter("stack_delete_complete")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deploy_rehearsal.batch_scenario import BATCH_SETTINGS
+from deploy_rehearsal.front_scenario import FRONT_SETTINGS
 from deploy_rehearsal.variants import Variant
 
 __all__ = ["SERVING", "release_variants"]
@@ -30,7 +31,7 @@ _FIRST_SPACE, SERVING = 2, 8
 
 
 def _variant(name: str, code: str = "", **settings: object) -> Variant:
-    unset = {"cold_start": None, "experiment": None, "batch": None, "server": None}
+    unset = dict.fromkeys(("cold_start", "experiment", "batch", "server", "front"))
     sections = {"release": _AT_ONCE, **unset, **settings}
     return Variant(name=name, code=code, settings={"model": _OTHER_SPACE, **sections})  # type: ignore[dict-item]
 
@@ -55,9 +56,13 @@ def release_variants(*, server: Mapping[str, Any]) -> tuple[Variant, ...]:
         _variant("fix", "\n# The fix.\n", **_SHIFTED),
         _variant("next", "\n# The next release.\n", **_SHIFTED),
         _variant("not-provisioned", "\n# The next release.\n"),
-        # One deploy creates both stacks, which saves one.
+        # One deploy creates all three stacks, which saves two.
         _variant(
-            "batch-and-server", "\n# The next release.\n", batch=BATCH_SETTINGS, server=server
+            "parts",
+            "\n# The next release.\n",
+            batch=BATCH_SETTINGS,
+            server=server,
+            front=FRONT_SETTINGS,
         ),
         _variant(
             "weights",
