@@ -63,6 +63,8 @@ def make_task(
         secrets=_keys(scope, settings),
         logging=ecs.LogDriver.aws_logs(stream_prefix="server", log_group=log_group),
         readonly_root_filesystem=True,
+        # A user who owns no file, as in Lambda. By default it would be root.
+        user="65534:65534",
         stop_timeout=_STOP_TIMEOUT,
     )
     if vector_index:

@@ -99,6 +99,7 @@ def test_a_task_runs_the_image_on_arm(template):
     assert container["EntryPoint"] + container["Command"] == ["python", "-m", "embedder.server"]
     assert container["PortMappings"] == [{"ContainerPort": 8080, "Protocol": "tcp"}]
     assert container["ReadonlyRootFilesystem"] is True
+    assert container["User"] == "65534:65534", "it would be root"
     variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
     assert variables == {
         "EMBEDDING_ENVIRONMENT": "test",
