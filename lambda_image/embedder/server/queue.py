@@ -26,6 +26,9 @@ __all__ = ["BatchingSession", "ClientGoneError", "MergedRun", "RunTimes", "Ticke
 
 #: A run may be overtaken for as long as this many times its request's tokens up to it would take.
 _PATIENCE = 10
+#: And for this part of the time that the request has left, so that its last run, too, is due
+#: while there is time to run it.
+_PATIENT_PART = 0.5
 #: Seconds for a token, before it is measured.
 _FIRST_PACE = 0.0002
 
@@ -148,7 +151,7 @@ class BatchingSession:
         runs = [WaitingRun(ticket, batch) for batch in batches]
         entered = ticket.entered = time.monotonic()
         ticket.texts = sum([len(run.batch.input_ids) for run in runs])
-        self._enter(ticket, runs, entered)
+        self._enter(ticket, runs, entered, deadline)
         left = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
         if not ticket.done.acquire(timeout=left):
             self._drop(ticket)
@@ -227,16 +230,21 @@ class BatchingSession:
     def _check(self, tokens: int) -> None:
         self._bounds.check(self.waiting_tokens, tokens, self._shared_pace())
 
-    def _enter(self, ticket: Ticket, runs: list[WaitingRun], now: float) -> None:
+    def _enter(
+        self, ticket: Ticket, runs: list[WaitingRun], now: float, deadline: float | None
+    ) -> None:
         with self._changed:
             self._expected -= ticket.reserved
             ticket.reserved = 0
             if ticket.cancelled:
                 return
-            self._check(sum([run.size for run in runs]))
+            size = sum([run.size for run in runs])
+            self._check(size)
             ticket.pending = len(runs)
             ticket.waits = ticket.done.acquire()
             patience = _PATIENCE * (self._pace.seconds_per_token or _FIRST_PACE)
+            if deadline is not None and size:
+                patience = min(patience, _PATIENT_PART * max(0.0, deadline - now) / size)
             tokens = 0
             for run in runs:
                 tokens += run.size

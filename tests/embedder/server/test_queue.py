@@ -58,12 +58,16 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def ask(
-    queue: BatchingSession, batches: list[Batch], ticket: Ticket | None = None
+    queue: BatchingSession,
+    batches: list[Batch],
+    ticket: Ticket | None = None,
+    *,
+    deadline: float | None = None,
 ) -> list[npt.NDArray[np.float32]]:
     """Embed as the thread of a request does."""
     queue.begin(ticket or Ticket())
     try:
-        return list(queue.run_all(batches).vectors)
+        return list(queue.run_all(batches, deadline=deadline).vectors)
     finally:
         queue.begin(None)
 
@@ -116,6 +120,26 @@ def test_a_single_text_goes_before_a_list_that_came_first(
     session.open()
     single.result(PATIENCE)
     assert len(large.result(PATIENCE)) == 8
+
+
+def test_a_large_list_is_not_overtaken_until_its_deadline(
+    make_queue: MakeQueue, threads: ThreadPoolExecutor
+) -> None:
+    """Its last run is due when half of its time is over; by its size alone that would be later."""
+    session = GatedSession()
+    queue = make_queue(session)
+    held(queue, session, threads)
+    deadline = time.monotonic() + 100
+    large = threads.submit(
+        ask, queue, [batch(n, texts=32, tokens=256) for n in range(8)], deadline=deadline
+    )
+    wait_until(lambda: queue.waiting_runs == 8)
+    later = threads.submit(ask, queue, [batch(9, texts=120, tokens=250)])
+    wait_until(lambda: queue.waiting_runs == 9)
+    session.open()
+    assert len(large.result(PATIENCE)) == 8
+    later.result(PATIENCE)
+    assert session.shapes == [(1, 4), *[(32, 256)] * 8, (120, 250)]
 
 
 def test_a_list_uses_all_workers(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:
