@@ -1,0 +1,73 @@
+"""A zip without its artifact, started in Lambda's Python with the artifact from S3."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from embedder.artifact import Artifact
+from embedder.service import build_service
+from embedder.settings import Settings
+from tests.embedder.calls import post
+from tests.fixtures.s3_object_server import REGION, serving_object
+from zip_builder.build import build_artifact_object, build_zip
+from zip_builder.cache import default_cache
+from zip_builder.model import ModelChoice
+from zip_builder.target_python import find_python
+
+RECIPE = Path(__file__).resolve().parents[2] / "lambda_image"
+CHOICE = ModelChoice(name="all-MiniLM-L6-v2")
+BODY = {"text": "first things first"}
+#: What Lambda does with the function: an initialization, then an invocation.
+PROGRAM = """
+import json, sys
+from embedder.handler import handler
+event = {
+    "version": "2.0", "rawPath": "/", "rawQueryString": "", "isBase64Encoded": False,
+    "headers": {"content-type": "application/json"}, "body": sys.argv[1],
+    "requestContext": {"http": {"method": "POST", "path": "/"}, "requestId": "1"},
+}
+print(json.dumps(handler(event, None)))
+"""
+
+# It builds a zip, with packages from PyPI.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="the packages are for Linux"),
+]
+
+
+def test_the_built_zip_answers_as_the_image(minilm_artifact: Artifact, tmp_path: Path) -> None:
+    """What the builder publishes for S3 is what its zip expects, to the last bit of a vector."""
+    cache = default_cache()
+    archive = build_zip(
+        CHOICE, recipe=RECIPE, cache=cache, machine=platform.machine(), with_artifact=False
+    )
+    content = build_artifact_object(CHOICE, recipe=RECIPE, cache=cache).read_bytes()
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(tmp_path / "task")
+    with serving_object(content) as server:
+        environ = {
+            "PATH": os.environ["PATH"],
+            "LAMBDA_TASK_ROOT": str(tmp_path / "task"),
+            "PYTHONPATH": str(tmp_path / "task"),
+            "TMPDIR": str(tmp_path),
+            "EMBEDDING_ARTIFACT_LOCATION": server.location,
+            "AWS_REGION": REGION,
+            "AWS_ENDPOINT_URL_S3": server.url,
+            "AWS_ACCESS_KEY_ID": server.keys[0],
+            "AWS_SECRET_ACCESS_KEY": server.keys[1],
+            "AWS_SESSION_TOKEN": server.token,
+        }
+        command = [find_python(), "-c", PROGRAM, json.dumps(BODY)]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer["statusCode"] == 200
+    expected = post(build_service(Settings(artifact=minilm_artifact.folder)), "/", BODY)
+    assert json.loads(answer["body"]) == json.loads(expected.body)
