@@ -1,12 +1,15 @@
 """The stack of batch jobs. Its image is published into the environment's own repository."""
 
-from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from collections.abc import Mapping
+
+from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as Where
 from constructs import Construct
 
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.environment import Environment
 from embedding_kit.settings import BatchSettings
+from stacks.promoted_images import image_synthesizer
 
 __all__ = ["BatchStack"]
 
@@ -26,6 +29,7 @@ class BatchStack(Stack):
         environment: Environment,
         settings: BatchSettings,
         repository_name: str,
+        images: Mapping[str, str] | None = None,
         env: Where,
     ) -> None:
         """Create the stack."""
@@ -35,7 +39,7 @@ class BatchStack(Stack):
             env=env,
             description=f"Embedding Kit, {environment.name}: batch",
             termination_protection=environment.protect,
-            synthesizer=DefaultStackSynthesizer(image_assets_repository_name=repository_name),
+            synthesizer=image_synthesizer(repository_name, images),
         )
         self.batch = EmbeddingBatch(
             self, "Batch", model=environment.model, settings=settings, name=environment.name

@@ -3,6 +3,8 @@
 An artifact in S3 is published into the environment's own bucket, with all files of the stack.
 """
 
+from collections.abc import Mapping
+
 from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
 from aws_cdk import Environment as Where
 from constructs import Construct
@@ -12,6 +14,7 @@ from embedding_kit.environment import Environment
 from embedding_kit.settings import artifact_in_s3
 from embedding_kit.vector_index import IVectorIndex
 from stacks.names import artifact_bucket_name
+from stacks.promoted_images import image_synthesizer
 
 __all__ = ["EndpointStack"]
 
@@ -31,6 +34,7 @@ class EndpointStack(Stack):
         environment: Environment,
         repository_name: str,
         vector_index: IVectorIndex | None,
+        images: Mapping[str, str] | None = None,
         env: Where,
     ) -> None:
         """Create the stack."""
@@ -40,7 +44,7 @@ class EndpointStack(Stack):
             env=env,
             description=f"Embedding Kit, {environment.name}: endpoint",
             termination_protection=environment.protect,
-            synthesizer=_synthesizer(environment, repository_name),
+            synthesizer=_synthesizer(environment, repository_name, images),
         )
         self.endpoint = EmbeddingEndpoint(
             self,
@@ -63,9 +67,11 @@ class EndpointStack(Stack):
             CfnOutput(self, "CandidateAliasArn", value=self.endpoint.candidate.function_arn)
 
 
-def _synthesizer(environment: Environment, repository_name: str) -> DefaultStackSynthesizer | None:
+def _synthesizer(
+    environment: Environment, repository_name: str, images: Mapping[str, str] | None
+) -> DefaultStackSynthesizer | None:
     if environment.function.package == "image":
-        return DefaultStackSynthesizer(image_assets_repository_name=repository_name)
+        return image_synthesizer(repository_name, images)
     if artifact_in_s3(environment.model, environment.function):
         bucket = artifact_bucket_name(environment.name)
         return DefaultStackSynthesizer(file_assets_bucket_name=bucket)

@@ -1,5 +1,7 @@
 """The stacks of one environment, with their names, dependencies and tags."""
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
 
 from embedding_kit.environment import COST_TAG, Environment
@@ -41,12 +43,16 @@ class EnvironmentStacks:
         observability: The stack of alarms, dashboard and budget.
     """
 
-    def __init__(self, app: cdk.App, environment: Environment) -> None:
+    def __init__(
+        self, app: cdk.App, environment: Environment, *, images: Mapping[str, str] | None = None
+    ) -> None:
         """Create the stacks.
 
         Args:
             app: The app.
             environment: The environment's settings.
+            images: The digests of images in the environment's repository, by target; without them
+                each image is built.
         """
         where = cdk.Environment(account=environment.account, region=environment.region)
         self.repository: RepositoryStack | None = None
@@ -67,6 +73,7 @@ class EnvironmentStacks:
                 environment=environment,
                 settings=environment.index,
                 repository_name=repository_name(environment.name),
+                images=images,
                 env=where,
             )
         self.endpoint = EndpointStack(
@@ -74,6 +81,7 @@ class EnvironmentStacks:
             endpoint_stack_name(environment.name),
             environment=environment,
             repository_name=repository_name(environment.name),
+            images=images,
             vector_index=self.index.index if self.index else None,
             env=where,
         )
@@ -95,6 +103,7 @@ class EnvironmentStacks:
                 environment=environment,
                 settings=environment.batch,
                 repository_name=repository_name(environment.name),
+                images=images,
                 env=where,
             )
         self.server: ServerStack | None = None
@@ -105,6 +114,7 @@ class EnvironmentStacks:
                 environment=environment,
                 settings=environment.server,
                 repository_name=repository_name(environment.name),
+                images=images,
                 vector_index=self.index.index if self.index else None,
                 env=where,
             )

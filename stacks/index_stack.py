@@ -1,6 +1,8 @@
 """The stack of the vector index and its loads, whose image is in the environment's repository."""
 
-from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from collections.abc import Mapping
+
+from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as Where
 from constructs import Construct
 
@@ -8,6 +10,7 @@ from embedding_kit.environment import Environment
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.settings import VectorIndexSettings, load_source
 from embedding_kit.vector_index import VectorIndex
+from stacks.promoted_images import image_synthesizer
 
 __all__ = ["IndexStack"]
 
@@ -28,6 +31,7 @@ class IndexStack(Stack):
         environment: Environment,
         settings: VectorIndexSettings,
         repository_name: str,
+        images: Mapping[str, str] | None = None,
         env: Where,
     ) -> None:
         """Create the stack."""
@@ -37,7 +41,7 @@ class IndexStack(Stack):
             env=env,
             description=f"Embedding Kit, {environment.name}: index",
             termination_protection=environment.protect,
-            synthesizer=DefaultStackSynthesizer(image_assets_repository_name=repository_name),
+            synthesizer=image_synthesizer(repository_name, images),
         )
         self.index = VectorIndex(self, "Index", model=environment.model, settings=settings)
         CfnOutput(self, "IndexArn", value=self.index.index_arn)

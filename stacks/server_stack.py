@@ -1,6 +1,8 @@
 """The stack of the server. Its image is published into the environment's own repository."""
 
-from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from collections.abc import Mapping
+
+from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as Where
 from constructs import Construct
 
@@ -8,6 +10,7 @@ from embedding_kit.environment import Environment
 from embedding_kit.service import EmbeddingService
 from embedding_kit.settings import ServerSettings
 from embedding_kit.vector_index import IVectorIndex
+from stacks.promoted_images import image_synthesizer
 
 __all__ = ["ServerStack"]
 
@@ -28,6 +31,7 @@ class ServerStack(Stack):
         settings: ServerSettings,
         repository_name: str,
         vector_index: IVectorIndex | None,
+        images: Mapping[str, str] | None = None,
         env: Where,
     ) -> None:
         """Create the stack."""
@@ -37,7 +41,7 @@ class ServerStack(Stack):
             env=env,
             description=f"Embedding Kit, {environment.name}: server",
             termination_protection=environment.protect,
-            synthesizer=DefaultStackSynthesizer(image_assets_repository_name=repository_name),
+            synthesizer=image_synthesizer(repository_name, images),
         )
         self.service = EmbeddingService(
             self,

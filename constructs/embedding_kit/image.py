@@ -1,6 +1,5 @@
 """The image's recipe: the Docker context, and the model as build arguments."""
 
-import hashlib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -8,9 +7,10 @@ from aws_cdk import aws_ecr_assets as assets
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from embedding_kit.image_identity import build_arguments, files_digest
 from embedding_kit.settings import Model
 
-__all__ = ["files_digest", "image_asset", "image_code", "image_folder", "model_identity"]
+__all__ = ["image_asset", "image_code", "image_folder", "model_identity"]
 
 #: Files of one target only. Without them in its context, another image does not change with them.
 _OWN_FILES = {
@@ -77,24 +77,11 @@ def image_asset(
 def _recipe(model: Model, target: str | None) -> dict[str, Any]:
     """Return how the image of a target is built; functions and tasks have the same properties."""
     token = model.hub_token_variable
-    arguments = {"MODEL": model.name}
-    if model.revision:
-        arguments["REVISION"] = model.revision
-    if model.precision:
-        arguments["PRECISION"] = model.precision
-    if model.accept_license:
-        arguments["ACCEPT_LICENSE"] = model.accept_license
-    if model.dimensions:
-        arguments["DIMENSIONS"] = ",".join(map(str, model.dimensions))
-    if model.base_image:
-        arguments["BASE_IMAGE"] = model.base_image
-    if model.index:
-        arguments["TEXTS"] = model.index.name
     return {
         "target": target,
         "exclude": [file for name, files in _OWN_FILES.items() if name != target for file in files],
         "platform": assets.Platform.LINUX_ARM64,
-        "build_args": arguments,
+        "build_args": build_arguments(model),
         # The variable is read when the image is built; synth knows only its name.
         "build_secrets": {"hub_token": f"env={token}"} if token else None,
         # A named context replaces the Dockerfile's empty stage of that name in BuildKit.
@@ -123,23 +110,3 @@ def _contexts(model: Model) -> dict[str, str] | None:
     if model.index:
         contexts["texts"] = str(model.index.parent)
     return contexts or None
-
-
-def files_digest(paths: list[Path]) -> str | None:
-    """Hash the names and contents of the files at some paths; return None without files."""
-    if not paths:
-        return None
-    digest = hashlib.sha256()
-    for path in paths:
-        if not path.exists():
-            raise FileNotFoundError(f"{path}, which the model's settings name, is not there")
-        files = (
-            sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-        )
-        for file in files:
-            name = file.relative_to(path) if path.is_dir() else file.name
-            with file.open("rb") as content:
-                digest.update(
-                    f"{name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode()
-                )
-    return digest.hexdigest()

@@ -7,8 +7,10 @@ continue; the report says so.
 """
 
 import hashlib
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.request
@@ -77,21 +79,38 @@ def main(arguments: list[str]) -> int:
 
 def _without_containers(words: list[str], settings: dict[str, str]) -> int:
     built = Path(settings["built"])
-    names: dict[str, bool] = json.loads(built.read_text()) if built.is_file() else {}
+    names: dict[str, dict[str, str]] = json.loads(built.read_text()) if built.is_file() else {}
     match words[0]:
         case "build":
-            names[words[words.index("--tag") + 1]] = True
+            names[words[words.index("--tag") + 1]] = _labels(words)
         case "inspect":
             return 0 if words[-1] in names else 1
         case "tag":
             names[words[-1]] = names[words[1]]
         case "push":
-            push_empty(words[-1])
+            push_empty(words[-1], labels=names.get(words[-1], {}))
     built.write_text(json.dumps(names))
     return 0
 
 
-def push_empty(reference: str) -> None:
+def _labels(words: list[str]) -> dict[str, str]:
+    """Return the labels that the Dockerfile in this folder gives to the image of a build."""
+    options = list(itertools.pairwise(words))
+    arguments = dict(value.split("=", 1) for name, value in options if name == "--build-arg")
+    target = next((value for name, value in options if name == "--target"), None)
+    text = Path("Dockerfile").read_text().replace("\\\n", " ")
+    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
+    stages = re.split(r"^FROM ", text, flags=re.MULTILINE)
+    ends = (stage for stage in stages if stage.partition("\n")[0].endswith(f" AS {target}"))
+    line = re.search(r"^LABEL (.*)$", next(ends, stages[-1]), re.MULTILINE)
+    pairs = (word.split("=", 1) for word in line[1].split()) if line else ()
+    return {
+        name: re.sub(r"\$(\w+)", lambda m: (defaults | arguments).get(m[1], ""), value.strip('"'))
+        for name, value in pairs
+    }
+
+
+def push_empty(reference: str, *, labels: dict[str, str] | None = None) -> None:
     """Push an image of no layers to `host:port/name:tag`, by the registry's own protocol."""
     place, _, tag = reference.rpartition(":")
     host, _, name = place.partition("/")
@@ -101,7 +120,7 @@ def push_empty(reference: str) -> None:
         {
             "architecture": "arm64",
             "os": "linux",
-            "config": {"Labels": {"tag": tag}},
+            "config": {"Labels": {"tag": tag, **(labels or {})}},
             "rootfs": {"type": "layers", "diff_ids": []},
         }
     ).encode()

@@ -56,7 +56,8 @@ def server(stages) -> list[str]:
 def test_the_images_stages_only_copy(stages, batch, server):
     """A RUN there would be emulated when an x86 machine builds for ARM64."""
     for stage in (stages[-1], batch, server):
-        assert {instruction.split()[0] for instruction in stage} == {"FROM", "COPY", "CMD"}
+        used = {instruction.split()[0] for instruction in stage}
+        assert used == {"FROM", "COPY", "ARG", "LABEL", "CMD"}
 
 
 def test_the_batchs_image_has_the_endpoints_layers(stages, batch):
@@ -75,12 +76,26 @@ def test_the_batchs_image_has_the_endpoints_layers(stages, batch):
 def test_the_servers_image_is_the_endpoints_with_two_layers(stages, server):
     """It runs in Lambda too: its command stays the handler's."""
     layers = [line for line in stages[-1] if line.startswith("COPY")]
-    assert server[1:] == [
+    assert [line for line in server if line.startswith("COPY")] == [
         *layers,
         "COPY --from=server-dependencies /build/layer/ /",
         "COPY --from=server-code /build/layer/ /",
-        stages[-1][-1],
     ]
+    assert server[-1] == stages[-1][-1]
+
+
+def test_each_image_is_labeled_with_what_is_in_it(stages, batch, server):
+    """The labels, which a promotion compares, are those of the build's arguments."""
+    images = {"endpoint": stages[-1], "batch": batch, "server": server}
+    for target, stage in images.items():
+        (label,) = (line for line in stage if line.startswith("LABEL "))
+        found = dict(word.split("=", 1) for word in label.split()[1:])
+        assert found == {"embedding-kit.target": target} | {
+            f"embedding-kit.{name.lower()}": f'"${name}"'
+            for name in ("MODEL", "REVISION", "PRECISION", "DIMENSIONS", "FILES", "BASE_IMAGE")
+        }
+        # After the layers, so that a layer is the same for all models that share it.
+        assert stage[-3].startswith("ARG MODEL ")
 
 
 def test_the_endpoints_image_has_nothing_of_the_server(stages):

@@ -5,6 +5,7 @@ Each module next to it adds one feature. This one adds the rest:
 
 - ECR: `DescribeImages` of a missing tag is an error, as on AWS. MiniStack returns an empty list, so
   the CDK CLI would assume that the image is published and push nothing.
+- ECR: the endpoint of an authorization token is where MiniStack's registry answers.
 - Alarms on metric math, which MiniStack refuses, are created. `ministack_alarms` evaluates them.
 - Composite alarms and budgets are created with MiniStack's own services, which its CloudFormation
   does not use.
@@ -18,6 +19,7 @@ Each module next to it adds one feature. This one adds the rest:
 """
 
 import copy
+import json
 import os
 import urllib.parse
 from collections.abc import Callable
@@ -52,6 +54,7 @@ _OWN = (
     (app, "SERVICE_HANDLERS"),
     (ecr, "_describe_images"),
     (ecr, "_find_image"),
+    (ecr, "_get_authorization_token"),
     (ecr, "_repositories"),
     (lambda_svc, "_execute_function_proxy"),
     (lambda_svc, "_functions"),
@@ -89,6 +92,8 @@ def install() -> None:
             raise AttributeError(message)
     published = ecr._describe_images
     ecr._describe_images = lambda data: _missing_image(data) or published(data)
+    token = ecr._get_authorization_token
+    ecr._get_authorization_token = lambda data: _at_this_registry(token(data))
     ready = lambda_svc._get_provisioned_concurrency
     lambda_svc._get_provisioned_concurrency = lambda function, qualifier: (
         ready(function, qualifier) if qualifier else _provisioned(function)
@@ -173,6 +178,15 @@ def _provisioned(function: str) -> Any:
         for qualifier, config in kept.items()
     ]
     return responses.json_response({"ProvisionedConcurrencyConfigs": configs})
+
+
+def _at_this_registry(answer: Any) -> Any:
+    """Replace ECR's address in an authorization token by that of MiniStack's registry."""
+    status, headers, body = answer
+    content = json.loads(body)
+    for data in content["authorizationData"]:
+        data["proxyEndpoint"] = f"http://localhost:{os.environ['GATEWAY_PORT']}"
+    return status, headers, json.dumps(content).encode()
 
 
 def _missing_image(data: Properties) -> Any:

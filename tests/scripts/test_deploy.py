@@ -20,6 +20,7 @@ _PROGRAM = textwrap.dedent("""\
     [[ -z "$FAIL_AT" || "$called" != *"$FAIL_AT"* ]] || exit "$FAIL_WITH"
     """)
 PREFLIGHT = "python -m stacks.preflight dev"
+ZIP = "python -m stacks.zip_build dev"
 BEFORE = "python -m stacks.cleanup dev --before deploy"
 DEPLOY = "cdk deploy --all -c environment=dev"
 AFTER = "python -m stacks.cleanup dev --after deploy"
@@ -59,7 +60,7 @@ def deploy(tmp_path):
 
 def test_a_deploy_ends_with_the_doctor(deploy):
     """After the steps before and after the CDK's own."""
-    assert deploy("dev") == (0, [PREFLIGHT, BEFORE, DEPLOY, AFTER, DOCTOR])
+    assert deploy("dev") == (0, [PREFLIGHT, ZIP, BEFORE, DEPLOY, AFTER, DOCTOR])
 
 
 def test_the_doctor_can_be_left_out(deploy):
@@ -67,7 +68,44 @@ def test_the_doctor_can_be_left_out(deploy):
     status, calls = deploy("dev", "--app", "a b", "--no-doctor", "-c", "break-glass=true")
     options = "--app a b -c break-glass=true"
     assert status == 0
-    assert calls == [f"{PREFLIGHT} {options}", BEFORE, f"{DEPLOY} {options}", AFTER]
+    assert calls == [
+        f"{PREFLIGHT} {options}",
+        f"{ZIP} {options}",
+        BEFORE,
+        f"{DEPLOY} {options}",
+        AFTER,
+    ]
+
+
+def test_images_are_checked_before_anything_changes(deploy):
+    """Then the repository is deployed, and the images are copied into it."""
+    status, calls = deploy("dev", "--image", "sha256:a", "--require-approval=never", "--image=b")
+    option = "--require-approval=never"
+    assert status == 0
+    assert calls == [
+        f"{PREFLIGHT} {option}",
+        f"{ZIP} {option}",
+        "python -m stacks.promotion dev --check --image sha256:a --image=b",
+        f"cdk deploy EmbeddingKit-dev-Repository --exclusively -c environment=dev {option}",
+        "python -m stacks.promotion dev --image sha256:a --image=b",
+        BEFORE,
+        f"{DEPLOY} {option} -c images=",
+        AFTER,
+        DOCTOR,
+    ]
+
+
+@pytest.mark.parametrize("step", ["--check", "promotion dev --image"])
+def test_a_refused_image_is_not_deployed(deploy, step):
+    """Neither one of other settings, nor one whose copy failed."""
+    status, calls = deploy("dev", "--image", "sha256:a", fail_at=step)
+    assert status == 1
+    assert step in calls[-1]
+
+
+def test_an_image_needs_a_digest(deploy):
+    """Nothing runs without one."""
+    assert deploy("dev", "--image") == (1, [])
 
 
 def test_an_ill_endpoint_decides_the_status(deploy):

@@ -1,0 +1,59 @@
+"""With `-c images=...` the stacks use images that are in the repository, and build none."""
+
+import json
+import re
+
+import pytest
+from aws_cdk import App
+
+from stacks.environment_stacks import EnvironmentStacks
+from stacks.promoted_images import parse_images
+
+from .conftest import ROOT
+
+ENDPOINT, BATCH, SERVER = (f"sha256:{character * 64}" for character in "abc")
+
+
+@pytest.fixture
+def synth(tmp_path):
+    """Synthesize an environment with images; return its templates and the images to build."""
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+
+    def synth(environment, images):
+        app = App(context=context, analytics_reporting=False, outdir=str(tmp_path))
+        EnvironmentStacks(app, environment, images=images)
+        templates = {stack.stack_name: stack.template for stack in app.synth().stacks}
+        manifests = [json.loads(file.read_text()) for file in tmp_path.glob("*.assets.json")]
+        return templates, [image for manifest in manifests for image in manifest["dockerImages"]]
+
+    return synth
+
+
+def test_the_functions_run_the_image_and_none_is_built(synth, environments):
+    """The endpoint and the check of its releases; everything else is as without the image."""
+    templates, built = synth(environments["dev"], {"endpoint": ENDPOINT})
+    resources = templates["EmbeddingKit-dev-Endpoint"]["Resources"].values()
+    codes = [r["Properties"]["Code"] for r in resources if r["Type"] == "AWS::Lambda::Function"]
+    uris = [json.dumps(code["ImageUri"]) for code in codes if "ImageUri" in code]
+    assert [f"/embedding-kit-dev@{ENDPOINT}" in uri for uri in uris] == [True, True]
+    assert built == []
+
+
+def test_an_image_that_is_missing_is_named(synth, environments):
+    """The deploy's own check comes first; this is for the CDK's command without it."""
+    with pytest.raises(RuntimeError, match="needs an image of the target endpoint; found: batch"):
+        synth(environments["dev"], {"batch": BATCH})
+
+
+def test_the_context_has_a_digest_of_each_target():
+    """As `scripts/deploy --image` writes it."""
+    written = f"endpoint={ENDPOINT},batch={BATCH},server={SERVER}"
+    assert parse_images(written) == {"endpoint": ENDPOINT, "batch": BATCH, "server": SERVER}
+    assert parse_images(None) == {}
+
+
+@pytest.mark.parametrize("value", [ENDPOINT, "endpoint=latest", f"endpoint={ENDPOINT},", 1])
+def test_another_value_is_refused(value):
+    """Such as a tag, which may move to another image."""
+    with pytest.raises(ValueError, match=re.escape(f"context images: found: {value!r}; allowed:")):
+        parse_images(value)
