@@ -130,7 +130,8 @@ def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkey
     """Files that are there are not sent again."""
     dev, staging = environment(), environment()
     image = [Reference.parse(push(dev))]
-    upload, sent = Repository._upload, []
+    upload = Repository._upload
+    sent: list[str] = []
 
     def breaks_off(self, digest, source):
         if len(sent) == 1:
