@@ -1,5 +1,7 @@
 """The image repository: the CDK's role pushes to it, and this account's functions pull from it."""
 
+from collections.abc import Sequence
+
 from aws_cdk import ArnFormat, DefaultStackSynthesizer, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
@@ -53,10 +55,12 @@ class EmbeddingRepository(Construct):
             id: The construct's id.
             name: The repository's name. A stack publishes its image here with
                 `DefaultStackSynthesizer(image_assets_repository_name=name)`, so it is plain text.
-            settings: Whether the images are deleted with the stack.
+            settings: Which roles of other accounts pull, and whether the images are deleted with
+                the stack.
         """
         super().__init__(scope, id)
-        delete = (settings or RepositorySettings()).on_destroy == "delete"
+        settings = settings or RepositorySettings()
+        delete = settings.on_destroy == "delete"
         self.repository = ecr.Repository(
             self,
             "Images",
@@ -75,6 +79,8 @@ class EmbeddingRepository(Construct):
         )
         self._let_bootstrap_publish()
         self._let_lambda_pull()
+        if settings.pull_roles:
+            self._let_roles_pull(settings.pull_roles)
 
     def _let_bootstrap_publish(self) -> None:
         # Bootstrap's role may push only to bootstrap's repository, so this policy must allow it.
@@ -104,5 +110,14 @@ class EmbeddingRepository(Construct):
                     "ArnLike": {"aws:SourceArn": functions},
                     "StringEquals": {"aws:SourceAccount": stack.account},
                 },
+            )
+        )
+
+    def _let_roles_pull(self, roles: Sequence[str]) -> None:
+        self.repository.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="RolesPull",
+                actions=list(PULL_ACTIONS),
+                principals=[iam.ArnPrincipal(role) for role in roles],
             )
         )

@@ -1,6 +1,7 @@
 """Test the image repository, its lifecycle rules and its policy."""
 
 import json
+from pathlib import Path
 
 import pytest
 from aws_cdk.assertions import Template
@@ -10,6 +11,8 @@ from embedding_kit import EmbeddingRepository, RepositorySettings
 HOME = "123456789012"
 REPOSITORY = f"arn:aws:ecr:us-east-1:{HOME}:repository/images"
 PUBLISHER = f"arn:aws:iam::{HOME}:role/cdk-hnb659fds-image-publishing-role-{HOME}-us-east-1"
+#: The role that deploys in another account.
+DEPLOYER = "arn:aws:iam::999988887777:role/deploy"
 PUSH = (
     "ecr:BatchCheckLayerAvailability",
     "ecr:BatchGetImage",
@@ -110,6 +113,71 @@ def test_images_outlive_the_stack_or_not(repository, on_destroy, policy, emptied
     template.has_resource("AWS::ECR::Repository", {"DeletionPolicy": policy})
     (found,) = template.find_resources("AWS::ECR::Repository").values()
     assert found["Properties"].get("EmptyOnDelete", False) is emptied
+
+
+@pytest.fixture(scope="session")
+def shared_policy(synthesize) -> dict:
+    """Return the statement for the deploying role of another account."""
+    template = synthesize(
+        lambda stack: EmbeddingRepository(
+            stack, "Repository", name="images", settings=RepositorySettings(pull_roles=(DEPLOYER,))
+        )
+    )
+    (found,) = template.find_resources("AWS::ECR::Repository").values()
+    (statement,) = (
+        statement
+        for statement in found["Properties"]["RepositoryPolicyText"]["Statement"]
+        if statement["Sid"] == "RolesPull"
+    )
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+@pytest.mark.parametrize(
+    ("role", "action", "allowed"),
+    [
+        ("deploy", "ecr:BatchGetImage", True),
+        ("deploy", "ecr:GetDownloadUrlForLayer", True),
+        ("deploy", "ecr:PutImage", False),
+        ("deploy", "ecr:InitiateLayerUpload", False),
+        ("deploy", "ecr:BatchDeleteImage", False),
+        ("other", "ecr:BatchGetImage", False),
+    ],
+)
+def test_another_accounts_role_only_pulls(question, may, shared_policy, *, role, action, allowed):
+    """The role that is named, and only with the permission of its own account."""
+    wide = {"Effect": "Allow", "Action": "ecr:*", "Resource": "*"}
+    identity = {"Version": "2012-10-17", "Statement": [wide]}
+    asked = {
+        "principal": DEPLOYER.replace("deploy", role),
+        "action": action,
+        "resource": REPOSITORY,
+        "resource_policy": shared_policy,
+    }
+    with_permission = question(**asked, identity=[identity])
+    without = question(**asked, identity=[])
+    assert may(with_permission, without) == [allowed, False]
+
+
+def test_the_documented_permissions_are_enough(question, may, shared_policy):
+    """The page has the statement for the deploying role of the other account."""
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    start = page.index('{\n  "Effect": "Allow",\n  "Action": ["ecr:BatchGetImage"')
+    text = page[start : page.index("```", start)].replace("ACCOUNT", HOME)
+    statement = json.loads(
+        text.replace("REGION", "us-east-1").replace("embedding-kit-dev", "images")
+    )
+    identity = {"Version": "2012-10-17", "Statement": [statement]}
+    asked = [
+        question(
+            principal=DEPLOYER,
+            action=action,
+            resource=REPOSITORY,
+            identity=[identity],
+            resource_policy=shared_policy,
+        )
+        for action in ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer", "ecr:PutImage")
+    ]
+    assert may(*asked) == [True, True, False]
 
 
 def test_bootstraps_role_may_publish_with_both_policies_together(question, may, policy):

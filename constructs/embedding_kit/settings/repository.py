@@ -1,17 +1,29 @@
-"""The setting for the images when the stack is removed."""
+"""The settings of the image repository: who copies from it, and its end."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from embedding_kit.settings.base import Settings
+from embedding_kit.settings.base import EachOnce, Settings, allowed
 
 __all__ = ["RepositorySettings"]
 
+_Role = Annotated[
+    str,
+    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$"),
+    allowed("a role's ARN such as arn:aws:iam::111122223333:role/deploy"),
+]
+
 
 class RepositorySettings(Settings):
-    """The image repository's end."""
+    """The image repository."""
 
     on_destroy: Literal["retain", "delete"] = Field(
         default="retain", description="Whether the images stay when the stack is destroyed."
+    )
+    pull_roles: Annotated[tuple[_Role, ...], EachOnce] = Field(
+        default=(),
+        strict=False,
+        description="ARNs of roles that may pull the images: the deploying roles of other "
+        "accounts, for `scripts/deploy --image`. A role's own account must allow it too.",
     )
