@@ -1,19 +1,13 @@
 """The bucket of artifacts that do not fit a zip: the CDK's role writes it, functions read it."""
 
-from aws_cdk import (
-    Acknowledgment,
-    DefaultStackSynthesizer,
-    Duration,
-    Fn,
-    RemovalPolicy,
-    Validations,
-)
+from aws_cdk import DefaultStackSynthesizer, Duration, Fn, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from embedding_kit.bootstrap import bootstrap_value
+from embedding_kit.findings import acknowledge
 
 __all__ = ["ARTIFACTS", "ArtifactBucket"]
 
@@ -86,12 +80,12 @@ class ArtifactBucket(Construct):
                 )
             ],
         )
-        Validations.of(self.bucket).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-S1",
-                reason="Only the deploys and the starts of one environment's function use it, and "
-                "a log of accesses needs another bucket.",
-            )
+        acknowledge(
+            self.bucket,
+            {
+                "AwsSolutions-S1": "Only the deploys and the starts of one environment's function "
+                "use it, and a log of accesses needs another bucket.",
+            },
         )
         self._let_bootstrap_publish()
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Size, Validations
+from aws_cdk import Duration, RemovalPolicy, Size
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -11,6 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from embedding_kit.findings import acknowledge
 from embedding_kit.packaged_function import packaged_function
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
@@ -157,19 +158,20 @@ class EmbeddingFunction(Construct):
             vector_index.grant_query(self.function)
         if artifact:
             artifact.grant_read(self.function)
-        Validations.of(self.function).acknowledge(
-            Acknowledgment(
-                id="Serverless-LambdaDLQ",
-                reason="A URL invokes the function synchronously: only asynchronous invocations "
-                "use a dead-letter queue.",
-            )
+        acknowledge(
+            self.function,
+            {
+                "Serverless-LambdaDLQ": "A URL invokes the function synchronously: only "
+                "asynchronous invocations use a dead-letter queue.",
+            },
         )
         if snap_start:
-            Validations.of(self.function).acknowledge(
-                Acknowledgment(
-                    id="Annotation::@aws-cdk/aws-lambda:snapStartRequirePublish",
-                    reason="The alias points to a published version.",
-                )
+            acknowledge(
+                self.function,
+                {
+                    "Annotation::@aws-cdk/aws-lambda:snapStartRequirePublish": "The alias points "
+                    "to a published version.",
+                },
             )
 
     def _log_group(self, settings: FunctionSettings) -> logs.LogGroup:
@@ -233,12 +235,12 @@ def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
     """
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     log_group.grant_write(role)
-    Validations.of(role).acknowledge(
-        Acknowledgment(
-            id="AwsSolutions-IAM5[Resource::*]",
-            reason="X-Ray's actions to write traces, and those of a VPC's network interfaces, are "
-            "granted on all resources or on none.",
-        )
+    acknowledge(
+        role,
+        {
+            "AwsSolutions-IAM5[Resource::*]": "X-Ray's actions to write traces, and those of a "
+            "VPC's network interfaces, are granted on all resources or on none.",
+        },
     )
     return role
 

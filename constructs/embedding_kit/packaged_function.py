@@ -2,10 +2,10 @@
 
 from typing import Any, Literal
 
-from aws_cdk import Acknowledgment, Validations
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from embedding_kit.findings import acknowledge
 from embedding_kit.image import image_code
 from embedding_kit.settings import Model
 from embedding_kit.settings.package import EMBEDDER
@@ -51,7 +51,5 @@ def packaged_function(
         **properties,
     )
     for rule in ("AwsSolutions-L1", "Serverless-LambdaLatestVersion"):
-        Validations.of(function).acknowledge(
-            Acknowledgment(id=rule, reason="The Python of the image, with the same packages.")
-        )
+        acknowledge(function, {rule: "The Python of the image, with the same packages."})
     return function

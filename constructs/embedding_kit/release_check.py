@@ -2,15 +2,7 @@
 
 from typing import Literal
 
-from aws_cdk import (
-    Acknowledgment,
-    CfnOutput,
-    CustomResource,
-    Duration,
-    RemovalPolicy,
-    Stack,
-    Validations,
-)
+from aws_cdk import CfnOutput, CustomResource, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -18,6 +10,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import custom_resources as custom
 from constructs import Construct
 
+from embedding_kit.findings import acknowledge
 from embedding_kit.function import function_role
 from embedding_kit.packaged_function import packaged_function
 from embedding_kit.settings import (
@@ -146,11 +139,12 @@ class ReleaseCheck(Construct):
             )
         )
         name = Stack.of(self).resolve(embedder.node.default_child.logical_id)  # type: ignore[union-attr]
-        _acknowledge(
+        acknowledge(
             role,
-            f"AwsSolutions-IAM5[Resource::<{name}.Arn>:*]",
-            "The check reads and calls the new version and those that it compares it with, by "
-            "number.",
+            {
+                f"AwsSolutions-IAM5[Resource::<{name}.Arn>:*]": "The check reads and calls "
+                "the new version and those that it compares it with, by number.",
+            },
         )
         function = packaged_function(
             self,
@@ -168,10 +162,12 @@ class ReleaseCheck(Construct):
             tracing=tracing,
             environment_encryption=self._key,
         )
-        _acknowledge(
+        acknowledge(
             function,
-            "Serverless-LambdaDLQ",
-            "The provider framework waits for the answer, and takes none for a refusal.",
+            {
+                "Serverless-LambdaDLQ": "The provider framework waits for the answer, and takes "
+                "none for a refusal.",
+            },
         )
         return function
 
@@ -188,16 +184,20 @@ class ReleaseCheck(Construct):
             provider_function_env_encryption=self._key,
         )
         name = Stack.of(self).resolve(self.function.node.default_child.logical_id)  # type: ignore[union-attr]
-        _acknowledge(
+        acknowledge(
             role,
-            f"AwsSolutions-IAM5[Resource::<{name}.Arn>:*]",
-            "The framework calls the check's function, of which there is one version.",
+            {
+                f"AwsSolutions-IAM5[Resource::<{name}.Arn>:*]": "The framework calls the "
+                "check's function, of which there is one version.",
+            },
         )
         for rule in ("DefaultMemorySize", "DLQ", "Tracing"):
-            _acknowledge(
+            acknowledge(
                 provider,
-                f"Serverless-Lambda{rule}",
-                "CDK's own function, which waits for the check and takes no such setting.",
+                {
+                    f"Serverless-Lambda{rule}": "CDK's own function, which waits for the check "
+                    "and takes no such setting.",
+                },
             )
         return provider
 
@@ -206,7 +206,3 @@ def _logs(scope: Construct, id: str) -> logs.LogGroup:
     return logs.LogGroup(
         scope, id, retention=logs.RetentionDays.THREE_MONTHS, removal_policy=RemovalPolicy.DESTROY
     )
-
-
-def _acknowledge(scope: Construct, id: str, reason: str) -> None:
-    Validations.of(scope).acknowledge(Acknowledgment(id=id, reason=reason))

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 from aws_cdk import (
-    Acknowledgment,
     AssetStaging,
     Aws,
     DefaultStackSynthesizer,
@@ -20,7 +19,6 @@ from aws_cdk import (
     IgnoreMode,
     Stack,
     Token,
-    Validations,
 )
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -29,6 +27,7 @@ from constructs import Construct
 
 from embedding_kit.artifact_bucket import ARTIFACTS
 from embedding_kit.bootstrap import bootstrap_value
+from embedding_kit.findings import acknowledge
 from embedding_kit.image import image_folder
 from embedding_kit.image_identity import files_digest
 from embedding_kit.s3_permissions import READ_KEY
@@ -116,11 +115,10 @@ class ArtifactInS3(Construct):
             resource_arns=[f"arn:{Aws.PARTITION}:s3:::{artifacts}"],
         )
         name = _completed(Stack.of(self), self._bucket).replace("${", "<").replace("}", ">")
-        Validations.of(self.node.scope or self).acknowledge(
-            Acknowledgment(
-                id=f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:s3:::{name}/{ARTIFACTS}*]",
-                reason="All versions have one role, and each reads an artifact of its own.",
-            )
+        wildcard = f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:s3:::{name}/{ARTIFACTS}*]"
+        acknowledge(
+            self.node.scope or self,
+            {wildcard: "All versions have one role, and each reads an artifact of its own."},
         )
         if self._key_arn is not None:
             iam.Grant.add_to_principal(
@@ -156,11 +154,12 @@ def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> l
         shown="zip of the function",
     )
     bucket = s3.Bucket.from_bucket_name(scope, "Published", published.bucket_name)
-    Validations.of(bucket).acknowledge(
-        Acknowledgment(
-            id="Annotation::@aws-cdk/aws-lambda:codeFromBucketObjectVersionNotSpecified",
-            reason="Another content has another key.",
-        )
+    acknowledge(
+        bucket,
+        {
+            "Annotation::@aws-cdk/aws-lambda:codeFromBucketObjectVersionNotSpecified": "Another "
+            "content has another key.",
+        },
     )
     return lambda_.Code.from_bucket_v2(bucket, published.object_key)
 
