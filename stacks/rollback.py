@@ -23,7 +23,7 @@ from stacks.deployed import Deployed, find_deployed, find_deployment_group
 from stacks.names import endpoint_stack_name
 from stacks.version_command import run_version_command
 
-__all__ = ["main", "roll_back"]
+__all__ = ["main", "roll_back", "version_before"]
 
 _NEXT = (
     "Next: fix the cause and run scripts/deploy; the fix is checked and released as usual. "
@@ -72,7 +72,7 @@ def roll_back(session: Session, environment: Environment, *, version: str | None
     pinned = alias["Properties"]["FunctionVersion"]
     if version is None:
         undone = isinstance(pinned, str) or "ROLLBACK" in deployed.status
-        version = None if undone else _version_before(session, environment, deployed)
+        version = None if undone else version_before(session, environment, deployed)
     if version is None or version == pinned:
         return (
             f"the last release of {stack} is rolled back already; nothing was changed. "
@@ -134,7 +134,7 @@ def _alias(template: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _version_before(session: Session, environment: Environment, deployed: Deployed) -> str | None:
+def version_before(session: Session, environment: Environment, deployed: Deployed) -> str | None:
     """Return the version that the last release replaced; None if that was rolled back."""
     group = find_deployment_group(session, environment)
     client = session.create_client("codedeploy", region_name=environment.region)
