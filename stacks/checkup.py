@@ -1,8 +1,8 @@
 """Run the doctor after a deploy: the last step of `scripts/deploy`.
 
-The deploy has succeeded by then, so an ill endpoint has an exit status of its own: 3. It is not 0,
-because a pipeline must not go on to the next environment, and not 1, which says that the deploy has
-failed and may be tried again.
+The deploy has succeeded by then, so an ill endpoint has its own exit status, 3. It is not 0,
+because a pipeline must not continue with the next environment. It is not 1, because 1 means that
+the deploy has failed and can be tried again.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     name, region = environment.name, environment.region
     # The release check of this deploy has compared the vector space with the one before.
-    # Who deploys need not be a caller.
+    # The role that deploys does not have to be a caller.
     doctor = ["embed", "doctor", "--environment", name, "--accept-vector-space", "--deployer"]
     if region:
         doctor += ["--region", region]
@@ -46,8 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{name} is deployed; the doctor was stopped", file=sys.stderr)
         return status
     print(
-        f"error: {name} is deployed, but the doctor finds it ill: see above what to do. To look "
-        f"again: embed doctor --environment {name}. To deploy without the doctor: --no-doctor",
+        f"error: {name} is deployed, but a check is ill: see the report above. To check again: "
+        f"embed doctor --environment {name}. To deploy without the doctor: --no-doctor",
         file=sys.stderr,
     )
     return ILL

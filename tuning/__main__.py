@@ -200,27 +200,37 @@ def _stop(*_: object) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/tune", description=__doc__)
-    parser.add_argument("environment", help="a deployed one; a file of environments/")
+    parser.add_argument(
+        "environment", help="the name of a deployed environment, a file in environments/"
+    )
     parser.add_argument(
         "--tokens",
         type=_tokens,
         metavar="N,N",
-        help="tokens of a request (default: the deployed endpoint's p50, p90 and p99)",
+        help="tokens in a request (default: the deployed endpoint's p50, p90 and p99)",
     )
     parser.add_argument(
-        "--texts", type=_count, default=1, metavar="N", help="texts of a request with --tokens"
+        "--texts",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="texts in a request, with --tokens (default 1)",
     )
     parser.add_argument(
-        "--starts", type=_count, default=5, metavar="N", help="of each size (default 5)"
+        "--starts",
+        type=_count,
+        default=5,
+        metavar="N",
+        help="starts of each memory size (default 5)",
     )
     parser.add_argument(
         "--requests",
         type=_count,
         default=20,
         metavar="N",
-        help="of each length after each start (default 20)",
+        help="requests of each length after each start (default 20)",
     )
-    parser.add_argument("--json", action="store_true", help="instead of the table")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     return parser
 
 

@@ -13,8 +13,8 @@ examples:
   embed doctor --url https://<id>.lambda-url.<region>.on.aws/ --json
 
 exit status:
-  0  nothing is ill; warnings and skipped checks are not
-  1  something is ill, or an error, printed to standard error
+  0  no check is ill; there may be warnings and skipped checks
+  1  a check is ill, or an error was printed to standard error
   2  invalid arguments
   130  stopped by Ctrl-C or SIGTERM
 """
@@ -24,13 +24,13 @@ def add_doctor(commands: Any, *, url_variable: str) -> None:
     """Add `doctor` to the parser of `embed`."""
     parser = commands.add_parser(
         "doctor",
-        description="Look at a deployed endpoint from outside: what is well, and what to do.",
+        description="Check a deployed endpoint from outside, and print what to do.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
-        "--environment", metavar="NAME", help="an environment that `scripts/deploy` has deployed"
+        "--environment", metavar="NAME", help="an environment deployed by `scripts/deploy`"
     )
     place.add_argument(
         "--url",
@@ -43,7 +43,7 @@ def add_doctor(commands: Any, *, url_variable: str) -> None:
     parser.add_argument(
         "--deployer",
         action="store_true",
-        help="these credentials deploy and need not call: that they are refused is a warning",
+        help="only warn if the endpoint refuses these credentials, which need not be a caller's",
     )
     compared = parser.add_argument_group("what to compare with")
     compared.add_argument(
@@ -52,18 +52,18 @@ def add_doctor(commands: Any, *, url_variable: str) -> None:
     compared.add_argument(
         "--accept-vector-space",
         action="store_true",
-        help="remember the vector space, although it is not that of the last use",
+        help="remember the vector space even if it differs from that of the last use",
     )
     compared.add_argument(
         "--artifact",
         type=Path,
         metavar="FOLDER",
-        help="the folder of the compiled model; default: what the endpoint lists itself",
+        help="the folder of the compiled model; default: the values that the endpoint lists",
     )
     compared.add_argument(
         "--image-days",
         type=int,
         default=90,
         metavar="N",
-        help="the age at which a base image is old (default: %(default)s)",
+        help="warn if the base image is older than N days (default: %(default)s)",
     )

@@ -19,16 +19,16 @@ examples:
   embed load --rate 20 --environment production
   embed load --url http://127.0.0.1:9000 --rate 10 --minutes 0.5
 
-A test costs what its requests cost. It ends at --minutes, --requests or --budget-usd, whichever is
-first, and at Ctrl-C; each time it writes its report. It never sends a request twice. Answers are
-waited for up to --timeout longer.
+AWS bills the requests of a test. A test ends at --minutes, --requests, --budget-usd or Ctrl-C,
+whichever is first, and then writes its report. At the end it waits up to
+--timeout for answers. It never sends a request twice.
 
 exit status:
-  0  the test has run; throttled requests (429) are a finding and no error
-  1  the test could not begin, an error such as expired credentials ended it, or its report could
+  0  the test ended; throttled requests (429) are not errors
+  1  the test could not start, an error such as expired credentials ended it, or its report could
      not be written
   2  invalid arguments
-  3  the test has run, and some requests failed, timed out or were refused
+  3  the test ended, and requests failed, timed out or were refused
   130  stopped by Ctrl-C or SIGTERM
 """
 #: More requests a second than one process sends.
@@ -46,8 +46,8 @@ def parse(arguments: Sequence[str]) -> Settings:
     """
     parser = argparse.ArgumentParser(
         prog="embed load",
-        description="Send signed requests to an endpoint at a rate of your choice, and report "
-        "latencies, cold starts, throttles, errors and cost.",
+        description="Send signed requests to an endpoint at the rate you choose, and report "
+        "latencies, cold starts, throttled requests, errors and cost.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -75,17 +75,19 @@ def _add_traffic(parser: argparse.ArgumentParser) -> None:
         "--shape",
         choices=SHAPES,
         default="flat",
-        help="flat; diurnal: a day within the test; bursty: 95%% of the requests in the first "
-        "twelfth of it (default flat)",
+        help="flat: a constant rate; diurnal: a day in miniature; bursty: 95%% of the requests in "
+        "the first twelfth of the test (default flat)",
     )
     group.add_argument(
         "--tokens",
         type=_tokens,
         metavar="N..M",
-        help="of each text, one number or a range with many short and few long ones "
+        help="tokens of each text: a number, or a range with many short and few long texts "
         "(default 8..400, or the model's limit if that is lower)",
     )
-    group.add_argument("--seed", type=int, default=0, help="of times and texts (default 0)")
+    group.add_argument(
+        "--seed", type=int, default=0, help="seed of the random times and texts (default 0)"
+    )
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +104,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         type=_whole(1, _MOST_REQUESTS),
         default=100_000,
         metavar="N",
-        help="at most so many, such as 20k (default 100k)",
+        help="end after this number of requests, such as 20k (default 100k)",
     )
     group.add_argument(
         "--budget-usd",
@@ -112,21 +114,23 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         help="end before the estimated cost exceeds this (default 1)",
     )
     group.add_argument(
-        "--yes", action="store_true", help="do not ask before a test of more than a dollar"
+        "--yes",
+        action="store_true",
+        help="do not ask before a test that may cost more than a dollar",
     )
     group.add_argument(
         "--connections",
         type=_whole(1, 20_000),
         default=1000,
         metavar="N",
-        help="at most so many requests at the same time; others wait (default 1000)",
+        help="the most requests at the same time; others wait (default 1000)",
     )
     group.add_argument(
         "--timeout",
         type=_between(0.1, 900),
         default=60.0,
         metavar="SECONDS",
-        help="of one request (default 60)",
+        help="timeout of a request (default 60)",
     )
 
 
@@ -141,13 +145,13 @@ def _add_endpoint(parser: argparse.ArgumentParser) -> None:
         "--no-sign",
         dest="sign",
         action="store_false",
-        help="the URL is a server: no signature, and no cost by request",
+        help="the URL is a server: send no signature, and estimate no cost",
     )
     group.add_argument(
         "--api-key-variable",
         metavar="VARIABLE",
         help="send the API key in this environment variable instead of a signature: as x-api-key, "
-        "or with --no-sign to a server",
+        "or with --no-sign as a bearer token",
     )
 
 
@@ -156,26 +160,26 @@ def _add_cost(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--environment",
         metavar="NAME",
-        help="environments/NAME.toml: memory, threads, timeout, region, cold starts",
+        help="read memory, threads, timeout, region and cold starts from environments/NAME.toml",
     )
     group.add_argument(
         "--memory-mb",
         type=_whole(128, 10_240),
         metavar="N",
-        help="without --environment (default 2048)",
+        help="the function's memory without --environment (default 2048)",
     )
     group.add_argument(
         "--milliseconds",
         type=_between(0.01, 900_000),
         metavar="MS",
-        help="of one core for one request, for a model without measured times",
+        help="the time of a request on one core, for a model without measured times",
     )
     group.add_argument(
         "--slower",
         type=_between(0.01, 100),
         default=1.0,
         metavar="X",
-        help="times of another processor",
+        help="how many times slower the processor is than the measured one (default 1)",
     )
 
 
@@ -187,7 +191,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("embed-load"),
         metavar="FOLDER",
-        help="for report.json and report.svg, which are replaced (default embed-load)",
+        help="write report.json and report.svg to this folder, replacing them (default embed-load)",
     )
 
 

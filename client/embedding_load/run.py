@@ -180,7 +180,7 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         writable = os.access(folder, os.W_OK)
     except OSError as error:
-        raise ConfigurationError(f"{folder} cannot be made: {error.strerror}.") from error
+        raise ConfigurationError(f"{folder} cannot be created: {error.strerror}.") from error
     if not writable:
         raise ConfigurationError(f"{folder} cannot be written.")
 

@@ -55,13 +55,13 @@ def _lines(result: Summary) -> Iterator[str]:
         if kind is Kind.OK or result.kinds[kind]:
             yield f"  {label:{_WIDTH - 2}}{result.kinds[kind]:>10,}"
     if result.missed:
-        yield f"{'due, and not reached in time':{_WIDTH}}{result.missed:>10,}"
+        yield f"{'due, but not sent in time':{_WIDTH}}{result.missed:>10,}"
     if result.seconds:
         rate = result.kinds[Kind.OK] / result.seconds
         yield f"{'answers a second':{_WIDTH}}{rate:>10,.1f}"
     if result.asked:
         yield f"{'tokens asked for, and counted':{_WIDTH}}{result.asked:>10,}{result.counted:>10,}"
-    more = "  and the question before the test" if result.endpoint.cold else ""
+    more = "  and one before the test" if result.endpoint.cold else ""
     yield f"{'cold starts':{_WIDTH}}{result.cold_starts:>10,}{more}"
     yield ""
     yield from _times(result)
@@ -91,23 +91,23 @@ def _generator(result: Summary) -> Iterator[str]:
     found = result.generator
     if found.late and found.delay is not None:
         late = (
-            f"{found.late:,} requests were taken from the plan more than 10 ms late "
+            f"{found.late:,} requests were started more than 10 ms late "
             f"(p99 {1000 * found.delay.at['p99']:,.0f} ms)"
         )
         yield ""
         yield from wrap(
-            f"The generator fell behind: {late}. This process had no time for them, and the "
-            "latencies contain the delay: lower --rate, or run several tests at the same time with "
+            f"The generator fell behind: {late}. This process was too busy to send them, and the "
+            "latencies contain the delay. Lower --rate, or run several tests at the same time with "
             "different --seed."
             if result.fell_behind
-            else f"{late}, as this machine had other work. Their latencies contain the delay.",
+            else f"{late}, because this machine was busy. Their latencies contain the delay.",
             _COLUMNS,
         )
     if found.waited:
         yield ""
         yield from wrap(
             f"{found.waited:,} requests waited for one of the {result.settings.connections:,} "
-            "connections, and their latencies contain that. Raise --connections if this is not "
+            "connections, and their latencies contain the wait. Raise --connections if this is not "
             "what you test.",
             _COLUMNS,
         )

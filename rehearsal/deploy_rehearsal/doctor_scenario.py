@@ -109,7 +109,7 @@ class DoctorScenario:
             "alarms",
             doctor.without("cloudwatch:DescribeAlarms"),
             state=State.SKIPPED,
-            words="no permission to look: cloudwatch:DescribeAlarms",
+            words="no permission for cloudwatch:DescribeAlarms",
         )
         # The last, because the emulated AWS keeps the metric.
         patient.count("Throttles", 7)

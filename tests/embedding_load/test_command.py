@@ -248,7 +248,7 @@ def test_a_report_that_cannot_be_written_ends_the_test_before_it_begins(load, se
     (tmp_path / "file").write_text("")
     ran = load("--report", str(tmp_path / "file" / "report"))
     assert ran.status == 1
-    assert "cannot be made" in ran.err
+    assert "cannot be created" in ran.err
     assert served.answers.received == []
 
 

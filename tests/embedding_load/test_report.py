@@ -155,10 +155,10 @@ def test_a_generator_that_falls_behind_is_named():
         outcome=lambda n, due, tokens: ok(n, due, tokens)._replace(taken=due + 0.2, sent=due + 0.2)
     )
     assert "The generator fell behind: " in as_table(late)
-    assert "lower --rate" in as_table(late)
+    assert "Lower --rate" in as_table(late)
     assert "fell behind" in as_svg(late)
     missed = summary(outcome=lambda n, due, tokens: ok(n, due, tokens) if n < 100 else None)
-    assert f"due, and not reached in time{len(missed.plan.due) - 100:>16,}" in as_table(missed)
+    assert f"due, but not sent in time{len(missed.plan.due) - 100:>19,}" in as_table(missed)
     assert "late" not in as_table(summary()).replace("latency", "")
 
 
@@ -167,7 +167,7 @@ def test_a_few_late_requests_are_the_machines_other_work():
     few = summary(
         outcome=lambda n, due, tokens: ok(n, due, tokens)._replace(taken=due + 0.02 * (n < 10))
     )
-    assert "10 requests were taken from the plan more than 10 ms late" in as_table(few)
+    assert "10 requests were started more than 10 ms late" in as_table(few)
     assert "fell behind" not in as_table(few) + as_svg(few)
 
 

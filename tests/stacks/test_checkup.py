@@ -50,7 +50,7 @@ def test_an_ill_endpoint_is_deployed_all_the_same(run):
     status, _, errors = run("dev", status=1)
     assert status == checkup.ILL == 3
     assert errors == (
-        "error: dev is deployed, but the doctor finds it ill: see above what to do. To look again: "
+        "error: dev is deployed, but a check is ill: see the report above. To check again: "
         "embed doctor --environment dev. To deploy without the doctor: --no-doctor\n"
     )
 

@@ -59,8 +59,8 @@ def check_dns(facts: Facts) -> Finding:
     except OSError as error:
         return ill(
             f"{host} has no address ({error})",
-            "compare the URL with the output Url of the stack; a destroyed URL has no address. "
-            "Otherwise look at this machine's DNS",
+            "compare the URL with the output Url of the stack: a deleted URL has no address. "
+            "Otherwise check this machine's DNS",
         )
     return ok(f"{host}: {', '.join(addresses[:3])}", addresses=addresses)
 
@@ -70,18 +70,18 @@ def check_tls(facts: Facts) -> Finding:
     if urlsplit(facts.url()).scheme != "https":
         if facts.is_local:
             raise SkippedError("plain HTTP on this machine")
-        return ill("plain HTTP", "use https://: texts and vectors travel readable")
+        return ill("plain HTTP", "use https://: plain HTTP does not encrypt texts and vectors")
     host, port = _place(facts)
     try:
         certificate = facts.outside.handshake(host, port)
     except ssl.SSLCertVerificationError as error:
         return ill(
             f"the certificate is not valid: {error.verify_message}",
-            "if a proxy of your company is between, install its certificate; "
-            "otherwise do not send texts there",
+            "if your company has a proxy, install its certificate; "
+            "otherwise do not send texts to this host",
         )
     except OSError as error:
-        return ill(f"no TLS connection ({error})", "look at firewalls and proxies for port 443")
+        return ill(f"no TLS connection ({error})", "check firewalls and proxies for port 443")
     return judge_certificate(certificate, facts.outside.now())
 
 
@@ -106,12 +106,10 @@ def judge_unsigned(reply: Reply | NoAnswer) -> Finding:
     if reply.status == 403:
         return ok("403", status=403)
     if reply.status in {429, 502, 503, 504}:
-        return warning(
-            f"{reply.status}, where 403 is expected", "run it again", status=reply.status
-        )
+        return warning(f"{reply.status} instead of 403", "run it again", status=reply.status)
     return ill(
-        f"{reply.status}, where 403 is expected: requests without a signature reach the function",
-        "set the URL's AuthType to AWS_IAM: `scripts/deploy` does",
+        f"{reply.status} instead of 403: requests without a signature reach the function",
+        "set the URL's AuthType to AWS_IAM, for example with `scripts/deploy`",
         status=reply.status,
     )
 

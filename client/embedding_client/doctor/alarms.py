@@ -35,7 +35,7 @@ def judge_alarms(alarms: Sequence[Mapping[str, Any]]) -> Finding:
     """Judge the states of all alarms."""
     if not alarms:
         return warning(
-            "no alarms", "deploy the stack of observability, or watch the metrics yourself"
+            "no alarms", "deploy the Observability stack, or monitor the metrics yourself"
         )
     ringing, blind = (
         [alarm for alarm in alarms if alarm["StateValue"] == state]
@@ -60,7 +60,7 @@ def judge_alarms(alarms: Sequence[Mapping[str, Any]]) -> Finding:
     if blind:
         return warning(
             f"{len(blind)} of {len(alarms)} in INSUFFICIENT_DATA: {_some(blind)}",
-            "normal in the first hour and before the event that an alarm is about; "
+            "normal in the first hour, and until an alarm's event has happened once; "
             "otherwise docs/runbook.md#missingplatformlogs",
             **data,
         )
@@ -86,11 +86,11 @@ def judge_notices(subscriptions: Sequence[str]) -> Finding:
     """Judge the ARNs of the topic's subscriptions."""
     pending = sum(not arn.startswith("arn:") for arn in subscriptions)
     if not subscriptions:
-        return warning("no subscriber", "set emails under [alarms], or subscribe something else")
+        return warning("no subscriber", "set emails under [alarms], or add another subscription")
     if pending:
         return warning(
             f"{pending} of {len(subscriptions)} subscribers have not confirmed",
-            "follow the link in the mail of SNS",
+            "follow the link in the email from SNS",
             pending=pending,
         )
     return ok(f"{len(subscriptions)} confirmed subscribers", subscribers=len(subscriptions))

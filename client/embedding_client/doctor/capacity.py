@@ -143,7 +143,7 @@ def judge_provisioned(configs: Sequence[Mapping[str, Any]], *, is_set: bool, nam
         places = ", ".join(config["FunctionArn"].rpartition(":")[2] for config in configs)
         return ill(
             f"allocated to {places} and billed, although it is not set",
-            f"scripts/deploy {name} ends it",
+            f"scripts/deploy {name} removes it",
         )
     config = configs[0]
     requested = config["RequestedProvisionedConcurrentExecutions"]

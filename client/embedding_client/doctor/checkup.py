@@ -110,9 +110,9 @@ def run_check(check: Check, facts: Facts) -> Finding:
     except SkippedError as error:
         return skipped(str(error))
     except AwsError as error:
-        return warning(f"could not be looked at: {error}", "run it again")
+        return warning(f"the check could not run: {error}", "run it again")
     except Exception as error:
         return warning(
             f"the check failed: {type(error).__name__}: {error}",
-            "look at it by hand, and report this",
+            "check this by hand, and report the error",
         )

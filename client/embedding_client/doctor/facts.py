@@ -273,7 +273,7 @@ class Facts:
         self.answered()
         reply = self.send("GET", "/info")
         if isinstance(reply, NoAnswer) or reply.status != 200:
-            raise SkippedError("GET /info is not answered")
+            raise SkippedError("the endpoint does not answer GET /info")
         info: dict[str, Any] = json.loads(reply.body)
         return info
 

@@ -13,9 +13,9 @@ class State(StrEnum):
 
     Attributes:
         OK: Nothing to do.
-        WARNING: It works, and somebody should look at it.
-        ILL: Callers are refused or answered wrongly, or the next release or alarm will not work.
-        SKIPPED: It was not looked at, for the reason in the finding.
+        WARNING: It works, but the operator should look at it.
+        ILL: Callers are refused or answered wrongly, or the next release or alarm will fail.
+        SKIPPED: It was not checked, for the reason in the finding.
     """
 
     OK = "ok"
@@ -42,7 +42,7 @@ class Finding:
 
 
 class SkippedError(Exception):
-    """A check cannot look, or has nothing to look at; the message gives the reason."""
+    """A check cannot run, or has nothing to check; the message gives the reason."""
 
 
 def ok(found: str, **data: Any) -> Finding:
@@ -51,7 +51,7 @@ def ok(found: str, **data: Any) -> Finding:
 
 
 def warning(found: str, advice: str, **data: Any) -> Finding:
-    """Return a finding that somebody should look at."""
+    """Return a finding that the operator should look at."""
     return Finding(State.WARNING, found, advice, data)
 
 
@@ -61,5 +61,5 @@ def ill(found: str, advice: str, **data: Any) -> Finding:
 
 
 def skipped(reason: str) -> Finding:
-    """Return the finding of a check that did not look."""
+    """Return the finding of a check that did not run."""
     return Finding(State.SKIPPED, reason)

@@ -52,7 +52,9 @@ def check_retention(facts: Facts) -> Finding:
 def judge_retention(group: Mapping[str, Any] | None, *, name: str, environment: str) -> Finding:
     """Judge whether the log ends some day."""
     if group is None:
-        return ill(f"the log group {name} does not exist", f"scripts/deploy {environment} makes it")
+        return ill(
+            f"the log group {name} does not exist", f"scripts/deploy {environment} creates it"
+        )
     days = group.get("retentionInDays")
     if days is None:
         return warning(
@@ -88,7 +90,7 @@ def judge_metrics(names: Collection[str], namespace: str) -> Finding:
         )
     if _PLATFORM not in names:
         return warning(
-            f"{namespace} has the embedder's metrics, and none of the platform's records",
+            f"{namespace} has the embedder's metrics, but none from Lambda's platform logs",
             "normal some minutes after the first request; otherwise "
             "docs/runbook.md#missingplatformlogs",
         )
@@ -116,6 +118,6 @@ def judge_traces(count: int) -> Finding:
     if count:
         return ok(f"{count} or more in six hours")
     return warning(
-        "tracing is on, and no trace came in six hours",
-        "normal in the first minutes; otherwise look at the permission xray:PutTraceSegments",
+        "tracing is on, but X-Ray has no traces of the last six hours",
+        "normal in the first minutes; otherwise check the permission xray:PutTraceSegments",
     )

@@ -79,7 +79,7 @@ class NotPermittedError(SkippedError):
     """The caller may not look."""
 
     def __init__(self, action: str) -> None:
-        super().__init__(f"no permission to look: {action}")
+        super().__init__(f"no permission for {action}")
         self.action = action
 
 

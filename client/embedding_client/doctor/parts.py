@@ -41,15 +41,15 @@ def judge_front(reply: Reply | str) -> Finding:
     if isinstance(reply, str):
         return warning(
             f"no answer ({reply})",
-            "a private API is reached through its VPC endpoints only, so run it there; otherwise "
-            "compare the DNS of your own name with the output DomainTarget",
+            "for a private API, run the doctor behind its VPC endpoints; otherwise "
+            "compare your domain's DNS record with the output DomainTarget",
         )
     code = _code(reply.body)
     if reply.status in {401, 403} and code:
         return ok(f"without a key: {reply.status} {code}", status=reply.status, code=code)
     if reply.status in {200, 401, 403}:
         return ill(
-            f"without a key: {reply.status}, where API Gateway's 401 invalid_api_key is expected",
+            f"without a key: {reply.status} instead of API Gateway's 401 invalid_api_key",
             "deploy the API again: docs/front.md#keys",
             status=reply.status,
         )
@@ -104,7 +104,7 @@ def judge_index(loaded: str | None, served: str) -> Finding:
     # The index may have fewer dimensions than a vector has by default.
     if loaded.rpartition("/")[0] != served.rpartition("/")[0]:
         return ill(
-            f"loaded with vectors of {loaded}, and the endpoint serves {served}",
+            f"loaded with vectors of {loaded}, but the endpoint serves {served}",
             "load the vectors of a job of the deployed model: docs/search.md",
         )
     return ok(f"loaded with vectors of {loaded}", vector_space=loaded)
@@ -129,7 +129,7 @@ def judge_server(status: int | None, reason: str) -> Finding:
     if status is None:
         return warning(
             f"no answer ({reason})",
-            "only hosts in `clients` reach it, so run it there; otherwise see "
+            "only hosts in `clients` reach the server, so run the doctor there; otherwise see "
             "docs/runbook.md#serverunhealthy",
         )
-    return ill(f"GET /ready is answered with {status}", "docs/runbook.md#serverunhealthy")
+    return ill(f"the response to GET /ready is {status}", "docs/runbook.md#serverunhealthy")

@@ -107,19 +107,19 @@ def judge_permissions(
         return refused(
             f"{principal.arn} lacks {' and '.join(missing)} ({', '.join(why)})",
             "add the role under [callers] of the environment's file and deploy; in another account "
-            "it needs both in its own policies, too (docs/operations.md#who-may-call)",
+            "also add both to its own policies (docs/operations.md#who-may-call)",
             missing=missing,
         )
     if len(sources) == len(CONDITIONS):
         found = f"both are granted, by {' and '.join(sorted(set(sources.values())))}"
         if evidence.status == 403:
             return ill(
-                f"{found}, and a signed request gets 403",
-                "look at service control policies, permission boundaries, session policies, "
+                f"{found}, but a signed request gets 403",
+                "check service control policies, permissions boundaries, session policies, "
                 "and the clock of this machine",
             )
         return ok(found, sources=sources)
-    looked = f"no permission to look: {', '.join(evidence.unread)}"
+    looked = f"no permission for {', '.join(evidence.unread)}"
     if evidence.status == 403:
         return refused(
             f"a signed request gets 403; {looked}",

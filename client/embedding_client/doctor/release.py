@@ -51,7 +51,7 @@ def judge_stacks(statuses: Mapping[str, str]) -> Finding:
     if rolled_back := of("ROLLBACK_COMPLETE"):
         return warning(
             rolled_back,
-            "the last deploy was rolled back, so the version before serves: "
+            "the last deploy was rolled back, and the previous version serves: "
             "docs/runbook.md#release",
             **data,
         )
@@ -80,7 +80,8 @@ def judge_release(deployment: Mapping[str, Any] | None, now: datetime) -> Findin
         ).get("message")
         return warning(
             f"{found}{f' ({reason})' if reason else ''}",
-            "the version before serves; find the reason and deploy again: docs/runbook.md#release",
+            "the previous version serves: find the reason, and deploy again: "
+            "docs/runbook.md#release",
             **data,
         )
     return ok(found, **data)
@@ -101,7 +102,7 @@ def judge_version(configuration: Mapping[str, Any]) -> Finding:
         reason = configuration.get("StateReason") or configuration.get("LastUpdateStatusReason")
         return ill(
             f"{found} ({reason or 'no reason given'})",
-            "if the image cannot be pulled, look at the repository's policy and its images",
+            "if Lambda cannot pull the image, check the repository's policy and its images",
             **data,
         )
     if state != "Active":

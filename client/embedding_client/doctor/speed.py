@@ -67,7 +67,7 @@ def check_warm(facts: Facts) -> Finding:
         body = json.dumps({"inputs": f"warm call {number} at {moment}"}).encode()
         reply = facts.send("POST", "/embed", body)
         if isinstance(reply, NoAnswer) or reply.status != 200:
-            raise SkippedError("POST /embed is not answered")
+            raise SkippedError("the endpoint does not answer POST /embed")
         times = (
             int(reply.headers[f"x-{name}-time"]) for name in ("total", "tokenization", "inference")
         )

@@ -80,7 +80,7 @@ def judge_space(spaces: Spaces) -> Finding:
     for name, space in known.items():
         if not _same(space, spaces.served):
             advice = (
-                "vectors of the two cannot be compared: deploy the version before "
+                "you cannot compare vectors of the two: deploy the previous version "
                 "(scripts/rollback), or embed all stored texts again"
             )
             if name.startswith("of the last use"):
@@ -116,7 +116,7 @@ def judge_golden(
         return ok(f"{len(golden)} texts, largest difference {worst:.4f}", difference=worst)
     return ill(
         f"a component differs from its golden value by {worst:.4f}; allowed: {_TOLERANCE}",
-        "the image computes other vectors than the compiler: deploy the version before "
+        "the function's vectors differ from the compiler's: deploy the previous version "
         "(scripts/rollback), and build the image without Docker's cache",
         difference=worst,
     )
@@ -126,7 +126,7 @@ def _embedded(facts: Facts, entry: Mapping[str, Any]) -> list[float]:
     body = {"text": entry["text"]} | ({"prompt_name": entry["prompt"]} if entry["prompt"] else {})
     reply = facts.send("POST", "/", json.dumps(body).encode())
     if isinstance(reply, NoAnswer) or reply.status != 200:
-        raise SkippedError("a golden text is not answered")
+        raise SkippedError("the endpoint does not answer a golden text")
     vector: list[float] = json.loads(reply.body)["embedding"]
     return vector
 

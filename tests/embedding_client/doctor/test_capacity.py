@@ -164,7 +164,7 @@ def test_it_is_set_if_the_stack_has_a_target(aws, facts):
     )
     aws.answers(*LISTED, resources({"AWS::Lambda::Alias": ["live"]}))
     found = check_provisioned(facts())
-    assert (found.state, found.advice) == (State.ILL, "scripts/deploy dev ends it")
+    assert (found.state, found.advice) == (State.ILL, "scripts/deploy dev removes it")
 
 
 def test_spillover_is_a_warning(aws, facts):

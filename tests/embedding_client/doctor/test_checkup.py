@@ -25,8 +25,8 @@ RESULTS = [
 @pytest.mark.parametrize(
     ("error", "state", "found"),
     [
-        (SkippedError("no permission to look: a:B"), State.SKIPPED, "no permission to look: a:B"),
-        (AwsError("a:B", "Code", "why"), State.WARNING, "could not be looked at: a:B: why"),
+        (SkippedError("no permission for a:B"), State.SKIPPED, "no permission for a:B"),
+        (AwsError("a:B", "Code", "why"), State.WARNING, "the check could not run: a:B: why"),
         (KeyError("x"), State.WARNING, "the check failed: KeyError: 'x'"),
     ],
 )

@@ -78,7 +78,7 @@ def test_the_group_is_the_functions(aws, facts):
         (
             {"Requests"},
             State.WARNING,
-            "Kit/dev has the embedder's metrics, and none of the platform's records",
+            "Kit/dev has the embedder's metrics, but none from Lambda's platform logs",
         ),
     ],
 )

@@ -34,7 +34,7 @@ from .conftest import identify
 def test_a_missing_permission_is_named_as_in_a_policy(aws, service, operation, arguments, action):
     """Not as a method of botocore."""
     aws.refuses(service, operation)
-    with pytest.raises(NotPermittedError, match=f"no permission to look: {action}"):
+    with pytest.raises(NotPermittedError, match=f"no permission for {action}"):
         Aws(aws).call(service, operation, **arguments)
 
 

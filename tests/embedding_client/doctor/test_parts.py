@@ -80,7 +80,7 @@ def test_the_index_must_have_vectors_of_the_endpoint(aws, facts):
     found = judge_index("model@2/int8/abc/128", SPACE)
     assert (found.state, found.found) == (
         State.ILL,
-        f"loaded with vectors of model@2/int8/abc/128, and the endpoint serves {SPACE}",
+        f"loaded with vectors of model@2/int8/abc/128, but the endpoint serves {SPACE}",
     )
     found = judge_index(None, SPACE)
     assert (found.state, found.found) == (State.WARNING, "no vectors are loaded")
@@ -136,8 +136,8 @@ def test_the_api_in_front_gets_a_request_without_a_key(aws, facts):
     [
         (403, {"error": {"code": "access_denied"}}, State.OK, "403 access_denied"),
         # Not by the templates of the API: somebody else answers, or the API is an old one.
-        (403, {"message": "Forbidden"}, State.ILL, "403, where API Gateway's 401"),
-        (200, {"status": "ok"}, State.ILL, "200, where API Gateway's 401"),
+        (403, {"message": "Forbidden"}, State.ILL, "403 instead of API Gateway's 401"),
+        (200, {"status": "ok"}, State.ILL, "200 instead of API Gateway's 401"),
         (500, {"error": {"code": "internal_error"}}, State.ILL, "500"),
     ],
 )

@@ -131,7 +131,7 @@ def test_both_granted_and_403_has_another_cause():
     found = judge_permissions(HERE, Evidence(403, ACCOUNT, both(), decisions()))
     assert (found.state, found.found) == (
         State.ILL,
-        "both are granted, by the function's policy, and a signed request gets 403",
+        "both are granted, by the function's policy, but a signed request gets 403",
     )
     assert "service control policies" in found.advice
 
@@ -143,7 +143,7 @@ def test_what_may_not_be_read_is_named():
     silent = judge_permissions(HERE, Evidence(None, ACCOUNT, None, None, unread))
     assert (refused.state, silent.state) == (State.ILL, State.SKIPPED)
     for found in (refused, silent):
-        assert "no permission to look: lambda:GetPolicy, iam:SimulatePrincipalPolicy" in found.found
+        assert "no permission for lambda:GetPolicy, iam:SimulatePrincipalPolicy" in found.found
 
 
 def test_a_refused_deployer_is_a_warning():
