@@ -1,5 +1,7 @@
 """Test the GitHub Actions workflows: they run the documented scripts and store no AWS key."""
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -42,22 +44,58 @@ def test_every_change_is_rehearsed_with_containers(workflow):
 
 
 def test_production_comes_after_all_else(workflow):
-    """The jobs test, diff, dev and production each wait for the one before."""
+    """Each job waits for the one before; the deploys also for the build's digests."""
     jobs = workflow("deploy")["jobs"]
     assert {name: job.get("needs") for name, job in jobs.items()} == {
         "test": None,
         "diff": "test",
-        "dev": "diff",
-        "production": "dev",
+        "build": "diff",
+        "dev": "build",
+        "staging": ["build", "dev"],
+        "production": ["build", "staging"],
     }
 
 
 def test_deploys_are_the_scripts_that_people_type(workflow):
     """CI deploys with the same script as a deploy by hand."""
     jobs = workflow("deploy")["jobs"]
-    assert jobs["dev"]["with"]["command"] == "scripts/deploy dev --require-approval never"
-    assert jobs["production"]["with"]["command"].startswith("scripts/deploy production ")
     assert "cdk diff --all" in jobs["diff"]["with"]["command"]
+    for name in ("dev", "staging", "production"):
+        given = jobs[name]["with"]
+        assert given["environment"] == name
+        assert given["command"] == f"scripts/deploy {name} --require-approval never $IMAGES"
+
+
+def test_images_are_built_once_and_deployed_everywhere(workflow, tmp_path):
+    """The build writes an option of `scripts/deploy` for each image, which each deploy gets."""
+    jobs = workflow("deploy")["jobs"]
+    for name in ("dev", "staging", "production"):
+        assert jobs[name]["with"]["images"] == "${{ needs.build.outputs.images }}"
+    (job,) = workflow("environment")["jobs"].values()
+    assert job["outputs"]["images"] == "${{ steps.command.outputs.images }}"
+    (step,) = (step for step in job["steps"] if step.get("id") == "command")
+    assert step["env"]["IMAGES"] == "${{ inputs.images }}"
+    (tmp_path / "scripts").mkdir()
+    build = tmp_path / "scripts" / "build"
+    build.write_text("#!/bin/sh\necho uri@sha256:a\necho uri@sha256:b\nexit $STATUS\n")
+    build.chmod(0o755)
+    output = tmp_path / "output"
+    for status in (0, 1):
+        output.write_text("")
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", 'eval "$COMMAND"'],
+            cwd=tmp_path,
+            env={
+                "PATH": os.environ["PATH"],
+                "COMMAND": jobs["build"]["with"]["command"],
+                "GITHUB_OUTPUT": str(output),
+                "STATUS": str(status),
+            },
+            check=False,
+        )
+        assert done.returncode == status
+        written = "images=--image=uri@sha256:a --image=uri@sha256:b \n"
+        assert output.read_text() == ("" if status else written)
 
 
 def test_the_doctor_looks_at_each_environment(workflow):
