@@ -104,7 +104,7 @@ def test_the_doctor_looks_at_each_environment(workflow):
     assert not [name for name in jobs if "--no-doctor" in str(jobs[name].get("with"))]
 
 
-@pytest.mark.parametrize("name", ["test", "deploy", "environment"])
+@pytest.mark.parametrize("name", ["test", "deploy", "environment", "base-image"])
 def test_no_key_of_aws_is_stored(workflow, name):
     """The workflow signs in with GitHub's own token, since a key in a secret would never expire."""
     text = (WORKFLOWS / f"{name}.yml").read_text()
@@ -124,7 +124,7 @@ def test_the_role_is_the_environments_own(workflow):
     assert sign_in["with"]["role-to-assume"] == "${{ vars.AWS_ROLE_ARN }}"
 
 
-@pytest.mark.parametrize("name", ["test", "deploy", "environment"])
+@pytest.mark.parametrize("name", ["test", "deploy", "environment", "base-image"])
 def test_the_scripts_that_are_named_are_there(name):
     """Every script that a workflow names exists."""
     words = (WORKFLOWS / f"{name}.yml").read_text().split()
@@ -134,5 +134,17 @@ def test_the_scripts_that_are_named_are_there(name):
 
 def test_no_input_is_put_into_a_shell_unquoted(workflow):
     """Input from outside reaches a shell as a variable, never as text of the script."""
-    for name in ("test", "deploy", "environment"):
+    for name in ("test", "deploy", "environment", "base-image"):
         assert not [step for step in _steps(workflow(name)) if "${{" in step.get("run", "")]
+
+
+def test_a_patched_base_image_is_only_proposed(workflow):
+    """A pull request is opened every week; nothing is deployed before it is merged."""
+    found = workflow("base-image")
+    assert found[True]["schedule"]
+    (job,) = found["jobs"].values()
+    assert job["permissions"] == {"contents": "write", "pull-requests": "write"}
+    text = "\n".join(step.get("run", "") for step in job["steps"])
+    assert "scripts/build --refresh-base dev staging production" in text
+    assert "gh pr create" in text
+    assert "scripts/deploy" not in text

@@ -1,0 +1,75 @@
+"""Pin the base image of environments to the digest that its tag has now.
+
+It is the step of `scripts/build --refresh-base`. The file of the environment is edited as text: its
+comments stay.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+__all__ = ["main", "pin"]
+
+_ROOT = Path(__file__).parents[1]
+_PINNED = re.compile(r"(?P<tag>[^@]+)@(?P<digest>sha256:[0-9a-f]{64})")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the old and the new digest of each environment; return the exit status."""
+    parser = argparse.ArgumentParser(prog="scripts/build --refresh-base", description=__doc__)
+    parser.add_argument("environments", nargs="+", metavar="NAME")
+    options = parser.parse_args(arguments)
+    files = {name: _ROOT / "environments" / f"{name}.toml" for name in options.environments}
+    try:
+        for name, file in files.items():
+            if not file.is_file():
+                allowed = ", ".join(sorted(path.stem for path in file.parent.glob("*.toml")))
+                raise ValueError(f"there is no environment {name!r}; allowed: {allowed}")  # noqa: TRY301
+        for name, file in files.items():
+            old, new = pin(file)
+            print(f"{name}: {old or 'not pinned'} -> {'unchanged' if old == new else new}")
+    except (ValueError, TOMLKitError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as error:
+        print(error.stderr.strip(), file=sys.stderr)
+        return 1
+    return 0
+
+
+def pin(file: Path) -> tuple[str | None, str]:
+    """Pin the base image in an environment's file to the current digest of its tag.
+
+    Args:
+        file: The file. A mirror that it names keeps its address.
+
+    Returns:
+        The digest before, None if none was pinned, and the digest now.
+
+    Raises:
+        ValueError: The file names a base image without a digest.
+        CalledProcessError: `scripts/base-image` finds no digest.
+    """
+    document = tomlkit.parse(file.read_text(encoding="utf-8"))
+    model = document["model"]
+    found = str(model.get("base_image", ""))
+    pinned = _PINNED.fullmatch(found)
+    if found and pinned is None:
+        raise ValueError(f"{file.name}: base_image: found: {found}; allowed: IMAGE@sha256:...")
+    command = [str(_ROOT / "scripts" / "base-image"), *([pinned["tag"]] if pinned else [])]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    setting = str(tomlkit.parse(done.stdout)["base_image"])
+    new = setting.rpartition("@")[2]
+    if setting != found:
+        model["base_image"] = setting
+        file.write_text(tomlkit.dumps(document), encoding="utf-8")
+    return pinned["digest"] if pinned else None, new
+
+
+if __name__ == "__main__":
+    sys.exit(main())
