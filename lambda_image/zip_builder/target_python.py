@@ -42,8 +42,8 @@ def _candidates() -> Iterator[str]:
     yield sys.executable
     if found := shutil.which(f"python{_NAME}"):
         yield found
-    pyenv = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser()
-    yield from map(str, sorted(pyenv.glob(f"versions/{_NAME}.*/bin/python"), reverse=True))
+    for versions in _pyenv_versions():
+        yield from map(str, sorted(versions.glob(f"{_NAME}.*/bin/python"), reverse=True))
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is None:
         return
@@ -54,6 +54,15 @@ def _candidates() -> Iterator[str]:
         done = subprocess.run(find, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode == 0:
             yield done.stdout.strip()
+
+
+def _pyenv_versions() -> list[Path]:
+    """Return the folders in which pyenv may have its versions: that of this process's Python too.
+
+    In a job with an environment of its own, neither `PYENV_ROOT` nor `HOME` has to name it.
+    """
+    root = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser()
+    return [root / "versions", Path(sys.base_prefix).parent]
 
 
 def _is_target(program: str) -> bool:

@@ -19,6 +19,9 @@ def empty(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(
         "zip_builder.target_python.sys.executable", str(tmp_path / "venv" / "python")
     )
+    monkeypatch.setattr(
+        "zip_builder.target_python.sys.base_prefix", str(tmp_path / "job" / "versions" / "3.11.9")
+    )
     return tmp_path
 
 
@@ -39,9 +42,19 @@ def find_python_with(program: Path) -> str:
     return find_python()
 
 
-@pytest.mark.parametrize("place", ["python3.13", "pyenv/versions/3.13.5/bin/python"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "python3.13",
+        "pyenv/versions/3.13.5/bin/python",
+        "job/versions/3.13.5/bin/python",
+    ],
+)
 def test_an_installed_one_is_found(empty, place):
-    """On the PATH, or in pyenv, whose shims fail for a version that is not switched on."""
+    """On the PATH, or in pyenv, whose shims fail for a version that is not switched on.
+
+    The pyenv may be known only by the Python of this process.
+    """
     assert find_python_with(empty / place) == str(empty / place)
 
 
