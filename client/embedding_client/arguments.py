@@ -26,7 +26,7 @@ examples:
   embed info https://...                 print the endpoint's description
   embed batch --help                     embed whole folders, on AWS or on this machine
   embed index --help                     load an index of S3 Vectors, and look into it
-  embed doctor --environment production  look at a deployed endpoint: what is well, what to do
+  embed doctor --environment production  check a deployed endpoint, print what to do
   embed load --help                      test an endpoint under load
 
 The endpoint is --url, or the environment variable {URL_VARIABLE}. Credentials come from the same
