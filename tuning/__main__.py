@@ -1,4 +1,4 @@
-"""The command `scripts/tune`: measure sizes on a throw-away function of the deployed image."""
+"""The command `scripts/tune`: measure memory sizes on a temporary copy of the deployed function."""
 
 import argparse
 import json
@@ -67,7 +67,7 @@ def main(
     except (BotoCoreError, ClientError) as error:
         _say(f"error: {options.environment} was not measured: {error}")
     except KeyboardInterrupt:
-        _say("stopped; no throw-away function is left")
+        _say("stopped; no temporary function is left")
         return 130
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -65,7 +65,7 @@ class Tree:
             raise ZipError(
                 f"Lambda unpacks a zip of up to {LIMIT_BYTES / 1e6:.1f} MB; "
                 f"found: {total / 1e6:.1f} MB ({listed}); allowed: a smaller model, "
-                'precision = "int8", or package = "image" under [function]'
+                'precision = "int8", or under [function] artifact = "s3" or package = "image"'
             )
 
 

@@ -238,7 +238,7 @@ def test_a_stopped_run_deletes_the_function(embedders, environments, aws, how):
     embedders.before = str
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    assert errors.endswith("stopped; no throw-away function is left\n")
+    assert errors.endswith("stopped; no temporary function is left\n")
     assert not exists(aws)
 
 

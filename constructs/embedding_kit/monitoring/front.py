@@ -105,7 +105,7 @@ def _definitions(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
         datapoints=10,
         periods=10,
         condition="Refused requests (4xx) above {:,g}%",
-        advice="Likely a wrong key or somebody who tries keys; the access log has the reasons",
+        advice="Likely a wrong key, or an attempt to guess keys; the access log has the reasons",
     )
     yield AlarmDefinition(
         name="FrontThrottled",
