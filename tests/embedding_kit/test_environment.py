@@ -84,7 +84,7 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             "[function]\nmemory = 2048",
             (
                 "environments/test.toml: function.memory: unknown key; found: 2048; allowed here: "
-                "package, memory_mb, timeout, ephemeral_storage_mb, log_retention_days, logs_on_destroy, "
+                "package, artifact, artifact_key, memory_mb, timeout, ephemeral_storage_mb, log_retention_days, logs_on_destroy, "
                 "reserved_concurrency, account_concurrency, account_memory_mb, truncate, max_characters, cache_entries, threads"
             ),
         ),
