@@ -9,7 +9,7 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ from embedding_kit.batch_definition import batch_definition
 from local_function_url.runtime import FunctionError
 from model_compiler.docstrings import standard_library
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
+from tests.rehearsal.conftest import echo
 from tests.rehearsal.executions import KILLED, execute, run_step
 
 ROWS = 2000
@@ -105,7 +106,7 @@ def batch(
     stack: Callable[..., None],
     template: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
-) -> Batch:
+) -> Iterator[Batch]:
     """Deploy the stack, and answer its function's events."""
     s3 = aws.client("s3")
     for bucket in ("documents", "vectors"):
@@ -142,7 +143,8 @@ def batch(
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("AWS_ENDPOINT_URL", aws.url)
     function.serve(answer)
-    return made
+    yield made
+    function.serve(echo)
 
 
 def write_documents(aws: Emulator) -> None:

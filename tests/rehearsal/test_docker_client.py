@@ -24,7 +24,9 @@ def run(tmp_path, aws):
             variables={"FROM_REHEARSAL": "1"},
         )
         command = [str(client), *arguments]
-        return subprocess.run(command, input="", capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, input="", capture_output=True, text=True, check=False, cwd=tmp_path
+        )
 
     return do
 
@@ -57,10 +59,11 @@ def test_login_succeeds(run):
     assert run("login", "--username", "AWS", "--password-stdin", REGISTRY).returncode == 0
 
 
-def test_without_containers_an_empty_image_is_pushed(run, aws):
+def test_without_containers_an_empty_image_is_pushed(run, aws, tmp_path):
     """Under the same tag, so that the deploy can continue."""
     aws.client("ecr").create_repository(repositoryName="without")
     assert run("inspect", "cdkasset-1").returncode == 1
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     for arguments in (
         ["build", "--tag", "cdkasset-1", "--platform", "linux/arm64", "."],
         ["inspect", "cdkasset-1"],

@@ -18,6 +18,7 @@ from embedding_kit import IndexLoading, LoadSource, Model, VectorIndex
 from local_function_url.runtime import FunctionError
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import LocalS3Vectors
+from tests.rehearsal.conftest import echo
 from tests.rehearsal.executions import KILLED, execute, run_step
 from tests.vector_loading import conftest as loading
 from tests.vector_loading.conftest import ARN
@@ -96,7 +97,7 @@ def loads(
     function: FunctionServer,
     s3_vectors: LocalS3Vectors,
     monkeypatch: pytest.MonkeyPatch,
-) -> Loads:
+) -> Iterator[Loads]:
     """Answer the function's events."""
     index = s3_vectors.create("docs", 32, non_filterable=("text",))
     made = Loads(aws, machine, s3_vectors, index, set(), set(), [])
@@ -121,7 +122,8 @@ def loads(
     monkeypatch.setenv("AWS_ENDPOINT_URL", aws.url)
     s3_vectors.any_credentials = True  # those of the function's role
     function.serve(answer)
-    return made
+    yield made
+    function.serve(echo)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import measure as fidelity
 from model_compiler.fidelity.measure import Thresholds, golden_problems, measure, problems, table
+from model_compiler.graph import encoder
 from model_compiler.graph.architectures import post_norm
 from model_compiler.graph.builder import GraphBuilder
 from model_compiler.graph.quantization import Precision, embedding, linear_with_outliers
@@ -146,7 +147,7 @@ def spoil(patch: pytest.MonkeyPatch, name: str) -> None:
             weight = np.round(weight)
         return linear_with_outliers(builder, value, weight, channels, **options)
 
-    patch.setattr(post_norm, "linear_with_outliers", spoiled)
+    patch.setattr(encoder, "linear_with_outliers", spoiled)
 
 
 def test_a_bad_layer_is_kept_in_float32(
