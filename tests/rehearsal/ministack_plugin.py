@@ -14,6 +14,8 @@ Each module next to it adds one feature. This one adds the rest:
 - Every function is invoked at `REHEARSAL_FUNCTION_PROXY`, in MiniStack's proxy mode
   (`MINISTACK_LAMBDA_PROXY_URL`), without a variable in the template. The event is sent with the
   credentials of the function's role. A response in the form of an error is the function's error.
+- A version with SnapStart is active when it is published, because CloudFormation waits for that. A
+  function's own code does not run in MiniStack, so there is no snapshot to wait for.
 
 `PRIVATE_NAMES` lists MiniStack's private names that the plugin uses. A test fails if one is gone.
 """
@@ -60,6 +62,7 @@ _OWN = (
     (lambda_svc, "_functions"),
     (lambda_svc, "_get_provisioned_concurrency"),
     (lambda_svc, "_proxy_url_for"),
+    (lambda_svc, "_snapstart_provision_version_async"),
     (cloudwatch, "_composite_alarms"),
     (cloudwatch, "_put_metric_alarm"),
     (cloudwatch, "_put_composite_alarm"),
@@ -104,6 +107,7 @@ def install() -> None:
         lambda_svc._execute_function_proxy = ministack_reports.with_report(
             lambda *asked: _with_error(answered(*asked))
         )
+        lambda_svc._snapstart_provision_version_async = _activate
     app.SERVICE_HANDLERS["application-autoscaling"] = ministack_scaling.answer
     handlers = provisioners._RESOURCE_HANDLERS
     for kind in RECORDED:
@@ -124,6 +128,12 @@ def install() -> None:
     ministack_releases.install(records)
     ministack_map_runs.install()
     ministack_logs.install()
+
+
+def _activate(_: str, version: dict[str, Any]) -> None:
+    configuration = version["config"]
+    configuration.update(State="Active", LastUpdateStatus="Successful")
+    configuration.update(StateReason="", StateReasonCode="")
 
 
 def _metric_math(alarm: str) -> list[dict[str, Any]]:

@@ -1,14 +1,17 @@
 """The plugin: MiniStack's private names still exist, and features that `dev` does not use work."""
 
 import ast
+import io
 import json
 import re
 import subprocess
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from deploy_rehearsal.callers import make_role
 from deploy_rehearsal.emulator import environment_of_ministack
 
 PLUGIN = Path(__file__).with_name("ministack_plugin.py")
@@ -118,6 +121,28 @@ def test_capacity_can_be_described_and_suspended(aws, stack):
     where["ResourceId"] = "function:other:live"
     with pytest.raises(scaling.exceptions.ValidationException):
         scaling.register_scalable_target(**where, SuspendedState=suspended)
+
+
+@pytest.mark.parametrize("package", ["Image", "Zip"])
+def test_a_version_with_snapstart_is_active_once_it_is_published(aws, package):
+    """MiniStack alone would start the code of a zip, which may be for another processor."""
+    image = {"ImageUri": f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com/images:1"}
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as written:
+        written.writestr("app.py", "raise RuntimeError")
+    of_zip = {"Runtime": "python3.13", "Handler": "app.handler"}
+    client, name = aws.client("lambda"), f"snapstart-{package}"
+    client.create_function(
+        FunctionName=name,
+        Role=make_role(aws, name),
+        PackageType=package,
+        Code=image if package == "Image" else {"ZipFile": archive.getvalue()},
+        SnapStart={"ApplyOn": "PublishedVersions"},
+        **({} if package == "Image" else of_zip),
+    )
+    version = client.publish_version(FunctionName=name)["Version"]
+    found = client.get_function_configuration(FunctionName=name, Qualifier=version)
+    assert (found["State"], found["SnapStart"]["OptimizationStatus"]) == ("Active", "On")
 
 
 def test_the_reserved_concurrency_of_a_template_is_set(aws, stack):
