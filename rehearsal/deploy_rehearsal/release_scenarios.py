@@ -72,10 +72,12 @@ class Scenarios:
         self._rolled_back_then_again()
         self._rolled_back_by_script()
         check_declined(self.report, self.cdk, self.deployed)
-        ended = self._deploy("not-provisioned", "without provisioned concurrency")
-        check_ended(self.report, self.cdk, self.deployed, ended)
         make_documents(self.cdk.aws)
-        done = self._deploy("parts", "with batch jobs, a server and an API in front")
+        done = self._deploy(
+            "parts",
+            "without provisioned concurrency, with batch jobs, a server and an API in front",
+        )
+        check_ended(self.report, self.cdk, self.deployed, done)
         check_job(self.report, self.cdk, done)
         check_server(
             self.report,
