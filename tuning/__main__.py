@@ -76,7 +76,7 @@ def main(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """What is measured."""
+    """The sizes and requests to measure."""
 
     environment: Environment
     live: LiveFunction
@@ -156,7 +156,7 @@ def _workload(
 
 
 def _announce(run: _Run) -> None:
-    """Print what is measured, and what that will cost."""
+    """Print the plan of the measurement and its estimated cost."""
     name, workload, plan = run.environment.name, run.workload, run.plan
     lengths = ", ".join(f"{length.tokens:,}" for length in workload.lengths)
     cost = estimate(

@@ -4,7 +4,7 @@ __all__ = ["SizeRefusedError", "TuneError"]
 
 
 class TuneError(ValueError):
-    """Something cannot be measured; the message says what was found and what is allowed."""
+    """A measurement is not possible. The message names the found and the allowed values."""
 
 
 class SizeRefusedError(TuneError):

@@ -16,7 +16,7 @@ __all__ = ["Measured", "Plan", "Progress", "measure"]
 
 
 class Progress(Protocol):
-    """Is told of each finished step."""
+    """Counts finished steps, for example in a bar."""
 
     def update(self, steps: int, /) -> object:
         """Count further finished invocations."""
@@ -38,7 +38,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Measured:
-    """What one size showed."""
+    """The measurements of one size."""
 
     size: Size
     #: Milliseconds of each initialization.
@@ -66,7 +66,7 @@ def measure(
         sizes: The sizes.
         requests: A request of each length.
         plan: How much is measured.
-        progress: Is told of each invocation.
+        progress: Counts the invocations.
 
     Returns:
         What each size showed, and notes on sizes that the account does not allow.

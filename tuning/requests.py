@@ -83,7 +83,7 @@ def _body(texts: list[str]) -> dict[str, object]:
 
 
 def _texts(words: list[str], count: int, texts: int) -> Iterator[str]:
-    """Yield texts that have so many words together."""
+    """Yield texts with this number of words in total."""
     for number in range(texts):
         begin = number * _STEP
         size = count * (number + 1) // texts - count * number // texts

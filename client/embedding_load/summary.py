@@ -1,4 +1,4 @@
-"""A test as one value: what was asked, what was sent, what came back, what it cost."""
+"""The result of a load test: its options, requests, answers and cost."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -30,7 +30,7 @@ def test_a_cold_start_has_an_initialization():
 
 @pytest.mark.parametrize("log", ["", "REPORT RequestId: 1 Duration: 1 ms", '{"type": "other"}'])
 def test_a_log_without_a_report_is_an_error(log):
-    """The error says what is missing."""
+    """The error names the missing part."""
     with pytest.raises(TuneError, match="no report of the invocation"):
         parse_report(log)
 
