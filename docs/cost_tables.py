@@ -2,18 +2,18 @@
 
 from functools import cache
 
-from costs.cold_starts import cold_start_share
-from costs.duration import Speed, billed_seconds, core_seconds
-from costs.forecast import TIMEOUTS
-from costs.lambda_options import ON_DEMAND, PROVISIONED, LambdaUsage, on_demand
-from costs.numbers import number, percent
-from costs.options import Scenario, break_even, hosted
-from costs.picture import as_svg
-from costs.run import Choices, Run, run
-from costs.simulated import lowest_share
-from costs.simulation import sample
-from costs.table import as_table
-from costs.traffic import SHAPES, Traffic
+from embedding_costs.cold_starts import cold_start_share
+from embedding_costs.duration import Speed, billed_seconds, core_seconds
+from embedding_costs.forecast import TIMEOUTS
+from embedding_costs.lambda_options import ON_DEMAND, PROVISIONED, LambdaUsage, on_demand
+from embedding_costs.numbers import number, percent
+from embedding_costs.options import Scenario, break_even, hosted
+from embedding_costs.picture import as_svg
+from embedding_costs.run import Choices, Run, run
+from embedding_costs.simulated import lowest_share
+from embedding_costs.simulation import sample
+from embedding_costs.table import as_table
+from embedding_costs.traffic import SHAPES, Traffic
 from embedding_kit.environment import Environment
 from embedding_kit.prices import LINES, hosted_models, load_prices
 

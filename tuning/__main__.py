@@ -14,9 +14,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session, get_session
 from tqdm import tqdm
 
-from costs.duration import Speed
-from costs.errors import CostError
-from costs.measured import catalog_speed
+from embedding_costs.duration import Speed
+from embedding_costs.errors import CostError
+from embedding_costs.measured import catalog_speed
 from embedding_kit.environment import COST_TAG, Environment
 from embedding_kit.environment_file import load_environment
 from embedding_kit.prices import DEFAULT_REGION, Prices, load_prices

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from costs.duration import Speed, billed_seconds, core_seconds
+from embedding_costs.duration import Speed, billed_seconds, core_seconds
 from embedding_kit.prices import Prices
 from tuning.measure import Plan
 from tuning.sizes import Size

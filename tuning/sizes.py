@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from costs.duration import VCPU_MB
+from embedding_costs.duration import VCPU_MB
 from embedding_kit.environment import Environment
 
 __all__ = ["SIZES", "Size", "sizes_of"]

@@ -11,7 +11,7 @@ from embedding_client.errors import ConfigurationError
 __all__ = ["run_load"]
 
 #: The generator, the cost model, and the libraries that only the extra brings.
-_NEEDED = ("embedding_load", "costs", "aiohttp", "pydantic")
+_NEEDED = ("embedding_load", "embedding_costs", "aiohttp", "pydantic")
 
 
 def run_load(arguments: Sequence[str]) -> NoReturn:

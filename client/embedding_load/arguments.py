@@ -5,9 +5,9 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from costs.numbers import parse_number
-from costs.traffic import SHAPES
 from embedding_client.arguments import URL_VARIABLE
+from embedding_costs.numbers import parse_number
+from embedding_costs.traffic import SHAPES
 from embedding_load.settings import Settings
 
 __all__ = ["parse"]

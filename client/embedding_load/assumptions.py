@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from costs.duration import Speed
-from costs.errors import CostError
-from costs.measured import catalog_speed
 from embedding_client.errors import ConfigurationError
+from embedding_costs.duration import Speed
+from embedding_costs.errors import CostError
+from embedding_costs.measured import catalog_speed
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.prices import Prices, load_prices

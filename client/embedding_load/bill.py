@@ -1,19 +1,19 @@
 """What requests cost on Lambda, by the model of the cost command.
 
 A test never sees its bill: Lambda reports the billed duration to its log alone. So there are two
-figures. The estimate is the billed duration that `costs` computes from the tokens that the endpoint
-counted. The upper bound takes the whole time in which a request was waited for: Lambda serves one
-request at a time in an environment, so it cannot have billed more than that.
+figures. The estimate is the billed duration that `embedding_costs` computes from the tokens that
+the endpoint counted. The upper bound takes the whole time in which a request was waited for: Lambda
+serves one request at a time in an environment, so it cannot have billed more than that.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from costs.duration import Speed, billed_seconds, core_seconds
-from costs.extras import LOG_BYTES
-from costs.lambda_options import LambdaUsage, on_demand, snapstart
-from costs.option import Option
+from embedding_costs.duration import Speed, billed_seconds, core_seconds
+from embedding_costs.extras import LOG_BYTES
+from embedding_costs.lambda_options import LambdaUsage, on_demand, snapstart
+from embedding_costs.option import Option
 from embedding_kit.prices import Prices
 from embedding_load.outcomes import Kind, Outcome
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from costs.duration import core_seconds
-from costs.forecast import TIMEOUTS, ColdStarts, poisson_cold_starts
-from costs.options import Scenario
-from costs.simulated import lowest_share, simulated_cold_starts
-from costs.simulation import sample
-from costs.traffic import MONTH_SECONDS, SHAPES, Traffic
+from embedding_costs.duration import core_seconds
+from embedding_costs.forecast import TIMEOUTS, ColdStarts, poisson_cold_starts
+from embedding_costs.options import Scenario
+from embedding_costs.simulated import lowest_share, simulated_cold_starts
+from embedding_costs.simulation import sample
+from embedding_costs.traffic import MONTH_SECONDS, SHAPES, Traffic
 from embedding_load.assumptions import Assumptions
 from embedding_load.outcomes import Outcome
 from embedding_load.schedule import Plan

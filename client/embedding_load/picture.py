@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 
-from costs.numbers import number
-from costs.svg import STYLE, text
+from embedding_costs.numbers import number
+from embedding_costs.svg import STYLE, text
 from embedding_load.outcomes import Kind
 from embedding_load.statistics import Second, Spread
 from embedding_load.summary import Summary

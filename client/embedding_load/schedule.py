@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from costs.traffic import SHAPES, Load
+from embedding_costs.traffic import SHAPES, Load
 
 __all__ = ["Plan", "arrivals", "lengths", "plan"]
 
@@ -46,8 +46,8 @@ def plan(
 
     Args:
         rate: The mean number of requests a second.
-        shape: A name of `costs.traffic.SHAPES`. One period of it takes the whole test: a diurnal
-            test is a day in miniature, a bursty one an hour.
+        shape: A name of `embedding_costs.traffic.SHAPES`. One period of it takes the whole test: a
+            diurnal test is a day in miniature, a bursty one an hour.
         seconds: The length of the test.
         tokens: The fewest and the most tokens of a request.
         most: The most requests.

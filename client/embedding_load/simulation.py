@@ -11,8 +11,8 @@ def starts_from_nothing(
 ) -> int:
     """Count cold starts if the environment that was used last is taken.
 
-    `costs.simulation` counts those of a month, in which the time of an initialization hardly
-    matters. At the beginning of a test it does: until the first environments are ready, each
+    `embedding_costs.simulation` counts those of a month, in which the time of an initialization
+    hardly matters. At the beginning of a test it does: until the first environments are ready, each
     further request starts another.
 
     Args:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from textwrap import wrap
 
-from costs.forecast import ColdStarts
-from costs.numbers import dollars, number, percent
+from embedding_costs.forecast import ColdStarts
+from embedding_costs.numbers import dollars, number, percent
 from embedding_load.outcomes import Kind
 from embedding_load.sender import End
 from embedding_load.statistics import PERCENTILES, Spread

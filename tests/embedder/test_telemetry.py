@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from costs.extras import LOG_BYTES
 from embedder.service import Service
 from embedder.settings import Settings
 from embedder.telemetry import Telemetry
+from embedding_costs.extras import LOG_BYTES
 from tests.embedder.calls import get, post
 from tests.embedder.small_model import HashSession
 

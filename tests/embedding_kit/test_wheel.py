@@ -52,7 +52,11 @@ def test_no_byte_code_and_no_tests_are_in_it(wheel):
 
 def test_the_load_generator_goes_with_its_words_and_the_cost_model(wheel):
     """`embed load` works where only the wheel is installed."""
-    needed = {"costs/traffic.py", "embedding_load/words.txt", "embedding_load/__main__.py"}
+    needed = {
+        "embedding_costs/traffic.py",
+        "embedding_load/words.txt",
+        "embedding_load/__main__.py",
+    }
     assert needed <= wheel
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costs.duration import Speed, billed_seconds, core_seconds
-from costs.extras import LOG_BYTES
-from costs.lambda_options import LambdaUsage, on_demand, snapstart
+from embedding_costs.duration import Speed, billed_seconds, core_seconds
+from embedding_costs.extras import LOG_BYTES
+from embedding_costs.lambda_options import LambdaUsage, on_demand, snapstart
 from embedding_kit.prices import load_prices
 from embedding_load.bill import bill_of
 from embedding_load.limits import Budget

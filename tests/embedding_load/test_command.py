@@ -278,7 +278,7 @@ def test_a_model_without_measured_times_needs_milliseconds(load, monkeypatch):
 
 
 def _unknown(*_, **__):
-    from costs.errors import CostError
+    from embedding_costs.errors import CostError
 
     raise CostError("no times")
 

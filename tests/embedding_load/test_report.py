@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from costs.duration import Speed
+from embedding_costs.duration import Speed
 from embedding_kit.prices import load_prices
 from embedding_kit.settings import FunctionSettings
 from embedding_load.arguments import parse
@@ -21,7 +21,7 @@ from embedding_load.sender import End
 from embedding_load.statistics import spread
 from embedding_load.summary import Endpoint, summarize
 from embedding_load.table import as_table, usd
-from tests.costs.svg_text import boxes, check_readable
+from tests.embedding_costs.svg_text import boxes, check_readable
 
 SPEED = Speed(points=((32, 10.0), (256, 60.0)), source="a test")
 PRICES = load_prices()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costs.traffic import SHAPES
+from embedding_costs.traffic import SHAPES
 from embedding_load.schedule import arrivals, lengths, plan
 
 SHAPE = st.sampled_from(sorted(SHAPES))

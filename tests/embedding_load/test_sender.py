@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from costs.duration import Speed
 from embedding_client.errors import CredentialsError
+from embedding_costs.duration import Speed
 from embedding_kit.prices import load_prices
 from embedding_load.bill import bill_of
 from embedding_load.limits import Budget

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from costs.simulation import Sample, most_recent
+from embedding_costs.simulation import Sample, most_recent
 from embedding_load.simulation import starts_from_nothing
 
 

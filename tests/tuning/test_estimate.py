@@ -2,7 +2,7 @@
 
 import pytest
 
-from costs.duration import Speed
+from embedding_costs.duration import Speed
 from embedding_kit.prices import load_prices
 from tuning.estimate import estimate
 from tuning.measure import Plan
