@@ -1,7 +1,8 @@
 """Print the images of an environment that were built and pushed: the last step of `scripts/build`.
 
 The CDK's command tags each image by what it is made from. So the images of a commit are found by
-their tags, and not built again.
+their tags, and not built again. With `--check`, the first step, it refuses environments that would
+not accept the images later.
 """
 
 import argparse
@@ -14,10 +15,11 @@ from botocore.session import Session, get_session
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.image_identity import compare_labels, model_labels
 from stacks.image_registry import registry_client
-from stacks.promotion import place_of
+from stacks.promotion import needed_targets, place_of
 
-__all__ = ["built_images", "main"]
+__all__ = ["built_images", "check_accepts", "main"]
 
 _ROOT = Path(__file__).parents[1]
 
@@ -26,18 +28,22 @@ def main(arguments: list[str] | None = None) -> int:
     """Print `REPOSITORY@DIGEST` of each image, one a line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m stacks.built_images", description=__doc__)
     parser.add_argument("environment")
+    parser.add_argument("others", nargs="*", help="the environments that get the images later")
     parser.add_argument(
-        "--check", action="store_true", help="only check that the environment has images"
+        "--check", action="store_true", help="only check that the environments have such images"
     )
     options = parser.parse_args(arguments)
+    folder = _ROOT / "environments"
     try:
-        environment = load_environment(options.environment, folder=_ROOT / "environments")
+        environment = load_environment(options.environment, folder=folder)
         _require_image(environment)
+        for other in options.others:
+            check_accepts(load_environment(other, folder=folder), environment)
         images = (
             [] if options.check else built_images(get_session(), environment, _ROOT / "cdk.out")
         )
-    except EnvironmentFileError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (EnvironmentFileError, FileNotFoundError) as error:
+        print(f"error: {error}; nothing was built", file=sys.stderr)
         return 1
     except (BotoCoreError, ClientError, ValueError) as error:
         print(f"error: the images could not be looked up: {error}", file=sys.stderr)
@@ -74,6 +80,32 @@ def built_images(session: Session, environment: Environment, assembly: Path) -> 
         ]
         images.append(f"{place.uri}@{found['imageDigest']}")
     return images
+
+
+def check_accepts(environment: Environment, built: Environment) -> None:
+    """Check that an environment would accept the images that another one builds.
+
+    Args:
+        environment: The environment that gets them later, by `scripts/deploy NAME --image`.
+        built: The environment that builds them.
+
+    Raises:
+        EnvironmentFileError: Its settings differ; the message names each.
+        FileNotFoundError: A model's folder or file of texts does not exist.
+    """
+    _require_image(environment)
+    differences = compare_labels(model_labels(built.model), environment.model)
+    needed, found = needed_targets(environment), needed_targets(built)
+    if not {*needed} <= {*found}:
+        differences.append(f"images: found: {', '.join(found)}; allowed: {', '.join(needed)}")
+    if differences:
+        lines = "\n  ".join(differences)
+        raise EnvironmentFileError(
+            f"{environment.name} would not accept what {built.name} builds:\n  {lines}\n"
+            f"found is what environments/{built.name}.toml says, allowed is what "
+            f"environments/{environment.name}.toml says; give both the same, or build for "
+            f"{environment.name} apart: scripts/build {environment.name}"
+        )
 
 
 def _require_image(environment: Environment) -> None:

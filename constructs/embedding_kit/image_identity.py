@@ -9,7 +9,7 @@ from pathlib import Path
 
 from embedding_kit.settings import Model
 
-__all__ = ["LABEL", "build_arguments", "compare_labels", "files_digest"]
+__all__ = ["LABEL", "build_arguments", "compare_labels", "files_digest", "model_labels"]
 
 #: The prefix of the labels that the Dockerfile sets.
 LABEL = "embedding-kit."
@@ -41,6 +41,17 @@ def build_arguments(model: Model) -> dict[str, str]:
         "FILES": files_digest([path for path in (model.folder, model.index) if path]),
     }
     return {name: value for name, value in arguments.items() if value}
+
+
+def model_labels(model: Model) -> dict[str, str]:
+    """Return the labels of what is built from the settings, without that of the target.
+
+    Raises:
+        FileNotFoundError: The model's folder or the file of texts does not exist.
+    """
+    arguments = build_arguments(model)
+    names = [*_COMPARED, _BASE_IMAGE]
+    return {f"{LABEL}{name.lower()}": arguments[name] for name in names if name in arguments}
 
 
 def compare_labels(labels: dict[str, str], model: Model) -> list[str]:

@@ -67,7 +67,7 @@ def test_deploys_are_the_scripts_that_people_type(workflow):
 
 
 def test_images_are_built_once_and_deployed_everywhere(workflow, tmp_path):
-    """The build writes an option of `scripts/deploy` for each image, which each deploy gets."""
+    """The build compares all environments, and writes the options that each deploy gets."""
     jobs = workflow("deploy")["jobs"]
     for name in ("dev", "staging", "production"):
         assert jobs[name]["with"]["images"] == "${{ needs.build.outputs.images }}"
@@ -77,7 +77,10 @@ def test_images_are_built_once_and_deployed_everywhere(workflow, tmp_path):
     assert step["env"]["IMAGES"] == "${{ inputs.images }}"
     (tmp_path / "scripts").mkdir()
     build = tmp_path / "scripts" / "build"
-    build.write_text("#!/bin/sh\necho uri@sha256:a\necho uri@sha256:b\nexit $STATUS\n")
+    build.write_text(
+        "#!/bin/sh\necho uri@sha256:a\necho uri@sha256:b\n"
+        'test "$*" = "dev staging production" && exit $STATUS\n'
+    )
     build.chmod(0o755)
     output = tmp_path / "output"
     for status in (0, 1):
