@@ -103,6 +103,12 @@ def test_a_refused_image_is_not_deployed(deploy, step):
     assert step in calls[-1]
 
 
+@pytest.mark.parametrize("app", [("--app", "cdk.out"), ("--app=cdk.out",), ("-a", "cdk.out")])
+def test_an_image_is_not_for_another_app(deploy, app):
+    """Such an app would deploy images of its own, so nothing runs."""
+    assert deploy("dev", *app, "--image", "sha256:a") == (1, [])
+
+
 def test_an_image_needs_a_digest(deploy):
     """Nothing runs without one."""
     assert deploy("dev", "--image") == (1, [])
