@@ -18,6 +18,8 @@ import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session, get_session
 
+from stacks.bootstrap_qualifier import bootstrap_qualifier
+
 __all__ = ["Image", "Place", "RegistryError", "Repository"]
 
 #: What Lambda runs: one image. An index of images is not accepted.
@@ -29,8 +31,6 @@ _INDEXES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-#: CDK's own qualifier, which is a part of the names of bootstrap's roles.
-_QUALIFIER = "hnb659fds"
 _TIMEOUT = httpx.Timeout(60)
 _CHUNK = 1 << 20
 _BYTES = {"Content-Type": "application/octet-stream"}
@@ -62,7 +62,8 @@ class Place:
     def publisher(self) -> str:
         """The ARN of bootstrap's role that publishes images in this account and region."""
         partition = "aws-cn" if self.region.startswith("cn-") else "aws"
-        role = f"cdk-{_QUALIFIER}-image-publishing-role-{self.account}-{self.region}"
+        qualifier = bootstrap_qualifier()
+        role = f"cdk-{qualifier}-image-publishing-role-{self.account}-{self.region}"
         return f"arn:{partition}:iam::{self.account}:role/{role}"
 
 

@@ -10,6 +10,7 @@ from deploy_rehearsal.calls import send
 from deploy_rehearsal.deployed import DeployedStacks
 from deploy_rehearsal.emulator import Credentials, Emulator
 from image_rehearsal.report import Report
+from stacks.bootstrap_qualifier import bootstrap_qualifier
 
 __all__ = ["CALLER", "STRANGER", "check_answers", "check_publishing", "make_role"]
 
@@ -94,7 +95,7 @@ def _check_invoke(
 
 def check_publishing(report: Report, aws: Emulator, repository: str) -> None:
     """Call ECR as bootstrap's image-publishing role, and as another role."""
-    name = f"cdk-hnb659fds-image-publishing-role-{aws.account}-{aws.region}"
+    name = f"cdk-{bootstrap_qualifier()}-image-publishing-role-{aws.account}-{aws.region}"
     publisher = aws.assume(f"arn:aws:iam::{aws.account}:role/{name}")
     stranger = aws.assume(f"arn:aws:iam::{aws.account}:role/{STRANGER}")
     one = {"repositoryName": repository}

@@ -9,11 +9,12 @@ from deploy_rehearsal.doctor import ROLE
 from deploy_rehearsal.emulator import Emulator
 from embedding_kit.environment import Environment
 from image_rehearsal.report import Report
+from stacks.bootstrap_qualifier import bootstrap_qualifier
 
 __all__ = ["check_destroyed"]
 
 #: The names of the resources of bootstrap and of the rehearsal start with one of these.
-_OTHERS = ("CDKToolkit", "cdk-hnb659fds-", CALLER, STRANGER, ROLE)
+_OTHERS = ("CDKToolkit", f"cdk-{bootstrap_qualifier()}-", CALLER, STRANGER, ROLE)
 #: Each kind of resource that could be billed: service, operation, lists in the response, name.
 _LISTED = {
     "stacks": ("cloudformation", "describe_stacks", ("Stacks",), "StackName"),
