@@ -29,8 +29,8 @@ examples:
   embed doctor --environment production  check a deployed endpoint, print what to do
   embed load --help                      test an endpoint under load
 
-The endpoint is --url, or the environment variable {URL_VARIABLE}. Credentials come from the same
-sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
+The endpoint is --url or --function, or the environment variable {URL_VARIABLE}. Credentials come
+from the same sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
 AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "similar", "batch",
 "index", "doctor" or "load", put -- before it.
 
@@ -177,11 +177,23 @@ class _Version(argparse.Action):
 
 def _add_connection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("endpoint")
-    group.add_argument(
+    places = group.add_mutually_exclusive_group()
+    places.add_argument(
         "--url", default=os.environ.get(URL_VARIABLE), help=f"default: ${URL_VARIABLE}"
     )
+    places.add_argument(
+        "--function",
+        metavar="NAME:ALIAS",
+        help="call a function by Lambda's Invoke instead of a URL, such as embedder:live, or the "
+        "ARN of an alias",
+    )
+    group.add_argument(
+        "--endpoint-url",
+        metavar="URL",
+        help="with --function: the URL of Lambda's API, such as an interface endpoint's own",
+    )
     group.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
-    group.add_argument("--region", help="default: the region in the URL")
+    group.add_argument("--region", help="default: the region in the URL or the ARN")
     group.add_argument(
         "--api-key-variable",
         metavar="VARIABLE",

@@ -21,21 +21,21 @@ import numpy.typing as npt
 from anyio.abc import TaskGroup
 
 from embedding_client.batches import BatchLimits
+from embedding_client.endpoint_arguments import default_auth, find_target
 from embedding_client.errors import ConfigurationError, UnreachableError
 from embedding_client.flows import (
     TIMEOUT,
     TRANSPORT_ERRORS,
     EmbeddingFlows,
     Flow,
-    Request,
     checked,
     concatenate,
-    default_auth,
 )
 from embedding_client.options import EmbedOptions, check_options
 from embedding_client.protocol import Match, check_texts
 from embedding_client.responses import Part
 from embedding_client.retries import RetryPolicy
+from embedding_client.targets import Request
 
 __all__ = ["AsyncEmbeddingClient"]
 
@@ -51,8 +51,11 @@ class AsyncEmbeddingClient:
 
     def __init__(
         self,
-        url: str,
+        url: str | None = None,
         *,
+        function: str | None = None,
+        endpoint_url: str | None = None,
+        region: str | None = None,
         auth: httpx.Auth | None = None,
         vector_space: str | None = None,
         concurrency: int = 4,
@@ -60,8 +63,11 @@ class AsyncEmbeddingClient:
         retries: RetryPolicy | None = None,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
-        self._flows = EmbeddingFlows(url, vector_space=vector_space, limits=limits, retries=retries)
-        self._auth = auth or default_auth(url)
+        target = find_target(url, function=function, endpoint_url=endpoint_url, region=region)
+        self._flows = EmbeddingFlows(
+            target, vector_space=vector_space, limits=limits, retries=retries
+        )
+        self._auth = auth or default_auth(target)
         self._owns_http = http_client is None
         self._http = http_client or httpx.AsyncClient(
             timeout=TIMEOUT,

@@ -14,12 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from embedding_client.arguments import URL_VARIABLE, parse_arguments
+from embedding_client.arguments import parse_arguments
+from embedding_client.connect import connect_to, note_space
 from embedding_client.errors import ConfigurationError, EmbeddingClientError, FileError
 
 if TYPE_CHECKING:
-    import httpx
-
     from embedding_client.client import EmbeddingClient
     from embedding_client.options import EmbedOptions
     from embedding_client.sources import Row, Source
@@ -117,12 +116,11 @@ def _embed(args: argparse.Namespace) -> int:
 
 def _to_file(args: argparse.Namespace, options: "EmbedOptions") -> int:
     from embedding_client.jobs import embed_file  # noqa: PLC0415  (slow)
-    from embedding_client.used_spaces import note_use  # noqa: PLC0415  (slow)
 
     used: list[EmbeddingClient] = []
 
     def connect(space: str | None) -> "EmbeddingClient":
-        used.append(_connect(args, vector_space=space))
+        used.append(connect_to(args, vector_space=space))
         return used[-1]
 
     try:
@@ -139,7 +137,7 @@ def _to_file(args: argparse.Namespace, options: "EmbedOptions") -> int:
         _print_error("\nstopped; the same command continues from here")
         return _INTERRUPTED
     for client in used:
-        note_use(args.url, client.vector_space)
+        note_space(args, client)
     _print_error(f"{args.output}: {summary.rows} rows")
     if summary.rejected:
         _print_error(f"{summary.rejected} rows have no vector; {summary.report} lists them")
@@ -150,9 +148,8 @@ def _to_stdout(
     args: argparse.Namespace, options: "EmbedOptions", name: str, rows: Iterator["Row"]
 ) -> int:
     from embedding_client.streaming import embed_stream  # noqa: PLC0415  (slow)
-    from embedding_client.used_spaces import note_use  # noqa: PLC0415  (slow)
 
-    with _connect(args) as client:
+    with connect_to(args) as client:
         rejected = embed_stream(
             client,
             rows,
@@ -162,7 +159,7 @@ def _to_stdout(
             output=sys.stdout,
             report=sys.stderr,
         )
-        note_use(args.url, client.vector_space)
+        note_space(args, client)
     if rejected:
         _print_error(f"{rejected} rows have no vector")
     return _INCOMPLETE if rejected else 0
@@ -216,8 +213,10 @@ def _rows(texts: Sequence[str]) -> Iterator["Row"]:
 def _info(args: argparse.Namespace) -> int:
     import json  # noqa: PLC0415  (slow)
 
+    if args.endpoint and args.function:
+        raise ConfigurationError("Give a URL or --function, not both.")
     args.url = args.endpoint or args.url
-    with _connect(args) as client:
+    with connect_to(args) as client:
         print(json.dumps({**client.health(), **client.info()}, indent=2, ensure_ascii=False))
     return 0
 
@@ -225,7 +224,7 @@ def _info(args: argparse.Namespace) -> int:
 def _search(args: argparse.Namespace) -> int:
     from embedding_client.search_command import run_search  # noqa: PLC0415  (slow)
 
-    return run_search(args, lambda space: _connect(args, vector_space=space))
+    return run_search(args, lambda space: connect_to(args, vector_space=space))
 
 
 def _similar(args: argparse.Namespace) -> int:
@@ -255,37 +254,6 @@ def _load(arguments: Sequence[str]) -> NoReturn:
     from embedding_client.load_command import run_load  # noqa: PLC0415  (slow)
 
     run_load(arguments)
-
-
-def _connect(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":
-    from embedding_client.client import EmbeddingClient  # noqa: PLC0415  (slow)
-
-    if not args.url:
-        raise ConfigurationError(f"No endpoint: give --url, or set {URL_VARIABLE}.")
-    if args.concurrency < 1:
-        raise ConfigurationError(f"--concurrency must be 1 or more; found {args.concurrency}.")
-    return EmbeddingClient(
-        args.url, auth=_auth(args), concurrency=args.concurrency, vector_space=vector_space
-    )
-
-
-def _auth(args: argparse.Namespace) -> "httpx.Auth":
-    from urllib.parse import urlsplit  # noqa: PLC0415  (slow)
-
-    if args.api_key_variable:
-        from embedding_client.api_key import ApiKeyAuth  # noqa: PLC0415  (slow)
-
-        key = os.environ.get(args.api_key_variable)
-        if not key:
-            raise ConfigurationError(
-                f"No API key: --api-key-variable names {args.api_key_variable}, which is not set."
-            )
-        return ApiKeyAuth(key)
-    from embedding_client.signing import SigV4Auth  # noqa: PLC0415  (slow)
-
-    return SigV4Auth(
-        profile=args.profile, region=args.region, hosts=[urlsplit(args.url).hostname or ""]
-    )
 
 
 def _print_error(text: str) -> None:

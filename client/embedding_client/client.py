@@ -12,21 +12,21 @@ import httpx
 import numpy.typing as npt
 
 from embedding_client.batches import BatchLimits
+from embedding_client.endpoint_arguments import default_auth, find_target
 from embedding_client.errors import UnreachableError
 from embedding_client.flows import (
     TIMEOUT,
     TRANSPORT_ERRORS,
     EmbeddingFlows,
     Flow,
-    Request,
     checked,
     concatenate,
-    default_auth,
 )
 from embedding_client.options import EmbedOptions, check_options
 from embedding_client.protocol import Match, check_texts
 from embedding_client.responses import Part
 from embedding_client.retries import RetryPolicy
+from embedding_client.targets import Request
 
 __all__ = ["EmbeddingClient"]
 
@@ -40,6 +40,12 @@ class EmbeddingClient:
 
     Args:
         url: The Function URL.
+        function: The function with its alias, such as `embedder:live`, instead of a URL. Requests
+            then go by Lambda's Invoke, which a private network reaches by an interface endpoint.
+        endpoint_url: The URL of Lambda's API for `function`, such as the interface endpoint's own
+            name; by default the one that botocore finds.
+        region: The region of `function`; by default that of its ARN or of `endpoint_url`, or the
+            configured one.
         auth: The signer. By default, credentials come from botocore's chain and the region comes
             from the URL.
         vector_space: The vector space of your stored vectors. Responses from another space are
@@ -53,8 +59,11 @@ class EmbeddingClient:
 
     def __init__(
         self,
-        url: str,
+        url: str | None = None,
         *,
+        function: str | None = None,
+        endpoint_url: str | None = None,
+        region: str | None = None,
         auth: httpx.Auth | None = None,
         vector_space: str | None = None,
         concurrency: int = 4,
@@ -62,8 +71,11 @@ class EmbeddingClient:
         retries: RetryPolicy | None = None,
         http_client: httpx.Client | None = None,
     ) -> None:
-        self._flows = EmbeddingFlows(url, vector_space=vector_space, limits=limits, retries=retries)
-        self._auth = auth or default_auth(url)
+        target = find_target(url, function=function, endpoint_url=endpoint_url, region=region)
+        self._flows = EmbeddingFlows(
+            target, vector_space=vector_space, limits=limits, retries=retries
+        )
+        self._auth = auth or default_auth(target)
         self._http = http_client or httpx.Client(
             timeout=TIMEOUT,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
@@ -208,7 +220,7 @@ class EmbeddingClient:
                 step = partial(flow.send, response)
 
     def _closed_error(self) -> UnreachableError:
-        return UnreachableError(f"The client for {self._flows.url} is closed.")
+        return UnreachableError(f"The client for {self._flows.target.name} is closed.")
 
 
 def _release(pool: ThreadPoolExecutor, http: httpx.Client | None) -> None:

@@ -7,9 +7,7 @@ Splitting, retries and the checks of responses are here; threads, tasks and sock
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -18,10 +16,10 @@ import numpy.typing as npt
 from embedding_client.batches import Batch, BatchLimits, batches, halves
 from embedding_client.errors import RequestError, ResponseError, UnreachableError
 from embedding_client.options import EmbedOptions, numpy_type
-from embedding_client.protocol import Match, check_texts, check_url, embed_body, similar_body
+from embedding_client.protocol import Match, check_texts, embed_body, similar_body
 from embedding_client.responses import Part, read_matches, read_object, read_vectors, should_split
 from embedding_client.retries import RetryPolicy
-from embedding_client.signing import SigV4Auth
+from embedding_client.targets import Request, Target
 from embedding_client.vector_spaces import VectorSpaceGuard
 
 __all__ = [
@@ -29,10 +27,8 @@ __all__ = [
     "TRANSPORT_ERRORS",
     "EmbeddingFlows",
     "Flow",
-    "Request",
     "checked",
     "concatenate",
-    "default_auth",
 ]
 
 _T = TypeVar("_T")
@@ -42,26 +38,6 @@ TIMEOUT = httpx.Timeout(120.0, connect=10.0)
 #: The exceptions of httpx to throw into a flow. They may be temporary, so the flow decides.
 TRANSPORT_ERRORS = (httpx.TransportError, httpx.DecodingError)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """A request to send.
-
-    Attributes:
-        method: The HTTP method.
-        url: The URL.
-        content: The body, or None.
-        headers: The headers besides those of the HTTP client.
-        delay: Seconds to wait before sending it.
-    """
-
-    method: str
-    url: str
-    content: bytes | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    delay: float = 0.0
-
-
 Flow = Generator[Request, httpx.Response, _T]
 
 
@@ -69,25 +45,25 @@ class EmbeddingFlows:
     """Makes the flows of one client's calls.
 
     Args:
-        url: The URL of the endpoint.
+        target: The endpoint.
         vector_space: The vector space to accept. By default, the first response sets it.
         limits: The limits of one request.
         retries: The retry policy.
 
     Attributes:
-        url: The URL of the endpoint, without a trailing slash.
+        target: The endpoint.
         guard: Holds the vector space of the responses.
     """
 
     def __init__(
         self,
-        url: str,
+        target: Target,
         *,
         vector_space: str | None,
         limits: BatchLimits | None,
         retries: RetryPolicy | None,
     ) -> None:
-        self.url = check_url(url)
+        self.target = target
         self.guard = VectorSpaceGuard(vector_space)
         self._limits = limits or BatchLimits()
         self._retries = retries or RetryPolicy()
@@ -163,14 +139,12 @@ class EmbeddingFlows:
         self, method: str, path: str, body: bytes | None = None, *, count: int = 1
     ) -> Flow[httpx.Response]:
         """Send a request until a response is final or the attempts are used up."""
-        headers = {"content-type": "application/json"} if body is not None else {}
         attempt, delay = 0, 0.0
         while True:
             attempt += 1
             try:
-                response = yield Request(
-                    method=method, url=self.url + path, content=body, headers=headers, delay=delay
-                )
+                sent = yield self.target.request(method, path, body, delay=delay)
+                response = self.target.response(sent)
             except TRANSPORT_ERRORS as error:
                 wait = self._retries.wait(attempt)
                 if wait is None:
@@ -186,12 +160,9 @@ class EmbeddingFlows:
 
     def _unreachable(self, attempts: int, error: Exception) -> UnreachableError:
         reason = str(error) or type(error).__name__
-        return UnreachableError(f"{self.url} did not respond in {attempts} attempts: {reason}")
-
-
-def default_auth(url: str) -> SigV4Auth:
-    """Return the default signer, which also signs for the URL's own host."""
-    return SigV4Auth(hosts=[urlsplit(url).hostname or ""])
+        return UnreachableError(
+            f"{self.target.name} did not respond in {attempts} attempts: {reason}"
+        )
 
 
 def checked(texts: Iterable[str]) -> Iterator[str]:

@@ -38,6 +38,11 @@ except ImportError:
 __all__ = ["LOOPBACK", "Httpx2Auth", "SigV4Auth", "region_of"]
 
 _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws(\.cn)?$")
+# Lambda's API: AWS's public names, and those of an interface endpoint of a VPC.
+_LAMBDA_API = re.compile(
+    r"^(?:vpce-[a-z0-9-]+\.)?lambda(?:-fips)?\.([a-z0-9-]+)\."
+    r"(?:(?:vpce\.)?amazonaws\.com(?:\.cn)?|api\.aws)$"
+)
 #: The hosts of this machine.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # The default key pair and region of a local Function URL.
@@ -57,9 +62,10 @@ class _Request(Protocol):
 class SigV4Auth(httpx.Auth, Httpx2Auth):  # type: ignore[misc]  # two types of requests
     """Signs requests to Function URLs.
 
-    It signs requests to Function URLs (`<id>.lambda-url.<region>.on.aws`), to this machine and to
-    `hosts`. It does not change requests to other hosts. An SDK may also call its vendor's server
-    with the same client, and a redirect may lead anywhere. Neither should receive a session token.
+    It signs requests to Function URLs (`<id>.lambda-url.<region>.on.aws`), to Lambda's API, to this
+    machine and to `hosts`. It does not change requests to other hosts. An SDK may also call its
+    vendor's server with the same client, and a redirect may lead anywhere. Neither should receive a
+    session token.
 
     The signature replaces an existing `Authorization` header, such as an SDK's API key. It covers
     the method, the path, the query, the host, the content type, all `x-amz-` headers and the body.
@@ -112,7 +118,7 @@ class SigV4Auth(httpx.Auth, Httpx2Auth):  # type: ignore[misc]  # two types of r
         yield request
 
     def _signs_for(self, host: str) -> bool:
-        return host in LOOPBACK or host in self._hosts or bool(_FUNCTION_URL.search(host))
+        return host in LOOPBACK or host in self._hosts or _in_host(host) is not None
 
     def _sign(self, request: _Request, credentials: ReadOnlyCredentials) -> None:
         headers = request.headers
@@ -161,14 +167,14 @@ class SigV4Auth(httpx.Auth, Httpx2Auth):  # type: ignore[misc]  # two types of r
 
 
 def region_of(host: str, *, session: botocore.session.Session | None = None) -> str:
-    """Return the region in a Function URL's host, or else the configured region.
+    """Return the region in the host of a Function URL or of Lambda's API, or the configured region.
 
     Raises:
         ConfigurationError: If there is neither.
     """
-    in_url = _FUNCTION_URL.search(host)
-    if in_url:
-        return in_url.group(1)
+    in_host = _in_host(host)
+    if in_host:
+        return in_host
     named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if named is None and host not in LOOPBACK:
         named = (session or botocore.session.Session()).get_config_variable("region")
@@ -180,6 +186,12 @@ def region_of(host: str, *, session: botocore.session.Session | None = None) -> 
         f"The AWS region of {host!r} is unknown: it is not <id>.lambda-url.<region>.on.aws. "
         "Give region=, or set AWS_REGION."
     )
+
+
+def _in_host(host: str) -> str | None:
+    """Return the region in the host of a Function URL or of Lambda's API, or None."""
+    found = _FUNCTION_URL.search(host) or _LAMBDA_API.search(host)
+    return found and found.group(1)
 
 
 def _local_credentials() -> Credentials:

@@ -1,4 +1,4 @@
-"""Serves a function at a local Function URL with IAM auth."""
+"""Serves a function at a local Function URL with IAM auth, and by Lambda's Invoke."""
 
 import json
 import sys
@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 
 from local_function_url.bodies import BodyError, check_length, read_body, too_large
 from local_function_url.events import INTERNAL_SERVER_ERROR, Response, to_event, to_response
+from local_function_url.invocations import invoke, is_invocation
 from local_function_url.runtime import FunctionError, Runtime
 from local_function_url.signature import SignatureError, SignedRequest, Verifier
 from local_function_url.sigv4_parsing import parse_signature
@@ -93,6 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
             caller = self.verifier.verify(request)
         except SignatureError as error:
             return _forbidden(error)
+        if is_invocation(request.method, request.target):
+            return invoke(self.runtime, request.body)
         event = to_event(
             request, caller=caller, source_ip=self.client_address[0], request_id=request_id
         )

@@ -272,7 +272,11 @@ def test_similar_prints_the_best_matches(embed, searched):
 def test_a_missing_url_is_an_error(embed, monkeypatch):
     """The message names the flag and the variable."""
     monkeypatch.delenv("EMBED_URL")
-    assert embed("x") == (1, "", "error: No endpoint: give --url, or set EMBED_URL.\n")
+    assert embed("x") == (
+        1,
+        "",
+        "error: No endpoint: give --url or --function, or set EMBED_URL.\n",
+    )
 
 
 def test_a_missing_api_key_is_an_error(embed, monkeypatch):

@@ -5,13 +5,15 @@ import pytest
 
 from embedding_client import BatchLimits
 from embedding_client.flows import EmbeddingFlows
+from embedding_client.targets import UrlTarget
 from tests.embedding_client.answers import NO_WAIT, URL
 
 
 def test_a_retry_is_the_same_request_with_a_delay() -> None:
     """`Retry-After` sets the delay. After a transport error, the policy alone sets it."""
     limits = BatchLimits()
-    flow = EmbeddingFlows(URL + "/", vector_space=None, limits=limits, retries=NO_WAIT).get("/info")
+    target = UrlTarget(URL)
+    flow = EmbeddingFlows(target, vector_space=None, limits=limits, retries=NO_WAIT).get("/info")
     first = next(flow)
     second = flow.send(httpx.Response(503, headers={"retry-after": "7"}))
     third = flow.throw(httpx.ReadTimeout("slow"))

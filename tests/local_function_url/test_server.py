@@ -285,3 +285,46 @@ def test_the_function_exits_with_a_killed_server(tmp_path):
     while Path(f"/proc/{function}").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not Path(f"/proc/{function}").exists()
+
+
+INVOKE = "/2015-03-31/functions/arn%3Aaws%3Alambda%3Aa%3Ab%3Afunction%3Aecho/invocations"
+
+
+def test_a_function_is_invoked_without_its_url(send):
+    """The event of the caller reaches the function as it is, and its result comes back."""
+    event = {"rawPath": "/binary", "mine": "ü"}
+    response = send(f"{INVOKE}?Qualifier=live", body=json.dumps(event).encode())
+    assert response.status_code == 200
+    assert response.json()["isBase64Encoded"] is True
+    echoed = send(INVOKE, body=json.dumps({"rawPath": "/", "mine": "ü"}).encode())
+    assert json.loads(echoed.json()["body"])["mine"] == "ü"
+
+
+def test_an_invocation_that_fails_has_lambdas_header(send):
+    """The status is 200, and the payload is the runtime's error."""
+    response = send(INVOKE, body=b'{"rawPath": "/raise"}')
+    assert response.status_code == 200
+    assert response.headers["x-amz-function-error"] == "Unhandled"
+    assert response.json()["errorType"] == "ValueError"
+    assert response.json()["errorMessage"] == "the inside of the function"
+
+
+def test_an_invocation_that_ends_the_process_fails_alike(send):
+    """The payload has a type and a message, whatever the emulator says."""
+    response = send(INVOKE, body=b'{"rawPath": "/exit"}')
+    assert response.headers["x-amz-function-error"] == "Unhandled"
+    assert {"errorType", "errorMessage"} <= response.json().keys()
+
+
+def test_an_invocation_needs_json_and_a_signature(send, http, endpoint):
+    """Lambda refuses an event that is not JSON, and a caller without a signature."""
+    response = send(INVOKE, body=b"no JSON")
+    assert response.status_code == 400
+    assert response.headers["x-amzn-errortype"] == "InvalidRequestContentException"
+    assert http.post(endpoint.url + INVOKE, content=b"{}").status_code == 403
+
+
+def test_a_path_like_that_of_an_invocation_belongs_to_the_function(send):
+    """Other methods and longer paths are requests to the URL."""
+    assert send(INVOKE, method="GET").json()["rawPath"] == INVOKE
+    assert send(f"{INVOKE}/more").json()["rawPath"] == f"{INVOKE}/more"
