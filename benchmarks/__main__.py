@@ -19,7 +19,7 @@ from benchmarks.machine import cpu_name
 from benchmarks.measure import Requests
 from benchmarks.models import Models, prepare
 from benchmarks.peak import int8_peak
-from benchmarks.picture import as_svg
+from benchmarks.picture import as_svg, chart_of
 from benchmarks.report import Machine, Results, Row, as_json, as_table
 from benchmarks.server import __main__ as server
 
@@ -50,11 +50,11 @@ def main() -> int:
     everyone = contenders(models, options.peers)
     present = [contender for contender in everyone if not contender.absent]
     results = _measure(options, models, everyone, present)
-    table = as_table(results)
+    table, numbers = as_table(results), as_json(results)
     for name, text in (
         ("bench.md", table),
-        ("bench.json", as_json(results)),
-        ("bench.svg", as_svg(results)),
+        ("bench.json", numbers),
+        ("bench.svg", as_svg(chart_of(numbers))),
     ):
         (options.output / name).write_text(text, encoding="utf-8")
     sys.stdout.write(table)
@@ -161,8 +161,8 @@ def _measure(
     memory = requests.batch([measure.MEMORY_TOKENS])
     warm = measure.starts(present, memory, rounds=options.rounds, cold=False)
     rows = [
-        Row("init", "ms of processor time", _column(warm, "cpu", 1000)),
-        Row("init by the clock", "ms", _column(warm, "wall", 1000)),
+        Row("init", "ms of CPU time", _column(warm, "cpu", 1000)),
+        Row("init, elapsed", "ms", _column(warm, "wall", 1000)),
         Row("peak memory", "MB", _column(warm, "peak")),
         Row("peak memory of the start", "MB", _column(warm, "start_peak")),
     ]
@@ -175,13 +175,12 @@ def _measure(
     lengths = QUICK_LENGTHS if options.quick else LENGTHS
     times = measure.latency(present, requests, lengths, seconds=options.seconds)
     rows += [
-        Row(f"{length} tokens", "ms of processor time", _scaled(found, 1000))
+        Row(f"{length} tokens", "ms of CPU time", _scaled(found, 1000))
         for length, found in times.items()
     ]
     found = measure.batches(present, requests, rounds=1 if options.quick else 3)
     rows += [
-        Row(f"{name}, each", "ms of processor time", _scaled(row, 1000))
-        for name, row in found.items()
+        Row(f"{name}, each", "ms of CPU time", _scaled(row, 1000)) for name, row in found.items()
     ]
     notes += [_rate_note(models, times[128][KIT], peak), _endpoint_note(models, requests)]
     notes += _http_notes()

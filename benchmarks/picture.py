@@ -1,95 +1,123 @@
-"""The results as an SVG: one panel for each measurement, one bar for each contender."""
+"""Bar charts of a run as SVG: a panel for each measurement, a bar for each contender."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from benchmarks.contenders import BASE, KIT
-from benchmarks.report import Results, Row
+from benchmarks.report import Row
+from embedding_costs.svg import STYLE, text
 
-__all__ = ["as_svg"]
+__all__ = ["Chart", "as_svg", "chart_of"]
 
-_WIDTH = 920
-_LABEL = 210  # Space for the contender's name.
-_BAR = 16
-_GAP = 5
-_PANEL = 34  # A panel's heading and the space above it.
-_TOP = 92
-_VALUE = 120  # Space for the number behind a bar.
-_LONGEST = 3.0  # A bar longer than this multiple of the baseline's is cut off and labeled.
-_COLOURS = {KIT: "#0b7a75", BASE: "#8a8f98"}
-_OTHER = "#c9cdd3"
-# Letters stay legible where they cross the line.
-_HALO = 'stroke="#ffffff" stroke-width="3" paint-order="stroke"'
-_FONT = 'font-family="system-ui, sans-serif" font-size="13"'
+_WIDTH, _MARGIN, _SPACE = 920, 24, 28
+_PANEL_WIDTH = (_WIDTH - 2 * _MARGIN - _SPACE) / 2
+_NAMES, _VALUES = 158, 62  # Space before and behind the bars.
+_BAR, _STEP = 16, 22
+_HEADING, _BELOW = 32, 18
+_LINE = 20
+_STYLE = (
+    STYLE + ".other { fill: #8c959f } .head { font-size: 14px; font-weight: 600 }"
+    ".gain { fill: #1a7f37; font-weight: 600 }"
+    "@media (prefers-color-scheme: dark) { .other { fill: #656c76 } .gain { fill: #3fb950 } }"
+)
 
 
-def as_svg(results: Results) -> str:
-    """Return the picture; shorter bars are better, and the baseline is one."""
-    height = _TOP + sum(map(_height, results.rows)) + 46
-    size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {_FONT}>',
-        f"<title>{escape(results.model)}: Embedding Kit beside others</title>",
-        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
-        _text(24, 36, results.model, size=20, weight=600),
-        _text(24, 58, "Shorter is better. The line marks the baseline, measured in "),
-        _text(24, 76, f"the same run, one thread, {results.machine.cpu}."),
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What is drawn.
+
+    Attributes:
+        title: The picture's title.
+        caption: Lines below the title.
+        labels: The labels of the contenders, by kind.
+        rows: The measurements; less is better in each.
+        footer: Lines below the panels.
+    """
+
+    title: str
+    caption: Sequence[str]
+    labels: Mapping[str, str]
+    rows: Sequence[Row]
+    footer: Sequence[str] = ()
+
+
+def chart_of(results: str) -> Chart:
+    """Return the chart of a run.
+
+    Args:
+        results: The JSON of the run, as `benchmarks.report.as_json` writes it.
+    """
+    value: dict[str, Any] = json.loads(results)
+    return Chart(
+        title=f"{_capital(value['model'])}: less is better",
+        caption=[f"{value['machine']['cpu']}, one thread, all in the same run"],
+        labels=value["labels"],
+        rows=[Row(row["name"], row["unit"], row["values"]) for row in value["rows"]],
+        footer=[f"Absent: {label} ({reason})" for label, reason in value["absent"].items()],
+    )
+
+
+def as_svg(chart: Chart) -> str:
+    """Return the picture, with two panels beside each other; each has a scale of its own."""
+    pairs = [chart.rows[first : first + 2] for first in range(0, len(chart.rows), 2)]
+    top = 52 + _LINE * len(chart.caption)
+    height = top + sum(map(_height, pairs)) + _LINE * len(chart.footer) + 8
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img">',
+        f"<title>{escape(chart.title)}</title>",
+        f"<style>{_STYLE}</style>",
+        f'<rect class="paper" width="{_WIDTH}" height="{height:.0f}"/>',
+        text(_MARGIN, 38, chart.title, kind="title"),
+        *_lines(chart.caption, 62),
     ]
-    y = float(_TOP)
-    for row in results.rows:
-        lines += _panel(results, row, y)
-        y += _height(row)
-    absent = "; ".join(f"{label}: {reason}" for label, reason in results.absent.items())
-    footer = f"Absent: {absent}." if absent else "No contender is absent."
-    lines += [_text(24, height - 20, footer, color="#6b7280"), "</svg>"]
-    return "\n".join(lines) + "\n"
+    y = float(top)
+    for pair in pairs:
+        for column, row in enumerate(pair):
+            parts += _panel(chart.labels, row, _MARGIN + column * (_PANEL_WIDTH + _SPACE), y)
+        y += _height(pair)
+    parts += _lines(chart.footer, y + 12)
+    return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _height(row: Row) -> int:
-    return _PANEL + len(row.values) * (_BAR + _GAP) + 8
+def _lines(lines: Sequence[str], y: float) -> Iterator[str]:
+    for place, line in enumerate(lines):
+        yield text(_MARGIN, y + _LINE * place, line, kind="quiet")
 
 
-def _panel(results: Results, row: Row, top: float) -> Iterator[str]:
-    ratios = {kind: row.ratio(kind) or 0.0 for kind in results.labels if kind in row.values}
-    scale = (_WIDTH - _LABEL - _VALUE - 24) / min(_LONGEST, max(1.0, *ratios.values()))
-    yield _text(24, top + 22, f"{row.name} ({row.unit})", weight=600)
-    y = top + _PANEL
-    line, bottom = _LABEL + scale, y + len(ratios) * (_BAR + _GAP)
-    yield (
-        f'<line x1="{line:.1f}" x2="{line:.1f}" y1="{y - 3:.0f}" y2="{bottom:.0f}" '
-        'stroke="#374151" stroke-width="1" stroke-dasharray="3 3"/>'
-    )
-    for kind, ratio in ratios.items():
-        cut = ratio > _LONGEST
-        length = min(ratio, _LONGEST) * scale
-        color = _COLOURS.get(kind, _OTHER)
-        weight = 600 if kind == KIT else 400
-        middle = y + _BAR - 4
-        yield _text(_LABEL - 8, middle, results.labels[kind], anchor="end", weight=weight)
-        yield (
-            f'<rect x="{_LABEL}" y="{y:.0f}" width="{length:.1f}" height="{_BAR}" rx="2" '
-            f'fill="{color}"/>'
-        )
-        if cut:
-            yield _text(_LABEL + length - 18, middle, "»", weight=600)
+def _height(rows: Sequence[Row]) -> int:
+    return _HEADING + _STEP * max(len(row.values) for row in rows) + _BELOW
+
+
+def _panel(labels: Mapping[str, str], row: Row, left: float, top: float) -> Iterator[str]:
+    """Yield a heading, the gain over the baseline, and a bar for each contender of the row."""
+    unit = row.unit.replace(" of CPU time", " CPU")
+    yield text(left, top + 20, f"{_capital(row.name)}, {unit}", kind="head")
+    ratio = row.ratio(KIT)
+    if ratio is not None and ratio < 1:
+        gain = f"{1 / ratio:.1f}× less"
+        yield text(left + _PANEL_WIDTH, top + 20, gain, kind="gain", anchor="end")
+    scale = (_PANEL_WIDTH - _NAMES - _VALUES) / max(row.values.values())
+    y = top + _HEADING
+    for kind, label in labels.items():
+        if kind not in row.values:
+            continue
         value = row.values[kind]
-        number = f"{value:.0f}" if value >= 100 else f"{value:.1f}"
-        shown = number if kind == BASE else f"{number}  ×{ratio:.2f}"
-        yield _text(_LABEL + length + 6, middle, shown, weight=weight)
-        y += _BAR + _GAP
+        length = max(1.0, value * scale)
+        weight = "strong" if kind == KIT else "quiet"
+        color = {KIT: "own", BASE: "lambda"}.get(kind, "other")
+        number = f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+        x = left + _NAMES
+        yield text(x - 8, y + 13, label, kind=weight, anchor="end")
+        yield (
+            f'<rect class="{color}" x="{x:.1f}" y="{y:.1f}" width="{length:.1f}" '
+            f'height="{_BAR}" rx="2"/>'
+        )
+        yield text(x + length + 6, y + 13, number, kind=weight)
+        y += _STEP
 
 
-def _text(
-    x: float,
-    y: float,
-    text: str,
-    *,
-    size: int = 13,
-    weight: int = 400,
-    anchor: str = "start",
-    color: str = "#1f2937",
-) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" '
-        f'text-anchor="{anchor}" fill="{color}" {_HALO}>{escape(text)}</text>'
-    )
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

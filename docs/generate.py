@@ -26,7 +26,7 @@ from cost_tables import (
     price_table,
 )
 from models_tables import models_tables, prompts_table
-from pictures import dashboard, flow
+from pictures import benchmark, dashboard, flow
 from settings_page import settings_page
 
 __all__ = ["GENERATED", "errors_tree", "paths_table", "settings_table", "with_block"]
@@ -135,6 +135,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
     "docs/api.md": _block("docs/api.md", "paths", paths_table),
     "docs/cost.md": cost_page,
+    "docs/performance.svg": benchmark.draw_all,
+    "docs/pictures/benchmark.svg": benchmark.draw,
     "docs/pictures/cost.svg": draw,
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
     "docs/models.md": models_page,

@@ -1,13 +1,10 @@
-"""The report of a benchmark run: ratios, targets, absent contenders and a picture."""
+"""The report of a benchmark run: ratios, targets and absent contenders."""
 
 import json
-import re
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 
-from benchmarks.picture import as_svg
 from benchmarks.report import Machine, Results, Row, as_json, as_table
 
 
@@ -60,20 +57,6 @@ def test_the_json_has_the_ratios(results: Results) -> None:
     value = json.loads(as_json(results))
     assert value["rows"][0]["ratios"] == {"baseline": 1.0, "kit": 0.8}
     assert value["missed"] == ["512 tokens"]
-
-
-def test_the_picture_is_xml_with_a_bar_for_each_value(results: Results) -> None:
-    """Names are escaped; a bar that would leave the picture is cut and marked."""
-    picture = ET.fromstring(as_svg(results))
-    space = "{http://www.w3.org/2000/svg}"
-    width = float(picture.get("width", "0"))
-    bars = [bar for bar in picture.iter(f"{space}rect") if bar.get("rx")]
-    assert len(bars) == 6
-    assert all(float(bar.get("x", "0")) + float(bar.get("width", "0")) < width for bar in bars)
-    words = " ".join(text.text or "" for text in picture.iter(f"{space}text"))
-    assert "replica <full>" in words
-    assert "»" in words
-    assert re.search(r"Absent: a peer: peer is not installed", words)
 
 
 def _fields(results: Results) -> dict[str, Any]:
