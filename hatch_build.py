@@ -7,6 +7,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 #: What builds a zip, beside what Docker's context sends.
 _OF_ZIP = ("build_zip.py", "zip_builder")
+#: Puts the folder on Python's path, so that `python -m model_compiler` works.
+_PATH = "embedding_kit_programs.pth"
 
 
 class ImageRecipe(BuildHookInterface):  # type: ignore[type-arg]
@@ -19,5 +21,8 @@ class ImageRecipe(BuildHookInterface):  # type: ignore[type-arg]
         context = Path(self.root) / "lambda_image"
         ignored = (context / ".dockerignore").read_text(encoding="utf-8").splitlines()
         sent = [line.removeprefix("!") for line in ignored if line.startswith("!")]
+        included = build_data["force_include"]
         for name in (".dockerignore", "Dockerfile", *_OF_ZIP, *sent):
-            build_data["force_include"][str(context / name)] = f"embedding_kit/lambda_image/{name}"
+            included[str(context / name)] = f"embedding_kit/lambda_image/{name}"
+        # Python finds the programs there, last on its path, so that no file is installed twice.
+        included[str(Path(self.root) / "constructs" / _PATH)] = _PATH

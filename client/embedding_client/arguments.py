@@ -171,7 +171,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version  # noqa: PLC0415  (only for --version)
 
-        print(f"embed {version('embedding-kit')}")
+        print(f"embed {version('embedding-client')}")
         parser.exit()
 
 

@@ -1,4 +1,4 @@
-"""LangChain's `Embeddings` for the endpoint: `pip install 'embedding-kit[langchain]'`.
+"""LangChain's `Embeddings` for the endpoint: `pip install 'embedding-client[langchain]'`.
 
 from embedding_client.langchain import FunctionUrlEmbeddings
 

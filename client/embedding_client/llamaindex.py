@@ -1,4 +1,4 @@
-"""LlamaIndex's `BaseEmbedding` for the endpoint: `pip install 'embedding-kit[llamaindex]'`.
+"""LlamaIndex's `BaseEmbedding` for the endpoint: `pip install 'embedding-client[llamaindex]'`.
 
 from embedding_client.llamaindex import FunctionUrlEmbedding
 

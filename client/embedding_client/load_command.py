@@ -25,7 +25,8 @@ def run_load(arguments: Sequence[str]) -> NoReturn:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigurationError(
-            f"embed load needs: pip install 'embedding-kit[load]'; not found: {', '.join(missing)}."
+            "embed load needs: pip install 'embedding-client[load]'; "
+            f"not found: {', '.join(missing)}."
         )
     command = [sys.executable, "-m", "embedding_load", *arguments]
     os.execv(sys.executable, command)  # noqa: S606 - this Python, our module

@@ -130,7 +130,7 @@ def _parquet(file: io.BufferedReader, column: str) -> Iterator[_Read]:
         import pyarrow.parquet  # noqa: PLC0415  (an extra)
     except ImportError:
         raise FileError(
-            "cannot be read without pyarrow: pip install 'embedding-kit[parquet]'."
+            "cannot be read without pyarrow: pip install 'embedding-client[parquet]'."
         ) from None
     try:
         opened = arrow.parquet.ParquetFile(file)

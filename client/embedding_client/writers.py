@@ -150,5 +150,5 @@ def _arrow() -> Any:
         import pyarrow as arrow  # noqa: PLC0415  (an extra)
         import pyarrow.parquet  # noqa: PLC0415  (an extra)
     except ImportError:
-        raise FileError("Parquet needs pyarrow: pip install 'embedding-kit[parquet]'.") from None
+        raise FileError("Parquet needs pyarrow: pip install 'embedding-client[parquet]'.") from None
     return arrow

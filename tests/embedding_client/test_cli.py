@@ -197,7 +197,7 @@ def test_help_imports_no_library():
     )
     for flag, said in [
         ("--help", "exit status:"),
-        ("--version", f"embed {version('embedding-kit')}"),
+        ("--version", f"embed {version('embedding-client')}"),
     ]:
         ran = subprocess.run(
             [sys.executable, "-c", program, flag], capture_output=True, text=True, check=True

@@ -343,5 +343,6 @@ def test_the_client_says_which_extra_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(load_command, "_NEEDED", ("embedding_load", "no_such_library"))
     assert cli.run(["load", "--rate", "5"]) == 1
     assert capsys.readouterr().err == (
-        "error: embed load needs: pip install 'embedding-kit[load]'; not found: no_such_library.\n"
+        "error: embed load needs: pip install 'embedding-client[load]'; "
+        "not found: no_such_library.\n"
     )

@@ -88,6 +88,7 @@ def test_the_image_compiles_with_all_that_the_compiler_needs():
 def test_the_lock_file_names_no_registry_but_pypi():
     """It installs the same files everywhere, whatever index the machine that wrote it uses."""
     sources = {str(package["source"]) for package in LOCK["package"]}
-    assert sources == {str({"registry": "https://pypi.org/simple"}), str({"editable": "."})}
+    own = {str({"editable": folder}) for folder in (".", "client")}
+    assert sources == {str({"registry": "https://pypi.org/simple"}), *own}
     hosts = set(re.findall(r"https?://([^/]+)/", (ROOT / "uv.lock").read_text()))
     assert hosts == {"pypi.org", "files.pythonhosted.org"}
