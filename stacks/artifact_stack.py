@@ -28,7 +28,9 @@ class ArtifactStack(Stack):
         made = ArtifactBucket(
             self,
             "Bucket",
-            name=artifact_bucket_name(environment.name),
+            name=artifact_bucket_name(
+                environment.name, account=environment.account, region=environment.region
+            ),
             key=kms.Key.from_key_arn(self, "Key", key) if key else None,
         )
         CfnOutput(self, "BucketName", value=made.bucket.bucket_name)

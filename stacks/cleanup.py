@@ -214,10 +214,11 @@ def _print_what_stays(environment: Environment) -> None:
     if artifact_in_s3(environment.model, environment.function):
         account, region = environment.account or "ACCOUNT", environment.region or "REGION"
         name = artifact_bucket_name(environment.name, account=account, region=region)
+        first = "" if environment.account else ", with account and region in the environment's file"
         print(
             f"the artifacts stay in the bucket {name}; to remove them:\n"
             f"  aws s3 rb --force s3://{name}\n"
-            "to deploy the environment again with them:\n"
+            f"to deploy the environment again with them{first}:\n"
             f"  scripts/deploy {environment.name} --import-existing-resources"
         )
     elif not has_images:

@@ -73,6 +73,8 @@ def _synthesizer(
     if environment.function.package == "image":
         return image_synthesizer(repository_name, images)
     if artifact_in_s3(environment.model, environment.function):
-        bucket = artifact_bucket_name(environment.name)
+        bucket = artifact_bucket_name(
+            environment.name, account=environment.account, region=environment.region
+        )
         return DefaultStackSynthesizer(file_assets_bucket_name=bucket)
     return None

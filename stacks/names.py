@@ -60,10 +60,10 @@ def repository_name(environment: str) -> str:
 
 
 def artifact_bucket_name(
-    environment: str, *, account: str = "${AWS::AccountId}", region: str = "${AWS::Region}"
+    environment: str, *, account: str | None = None, region: str | None = None
 ) -> str:
-    """Return the name of the bucket of artifacts; by default as CloudFormation completes it.
+    """Return the name of the bucket of artifacts; CloudFormation completes what is not given.
 
     With an environment's name of 31 characters it has 63, which is S3's limit.
     """
-    return f"kit-{environment}-{account}-{region}"
+    return f"kit-{environment}-{account or '${AWS::AccountId}'}-{region or '${AWS::Region}'}"

@@ -86,7 +86,9 @@ def before_deploy(
         yield from _package(session, environment)
     except (BotoCoreError, ClientError) as error:
         yield Finding(f"the deployed function could not be looked up: {error}")
-    if artifact_in_s3(environment.model, environment.function) and not imports:
+    # With the account in its file, the template has the bucket's name in plain text.
+    imports_bucket = imports and environment.account is not None
+    if artifact_in_s3(environment.model, environment.function) and not imports_bucket:
         try:
             yield from _artifact_bucket(session, environment)
         except (BotoCoreError, ClientError) as error:
@@ -186,9 +188,17 @@ def _artifact_bucket(session: Session, environment: Environment) -> Iterator[Fin
         if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
             return
         raise
+    file = f"environments/{environment.name}.toml"
+    first = (
+        ""
+        if environment.account
+        else f'set account = "{place["account"]}" and region = "{place["region"]}" in {file}, '
+        "because CloudFormation imports a bucket only by a name in plain text, and run "
+    )
     yield Finding(
         f"the bucket {name} exists and belongs to no stack, as after a destroy, which retains it. "
-        f"To use it again: scripts/deploy {environment.name} {_IMPORT}",
+        f"To use it again: {first}scripts/deploy {environment.name} {_IMPORT}. To deploy with a "
+        f"new one: aws s3 rb --force s3://{name}",
         stops=True,
     )
 

@@ -64,7 +64,9 @@ class ArtifactBucket(Construct):
         self.bucket = s3.Bucket(
             self,
             "Artifacts",
-            bucket_name=Fn.sub(name),
+            # CloudFormation imports a retained bucket only by a name in plain text.
+            # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html
+            bucket_name=Fn.sub(name) if "${" in name else name,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             enforce_ssl=True,

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,14 +60,16 @@ class Cdk:
         place = f"aws://{self.aws.account}/{self.aws.region}"
         return self._cdk("bootstrap", place)
 
-    def deploy(self, assembly: Path | None = None) -> Finished:
+    def deploy(self, assembly: Path | None = None, *, options: Sequence[str] = ()) -> Finished:
         """Run `scripts/deploy`, without the doctor: the emulated URL has no address in DNS.
 
         Args:
             assembly: A synthesized assembly; the app synthesizes one if None.
+            options: Further options of the script.
         """
-        options = ["--require-approval", "never", "--progress", "events", *_QUIET, *_app(assembly)]
-        return self._run(["scripts/deploy", self.checkout.environment, "--no-doctor", *options])
+        command = ["scripts/deploy", self.checkout.environment, "--no-doctor", *options]
+        ours = ["--require-approval", "never", "--progress", "events", *_QUIET, *_app(assembly)]
+        return self._run([*command, *ours])
 
     def diff(self, assembly: Path | None = None) -> Finished:
         """Compare every stack with the deployed one; the status is 1 if something differs.

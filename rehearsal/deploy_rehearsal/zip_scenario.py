@@ -1,4 +1,7 @@
-"""A second environment whose function is a zip: deployed without Docker, called and destroyed."""
+"""A second environment whose function is a zip: deployed without Docker, called and destroyed.
+
+It is deployed with the artifact in the zip, and again with the artifact in S3.
+"""
 
 import tempfile
 from dataclasses import replace
@@ -7,13 +10,13 @@ from typing import Any
 
 import tomlkit
 
-from deploy_rehearsal.callers import CALLER
-from deploy_rehearsal.calls import send
 from deploy_rehearsal.cdk import Cdk, check_success
 from deploy_rehearsal.checkout import Checkout, copy_checkout
 from deploy_rehearsal.deployed import DeployedStacks, check_deployed, read_deployed
 from deploy_rehearsal.docker_client import write_client
 from deploy_rehearsal.environment_checks import check_environment
+from deploy_rehearsal.zip_calls import check_vectors
+from deploy_rehearsal.zip_from_s3 import check_zip_from_s3
 from embedding_kit.environment_file import load_environment
 from image_rehearsal.report import Report
 from image_rehearsal.zip_checks import check_zip
@@ -23,7 +26,6 @@ __all__ = ["check_zip_environment"]
 _NAME = "zip"
 #: Tables that need an image.
 _OF_IMAGES = ("batch", "server", "index", "repository")
-_TEXTS = ("hello, zip", "Wie spät ist es?")
 _BY = "scripts/deploy; the services' APIs"
 
 
@@ -63,11 +65,13 @@ def check_zip_environment(
         check_environment(report, of_zip.aws, deployed, environment)
         _check_published(report, of_zip, deployed)
     with report.step("calling the zip's endpoint, and the one beside it"):
-        _check_vectors(report, of_zip, deployed, beside)
+        check_vectors(report, of_zip.aws, deployed, beside, subject="zip")
     _check_refusal(report, of_zip)
     _write_settings(checkout, cdk.checkout.file.read_text(), package="zip")
     with report.step("scripts/destroy of the zip's environment"):
-        check_success(report, "scripts/destroy of a zip", of_zip.destroy(of_zip.assembly))
+        destroyed = of_zip.destroy(of_zip.assembly)
+    if check_success(report, "scripts/destroy of a zip", destroyed):
+        check_zip_from_s3(report, of_zip, beside)
 
 
 def _write_settings(checkout: Checkout, written: str, *, package: str) -> None:
@@ -95,28 +99,6 @@ def _check_published(report: Report, cdk: Cdk, deployed: DeployedStacks) -> None
         archive = Path(name, "function.zip")
         archive.write_bytes(cdk.aws.code_of(function))
         check_zip(report, archive)
-
-
-def _check_vectors(report: Report, cdk: Cdk, ours: DeployedStacks, beside: DeployedStacks) -> None:
-    caller = cdk.aws.assume(f"arn:aws:iam::{cdk.aws.account}:role/{CALLER}")
-    answers = [
-        [send(cdk.aws, stacks.outputs["Url"], {"text": text}, who=caller) for text in _TEXTS]
-        for stacks in (ours, beside)
-    ]
-    statuses = [answer.status for both in answers for answer in both]
-    of_zip, of_image = (
-        [(answer.json()["embedding"], answer.json()["vector_space"]) for answer in both]
-        if set(statuses) == {200}
-        else []
-        for both in answers
-    )
-    report.check(
-        "zip",
-        "the allowed role gets the vectors of the image beside it, to the last bit",
-        bool(of_zip) and of_zip == of_image,
-        by="signed requests through both URLs; both functions' own code and artifact",
-        found=statuses,
-    )
 
 
 def _check_refusal(report: Report, cdk: Cdk) -> None:

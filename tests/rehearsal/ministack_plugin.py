@@ -31,6 +31,7 @@ import ministack_alarms
 import ministack_codedeploy
 import ministack_codedeploy_api
 import ministack_firewall
+import ministack_imports
 import ministack_logs
 import ministack_map_runs
 import ministack_policies
@@ -78,6 +79,7 @@ PRIVATE_NAMES = tuple(
         + ministack_codedeploy.PRIVATE_NAMES
         + ministack_codedeploy_api.PRIVATE_NAMES
         + ministack_firewall.PRIVATE_NAMES
+        + ministack_imports.PRIVATE_NAMES
         + ministack_logs.PRIVATE_NAMES
         + ministack_map_runs.PRIVATE_NAMES
         + ministack_policies.PRIVATE_NAMES
@@ -127,6 +129,7 @@ def install() -> None:
     ministack_alarms.install(_metric_math)
     ministack_releases.install(records)
     ministack_map_runs.install()
+    ministack_imports.install()
     ministack_logs.install()
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App
+from aws_cdk import App, Environment
+from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
+from stacks.artifact_stack import ArtifactStack
 from stacks.environment_stacks import EnvironmentStacks
 from stacks.names import artifact_bucket_name
 
@@ -171,6 +173,16 @@ def test_an_artifact_in_s3_goes_to_the_environments_own_bucket(synthesized):
     for own in ("Artifact", "Observability"):
         listed = (made.folder / f"EmbeddingKit-dev-{own}.assets.json").read_text()
         assert bucket not in listed
+
+
+def test_a_bucket_in_a_known_account_has_a_plain_name(environments):
+    """CloudFormation imports a retained bucket only by a name without functions."""
+    place = {"account": "111122223333", "region": "eu-west-1"}
+    environment = environments["zip-s3"].model_copy(update=place)
+    stack = ArtifactStack(App(), "Artifact", environment=environment, env=Environment(**place))
+    name = artifact_bucket_name("dev", **place)
+    assert name == "kit-dev-111122223333-eu-west-1"
+    Template.from_stack(stack).has_resource_properties("AWS::S3::Bucket", {"BucketName": name})
 
 
 def test_the_bucket_of_the_longest_name_is_allowed():

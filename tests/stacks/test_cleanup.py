@@ -400,12 +400,19 @@ def test_a_zip_that_stays_after_a_destroy_is_told(asked, capsys, monkeypatch, en
 
 def test_the_bucket_of_artifacts_stays_after_a_destroy(monkeypatch, environments, capsys):
     """A zip has no repository; its artifacts are shown with the commands for both."""
-    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: environments["zip-s3"])
+    in_s3 = environments["zip-s3"]
+    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: in_s3)
     assert main(["dev", "--after", "destroy"]) == 0
     shown = capsys.readouterr().out
     assert "aws s3 rb --force s3://kit-dev-ACCOUNT-REGION" in shown
+    assert "again with them, with account and region in the environment's file:" in shown
     assert "scripts/deploy dev --import-existing-resources" in shown
     assert "ecr" not in shown
+    in_s3 = in_s3.model_copy(update={"account": "1" * 12, "region": "eu-west-1"})
+    assert main(["dev", "--after", "destroy"]) == 0
+    shown = capsys.readouterr().out
+    assert "aws s3 rb --force s3://kit-dev-111111111111-eu-west-1" in shown
+    assert "again with them:" in shown
 
 
 def test_an_unknown_environment_is_an_error(capsys):

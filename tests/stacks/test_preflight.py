@@ -298,19 +298,40 @@ def in_s3(with_function):
     return with_function(package="zip", artifact="s3")
 
 
-def test_a_bucket_of_artifacts_without_a_stack_stops(session, in_s3):
-    """A destroy retained it, and its stack cannot create it again; the import can be repeated."""
+def _has_bucket(session) -> str:
+    """Stub a bucket that belongs to no stack; return its name."""
     session.has(1000)
     session.no_stack()
-    session.stubs["sts"].add_response("get_caller_identity", {"Account": "123456789012"})
     bucket = "kit-dev-123456789012-us-east-1"
     session.stubs["s3"].add_response("head_bucket", {}, {"Bucket": bucket})
-    (finding,) = before_deploy(session, in_s3, imports=False)
+    return bucket
+
+
+@pytest.mark.parametrize("imports", [False, True])
+def test_a_bucket_of_artifacts_without_a_stack_stops(session, in_s3, imports):
+    """CloudFormation imports it only by a plain name, so the file must have the account."""
+    bucket = _has_bucket(session)
+    session.stubs["sts"].add_response("get_caller_identity", {"Account": "123456789012"})
+    (finding,) = before_deploy(session, in_s3, imports=imports)
     assert finding.stops
     assert finding.text.startswith(f"the bucket {bucket} exists and belongs to no stack")
-    assert finding.text.endswith("scripts/deploy dev --import-existing-resources")
+    assert (
+        'set account = "123456789012" and region = "us-east-1" in environments/dev.toml'
+        in finding.text
+    )
+    assert "run scripts/deploy dev --import-existing-resources. " in finding.text
+    assert finding.text.endswith(f"aws s3 rb --force s3://{bucket}")
+
+
+def test_a_bucket_of_artifacts_is_imported_by_its_plain_name(session, in_s3):
+    """With the account in the file, the message names the option, and the option needs no more."""
+    _has_bucket(session)
+    placed = in_s3.model_copy(update={"account": "123456789012"})
+    (finding,) = before_deploy(session, placed, imports=False)
+    assert finding.stops
+    assert "To use it again: scripts/deploy dev --import-existing-resources. " in finding.text
     session.has(1000)
-    assert list(before_deploy(session, in_s3, imports=True)) == []
+    assert list(before_deploy(session, placed, imports=True)) == []
 
 
 def test_a_bucket_that_is_not_there_is_fine(session, in_s3):
