@@ -28,14 +28,17 @@ def _steps(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_tests_run_by_the_one_script(workflow):
-    """CI runs the same script as a developer."""
-    steps = workflow("test")["jobs"]["test"]["steps"]
-    assert [step["run"] for step in steps if "run" in step] == ["scripts/test"]
+    """CI runs the same script as a developer; one job measures the coverage of the same tests."""
+    jobs = workflow("test")["jobs"]
+    assert [step["run"] for step in jobs["test"]["steps"] if "run" in step] == ["scripts/test"]
+    runs = [step["run"] for step in jobs["coverage"]["steps"] if "run" in step]
+    assert runs[0].split()[:2] == ["scripts/test", "--cov"]
 
 
 def test_every_change_is_rehearsed_with_containers(workflow):
     """CI tests image and deploy with containers, and fails instead of skipping without them."""
-    steps = workflow("test")["jobs"]["rehearse"]["steps"]
+    jobs = workflow("test")["jobs"]
+    steps = [step for name in ("image", "rehearse") for step in jobs[name]["steps"]]
     scripts = [step["run"] for step in steps if step.get("run", "").startswith("scripts/")]
     assert scripts == [
         "scripts/verify-image --require-containers",
@@ -120,7 +123,7 @@ def test_the_role_is_the_environments_own(workflow):
     """A job for dev cannot assume production's role, which trusts the environment's name."""
     (job,) = workflow("environment")["jobs"].values()
     assert job["environment"] == "${{ inputs.environment }}"
-    assert workflow("environment")["permissions"]["id-token"] == "write"
+    assert job["permissions"]["id-token"] == "write"
     (sign_in,) = (
         step for step in job["steps"] if "configure-aws-credentials" in step.get("uses", "")
     )
