@@ -1,12 +1,14 @@
 """Print the images of an environment that were built and pushed: the last step of `scripts/build`.
 
 The CDK's command tags each image by what it is made from. So the images of a commit are found by
-their tags, and not built again. With `--check`, the first step, it refuses environments that would
-not accept the images later.
+their tags, and not built again. An environment whose function is a zip has no such images: its zip
+is built and uploaded here. With `--check`, the first step, environments are refused that would not
+accept the images later.
 """
 
 import argparse
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,8 +18,9 @@ from botocore.session import Session, get_session
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.image_identity import compare_labels, model_labels
+from stacks.built_zip import built_zip
 from stacks.image_registry import registry_client
-from stacks.promotion import needed_targets, place_of
+from stacks.package_places import needed_targets, place_of, store_stack
 
 __all__ = ["built_images", "check_accepts", "main"]
 
@@ -25,28 +28,37 @@ _ROOT = Path(__file__).parents[1]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print `REPOSITORY@DIGEST` of each image, one a line; return the exit status."""
+    """Print what was built, one a line, for `scripts/deploy --image`; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m stacks.built_images", description=__doc__)
     parser.add_argument("environment")
     parser.add_argument("others", nargs="*", help="the environments that get the images later")
     parser.add_argument(
-        "--check", action="store_true", help="only check that the environments have such images"
+        "--check",
+        action="store_true",
+        help="only check the environments, and print the stack that the images need first, if any",
     )
     options = parser.parse_args(arguments)
     folder = _ROOT / "environments"
     try:
         environment = load_environment(options.environment, folder=folder)
-        _require_image(environment)
         for other in options.others:
             check_accepts(load_environment(other, folder=folder), environment)
-        images = (
-            [] if options.check else built_images(get_session(), environment, _ROOT / "cdk.out")
-        )
+        if options.check:
+            print(store_stack(environment) or "")
+            return 0
+        session = get_session()
+        if environment.function.package == "zip":
+            images = [built_zip(session, environment)]
+        else:
+            images = built_images(session, environment, _ROOT / "cdk.out")
     except (EnvironmentFileError, FileNotFoundError) as error:
         print(f"error: {error}; nothing was built", file=sys.stderr)
         return 1
+    except subprocess.CalledProcessError as error:
+        # The builder has printed why.
+        return error.returncode
     except (BotoCoreError, ClientError, ValueError) as error:
-        print(f"error: the images could not be looked up: {error}", file=sys.stderr)
+        print(f"error: what was built could not be looked up: {error}", file=sys.stderr)
         return 1
     for image in images:
         print(image)
@@ -83,21 +95,21 @@ def built_images(session: Session, environment: Environment, assembly: Path) -> 
 
 
 def check_accepts(environment: Environment, built: Environment) -> None:
-    """Check that an environment would accept the images that another one builds.
+    """Check that an environment would accept what another one builds.
 
     Args:
-        environment: The environment that gets them later, by `scripts/deploy NAME --image`.
-        built: The environment that builds them.
+        environment: The environment that gets it later, by `scripts/deploy NAME --image`.
+        built: The environment that builds it.
 
     Raises:
         EnvironmentFileError: Its settings differ; the message names each.
         FileNotFoundError: A model's folder or file of texts does not exist.
     """
-    _require_image(environment)
     differences = compare_labels(model_labels(built.model), environment.model)
     needed, found = needed_targets(environment), needed_targets(built)
-    if not {*needed} <= {*found}:
-        differences.append(f"images: found: {', '.join(found)}; allowed: {', '.join(needed)}")
+    # An image that is not needed stays where it is. A zip without its artifact is another zip.
+    if not {*needed} <= {*found} or ("artifact" in found) != ("artifact" in needed):
+        differences.append(f"packages: found: {', '.join(found)}; allowed: {', '.join(needed)}")
     if differences:
         lines = "\n  ".join(differences)
         raise EnvironmentFileError(
@@ -105,14 +117,6 @@ def check_accepts(environment: Environment, built: Environment) -> None:
             f"found is what environments/{built.name}.toml says, allowed is what "
             f"environments/{environment.name}.toml says; give both the same, or build for "
             f"{environment.name} apart: scripts/build {environment.name}"
-        )
-
-
-def _require_image(environment: Environment) -> None:
-    if environment.function.package != "image":
-        raise EnvironmentFileError(
-            f"{environment.name} is deployed as a zip, which each deploy builds; "
-            'found: package = "zip"; allowed: package = "image"'
         )
 
 

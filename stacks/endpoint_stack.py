@@ -9,12 +9,14 @@ from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
 from aws_cdk import Environment as Where
 from constructs import Construct
 
+from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import Environment
 from embedding_kit.settings import artifact_in_s3
 from embedding_kit.vector_index import IVectorIndex
 from stacks.names import artifact_bucket_name
 from stacks.promoted_images import image_synthesizer
+from stacks.promoted_zip import PromotedZip
 
 __all__ = ["EndpointStack"]
 
@@ -44,8 +46,10 @@ class EndpointStack(Stack):
             env=env,
             description=f"Embedding Kit, {environment.name}: endpoint",
             termination_protection=environment.protect,
-            synthesizer=_synthesizer(environment, repository_name, images),
+            synthesizer=_synthesizer(scope, environment, repository_name, images),
         )
+        if isinstance(self.synthesizer, PromotedZip):
+            self.synthesizer.use_in(self)
         self.endpoint = EmbeddingEndpoint(
             self,
             "Endpoint",
@@ -68,13 +72,20 @@ class EndpointStack(Stack):
 
 
 def _synthesizer(
-    environment: Environment, repository_name: str, images: Mapping[str, str] | None
+    scope: Construct,
+    environment: Environment,
+    repository_name: str,
+    images: Mapping[str, str] | None,
 ) -> DefaultStackSynthesizer | None:
     if environment.function.package == "image":
         return image_synthesizer(repository_name, images)
+    bucket = None
     if artifact_in_s3(environment.model, environment.function):
         bucket = artifact_bucket_name(
             environment.name, account=environment.account, region=environment.region
         )
-        return DefaultStackSynthesizer(file_assets_bucket_name=bucket)
-    return None
+    if images:
+        default = DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME
+        address = bootstrap_value(scope, bucket or default)
+        return PromotedZip(address, images, file_assets_bucket_name=bucket)
+    return DefaultStackSynthesizer(file_assets_bucket_name=bucket) if bucket else None

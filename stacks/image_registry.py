@@ -16,9 +16,9 @@ from typing import Any, Self
 
 import httpx
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
-from stacks.bootstrap_qualifier import bootstrap_qualifier
+from stacks.publishing_role import partition_domain, publishing_client, publishing_role
 
 __all__ = ["Image", "Place", "RegistryError", "Repository"]
 
@@ -51,20 +51,8 @@ class Place:
     @property
     def uri(self) -> str:
         """The repository's URI, as ECR writes it."""
-        return f"{self.account}.dkr.ecr.{self.region}.{self.domain}/{self.name}"
-
-    @property
-    def domain(self) -> str:
-        """The domain of the region's partition."""
-        return "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
-
-    @property
-    def publisher(self) -> str:
-        """The ARN of bootstrap's role that publishes images in this account and region."""
-        partition = "aws-cn" if self.region.startswith("cn-") else "aws"
-        qualifier = bootstrap_qualifier()
-        role = f"cdk-{qualifier}-image-publishing-role-{self.account}-{self.region}"
-        return f"arn:{partition}:iam::{self.account}:role/{role}"
+        domain = partition_domain(self.region)
+        return f"{self.account}.dkr.ecr.{self.region}.{domain}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,19 +213,8 @@ class Repository:
 
 def registry_client(session: Session, place: Place) -> Any:
     """Return ECR's client with bootstrap's publishing role; else with the caller's credentials."""
-    try:
-        given = session.create_client("sts", region_name=place.region).assume_role(
-            RoleArn=place.publisher, RoleSessionName="embedding-kit"
-        )["Credentials"]
-    except ClientError:
-        return session.create_client("ecr", region_name=place.region)
-    return get_session().create_client(
-        "ecr",
-        region_name=place.region,
-        aws_access_key_id=given["AccessKeyId"],
-        aws_secret_access_key=given["SecretAccessKey"],
-        aws_session_token=given["SessionToken"],
-    )
+    role = publishing_role("image", account=place.account, region=place.region)
+    return publishing_client(session, "ecr", role=role, region=place.region)
 
 
 def _digest(content: bytes) -> str:

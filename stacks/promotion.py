@@ -3,7 +3,8 @@
 It finds each image, refuses one that was built for other settings, copies it into the environment's
 own repository, and prints the value of the CDK's context `images`. Nothing is deployed before all
 images are accepted. Lambda pulls an image only from its own region, and from its own account
-without further policies: so each environment has its own copy.
+without further policies: so each environment has its own copy. For an environment whose function is
+a zip, `stacks.zip_promotion` does the same.
 """
 
 import argparse
@@ -20,11 +21,12 @@ from botocore.session import Session, get_session
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.image_identity import LABEL, compare_labels
-from embedding_kit.settings import load_source
 from stacks.image_registry import Image, Place, Repository
 from stacks.names import repository_name
+from stacks.package_places import needed_targets, place_of, store_stack
+from stacks.zip_promotion import promote_zip
 
-__all__ = ["Reference", "main", "needed_targets", "place_of", "promote"]
+__all__ = ["Reference", "main", "promote"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _REFERENCE = re.compile(
@@ -67,19 +69,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("environment")
     parser.add_argument("--image", action="append", default=[])
     parser.add_argument(
-        "--check", action="store_true", help="only check the images; copy and print nothing"
+        "--check",
+        action="store_true",
+        help="only check the images, and print the stack that they need first, if any",
     )
     options = parser.parse_args(arguments)
     try:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-        references = [Reference.parse(text) for text in options.image]
-        images = promote(
-            get_session(),
-            environment,
-            references,
-            others=_others(environment),
-            check=options.check,
-        )
+        session, others = get_session(), _others(environment)
+        if environment.function.package == "zip":
+            images = promote_zip(
+                session, environment, options.image, others=others, check=options.check
+            )
+        else:
+            references = [Reference.parse(text) for text in options.image]
+            images = promote(session, environment, references, others=others, check=options.check)
     except EnvironmentFileError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -89,7 +93,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (BotoCoreError, ClientError) as error:
         print(f"error: the images could not be looked up: {error}", file=sys.stderr)
         return 1
-    if not options.check:
+    if options.check:
+        print(store_stack(environment) or "")
+    else:
         print(",".join(f"{target}={digest}" for target, digest in images.items()))
     return 0
 
@@ -116,14 +122,8 @@ def promote(
         The digest of each image that the environment needs, by target.
 
     Raises:
-        ValueError: An image is not there, was built for other settings, or is missing; the
-            environment is deployed as a zip.
+        ValueError: An image is not there, was built for other settings, or is missing.
     """
-    if environment.function.package != "image":
-        raise ValueError(
-            f'--image: {environment.name} is deployed as a zip; found: package = "zip"; '
-            'allowed: package = "image"'
-        )
     own = place_of(session, environment)
     near = [own, *(Place(own.account, own.region, repository_name(name)) for name in others)]
     with ExitStack() as stack:
@@ -155,31 +155,6 @@ def promote(
             image, source = accepted[target]
             _copy(image, source, connect(own))
     return {target: accepted[target][0].digest for target in needed_targets(environment)}
-
-
-def needed_targets(environment: Environment) -> list[str]:
-    """Return the Dockerfile's targets whose images an environment runs."""
-    loads = environment.index is not None and load_source(environment.index, environment.batch)
-    needed = {
-        "endpoint": environment.function.package == "image",
-        "batch": environment.batch is not None or loads,
-        "server": environment.server is not None,
-    }
-    return [target for target, need in needed.items() if need]
-
-
-def place_of(session: Session, environment: Environment) -> Place:
-    """Return the address of an environment's repository.
-
-    Raises:
-        ValueError: Neither the environment nor the session names a region.
-    """
-    region = environment.region or session.get_config_variable("region")
-    if not region:
-        raise ValueError("no region: set AWS_REGION, or region in the environment's file")
-    client = session.create_client("sts", region_name=region)
-    account = environment.account or client.get_caller_identity()["Account"]
-    return Place(account=account, region=region, name=repository_name(environment.name))
 
 
 def _accept(image: Image, environment: Environment, accepted: Mapping[str, object]) -> str:

@@ -21,7 +21,7 @@ from embedding_kit.environment_file import load_environment
 from stacks.deployed import Deployed, find_deployed, find_deployment_group
 from stacks.image_registry import Place
 from stacks.names import endpoint_stack_name
-from stacks.promotion import place_of
+from stacks.package_places import place_of
 from stacks.rollback import version_before
 
 __all__ = ["Plan", "main", "make_plan", "prune"]

@@ -12,4 +12,5 @@ def bootstrap_value(scope: Construct, text: str) -> str:
         scope.node.try_get_context("@aws-cdk/core:bootstrapQualifier")
         or DefaultStackSynthesizer.DEFAULT_QUALIFIER
     )
-    return Fn.sub(text.replace("${Qualifier}", str(qualifier)))
+    text = text.replace("${Qualifier}", str(qualifier))
+    return Fn.sub(text) if "${" in text else text

@@ -34,7 +34,7 @@ from embedding_kit.s3_permissions import READ_KEY
 from embedding_kit.settings import Model
 from embedding_kit.settings.base import rule_error
 
-__all__ = ["ArtifactInS3", "build_command", "zip_code"]
+__all__ = ["ArtifactInS3", "artifact_command", "build_command", "zip_code"]
 
 #: What the zip is built from; nothing else changes it.
 _RECIPE = [
@@ -174,6 +174,16 @@ def build_command(model: Model, *, with_artifact: bool = True) -> list[str]:
     options = [] if with_artifact else ["--without-artifact"]
     script = str(image_folder() / "build_zip.py")
     return [sys.executable, script, *options, *_arguments(model)]
+
+
+def artifact_command(model: Model) -> list[str]:
+    """Return the command that compiles the artifact for S3 from this source, and prints its path.
+
+    Args:
+        model: The model.
+    """
+    script = str(image_folder() / "build_zip.py")
+    return [sys.executable, script, "--artifact-object", *_arguments(model)]
 
 
 def _completed(stack: Stack, name: str) -> str:

@@ -13,7 +13,8 @@ from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
 from stacks.built_images import built_images
 from stacks.image_registry import RegistryError, Repository
-from stacks.promotion import Reference, place_of, promote
+from stacks.package_places import place_of
+from stacks.promotion import Reference, promote
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -35,7 +36,7 @@ class _Root:
 
 @pytest.fixture
 def session(aws, monkeypatch):
-    monkeypatch.setattr("stacks.image_registry.get_session", lambda: _Root(aws))
+    monkeypatch.setattr("stacks.publishing_role.get_session", lambda: _Root(aws))
     return _Root(aws)
 
 
@@ -233,13 +234,6 @@ def test_each_target_has_its_image(session, environment, push):
     assert promote(session, staging, images, others=[dev.name]) == {"endpoint": endpoint}
     with pytest.raises(ValueError, match="two images of the target endpoint"):
         promote(session, staging, [images[1]] * 2, others=[dev.name])
-
-
-def test_a_zip_has_no_image(session, environment):
-    """A deploy of a zip builds what it deploys."""
-    zipped = environment(function={"package": "zip"})
-    with pytest.raises(ValueError, match='found: package = "zip"'):
-        promote(session, zipped, [], others=[])
 
 
 @pytest.mark.parametrize("text", ["latest", "sha256:1", "docker.io/x@sha256:" + "a" * 64])

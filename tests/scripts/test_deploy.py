@@ -17,6 +17,7 @@ _PROGRAM = textwrap.dedent("""\
     #!/usr/bin/env bash
     called="$(basename "$0") $*"
     echo "$called" >> "$CALLS"
+    [[ "$called" != *"--check"* ]] || echo "$STORE"
     [[ -z "$FAIL_AT" || "$called" != *"$FAIL_AT"* ]] || exit "$FAIL_WITH"
     """)
 PREFLIGHT = "python -m stacks.preflight dev"
@@ -42,11 +43,14 @@ def deploy(tmp_path):
     (tmp_path / "node_modules" / ".package-lock.json").touch()
     calls = tmp_path / "calls"
 
-    def run(*arguments: str, fail_at: str = "", fail_with: int = 1) -> tuple[int, list[str]]:
+    def run(
+        *arguments: str, fail_at: str = "", fail_with: int = 1, store: str = ""
+    ) -> tuple[int, list[str]]:
         calls.write_text("")
         environment = {
             **os.environ,
             "CALLS": str(calls),
+            "STORE": store,
             "FAIL_AT": fail_at,
             "FAIL_WITH": str(fail_with),
             "UV_NO_SYNC": "1",
@@ -79,12 +83,12 @@ def test_the_doctor_can_be_left_out(deploy):
 
 def test_images_are_checked_before_anything_changes(deploy):
     """Then the repository is deployed, and the images are copied into it."""
-    status, calls = deploy("dev", "--image", "sha256:a", "--require-approval=never", "--image=b")
     option = "--require-approval=never"
+    store = "EmbeddingKit-dev-Repository"
+    status, calls = deploy("dev", "--image", "sha256:a", option, "--image=b", store=store)
     assert status == 0
     assert calls == [
         f"{PREFLIGHT} {option}",
-        f"{ZIP} {option}",
         "python -m stacks.promotion dev --check --image sha256:a --image=b",
         f"cdk deploy EmbeddingKit-dev-Repository --exclusively -c environment=dev {option}",
         "python -m stacks.promotion dev --image sha256:a --image=b",
@@ -92,6 +96,20 @@ def test_images_are_checked_before_anything_changes(deploy):
         f"{DEPLOY} {option} -c images=",
         AFTER,
         DOCTOR,
+    ]
+
+
+def test_a_zip_may_need_no_stack_of_the_kit(deploy):
+    """It is copied into the bucket of bootstrap, and not built."""
+    status, calls = deploy("dev", "--image=a.zip", "--no-doctor")
+    assert status == 0
+    assert calls == [
+        PREFLIGHT,
+        "python -m stacks.promotion dev --check --image=a.zip",
+        "python -m stacks.promotion dev --image=a.zip",
+        BEFORE,
+        f"{DEPLOY} -c images=",
+        AFTER,
     ]
 
 

@@ -7,7 +7,7 @@ from aws_cdk import DefaultStackSynthesizer
 
 from stacks import bootstrap_qualifier as module
 from stacks.bootstrap_qualifier import bootstrap_qualifier
-from stacks.image_registry import Place
+from stacks.publishing_role import publishing_role
 
 KEY = "@aws-cdk/core:bootstrapQualifier"
 
@@ -21,10 +21,13 @@ def cdk_json(tmp_path, monkeypatch):
 
 
 def test_the_qualifier_is_that_of_cdk_json(cdk_json):
-    """The role that publishes images has it in its name."""
+    """The roles that publish images and files have it in their names."""
     cdk_json({KEY: "mine"})
-    role = Place(account="111122223333", region="eu-central-1", name="kit").publisher
-    assert role.endswith(":role/cdk-mine-image-publishing-role-111122223333-eu-central-1")
+    role = publishing_role("image", account="111122223333", region="eu-central-1")
+    name = "cdk-mine-image-publishing-role-111122223333-eu-central-1"
+    assert role == f"arn:aws:iam::111122223333:role/{name}"
+    role = publishing_role("file", account="111122223333", region="cn-north-1")
+    assert role.startswith("arn:aws-cn:iam::111122223333:role/cdk-mine-file-publishing-role-")
 
 
 def test_without_one_it_is_the_cdks_own(cdk_json):

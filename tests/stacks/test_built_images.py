@@ -7,6 +7,8 @@ from stacks import built_images
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 PIN = f"base@sha256:{'a' * 64}"
 BATCH = '[batch]\ninput = "s3://texts-of-all/in"\noutput = "s3://vectors-of-all/out"\n'
+ZIP = '[function]\npackage = "zip"\n'
+IN_S3 = '[function]\npackage = "zip"\nartifact = "s3"\n[cold_start]\nkind = "snapstart"\n'
 
 
 @pytest.fixture
@@ -41,7 +43,8 @@ def test_equal_models_have_one_image(check):
         (model("mine/other"), f"[model] name: found: {MINILM}; allowed: mine/other"),
         (model(precision="fp32"), "[model] precision: found: not set; allowed: fp32"),
         (model(base_image=PIN), f"[model] base_image: found: not set; allowed: {PIN}"),
-        (model() + BATCH, "images: found: endpoint; allowed: endpoint, batch"),
+        (model() + BATCH, "packages: found: endpoint; allowed: endpoint, batch"),
+        (model() + ZIP, "packages: found: endpoint; allowed: zip"),
     ],
 )
 def test_what_differs_is_named(check, capsys, settings, message):
@@ -50,6 +53,21 @@ def test_what_differs_is_named(check, capsys, settings, message):
     error = capsys.readouterr().err
     assert f"error: production would not accept what dev builds:\n  {message}\n" in error
     assert error.endswith("nothing was built\n")
+
+
+def test_a_zip_with_its_artifact_is_another_one(check, capsys):
+    """Neither takes the place of the other, although both have the same model."""
+    assert check(dev=model() + ZIP, staging=model() + ZIP) == 0
+    assert capsys.readouterr().out == "\n"
+    assert check(dev=model() + IN_S3, staging=model() + ZIP) == 1
+    assert "packages: found: zip, artifact; allowed: zip\n" in capsys.readouterr().err
+
+
+def test_the_stack_that_comes_first_is_printed(check, capsys):
+    """What is built needs its repository, or the bucket of artifacts."""
+    for settings, stack in (("", "Repository"), (IN_S3, "Artifact")):
+        assert check(dev=model() + settings) == 0
+        assert capsys.readouterr().out == f"EmbeddingKit-dev-{stack}\n"
 
 
 def test_other_texts_are_another_image(check, tmp_path, capsys):

@@ -1,0 +1,66 @@
+"""Which packages an environment runs, and where its own copies of them are."""
+
+from botocore.session import Session
+
+from embedding_kit.environment import Environment
+from embedding_kit.settings import artifact_in_s3, load_source
+from stacks.bootstrap_qualifier import bootstrap_qualifier
+from stacks.image_registry import Place
+from stacks.names import (
+    artifact_bucket_name,
+    artifact_stack_name,
+    repository_name,
+    repository_stack_name,
+)
+
+__all__ = ["bucket_of", "needed_targets", "place_of", "store_stack"]
+
+
+def needed_targets(environment: Environment) -> list[str]:
+    """Return what an environment runs: targets of the Dockerfile, or a zip and its artifact."""
+    loads = environment.index is not None and load_source(environment.index, environment.batch)
+    needed = {
+        "endpoint": environment.function.package == "image",
+        "batch": environment.batch is not None or loads,
+        "server": environment.server is not None,
+        "zip": environment.function.package == "zip",
+        "artifact": artifact_in_s3(environment.model, environment.function),
+    }
+    return [target for target, need in needed.items() if need]
+
+
+def store_stack(environment: Environment) -> str | None:
+    """Return the stack that has to be there before a package is; None if there is no such stack."""
+    if environment.function.package == "image":
+        return repository_stack_name(environment.name)
+    if artifact_in_s3(environment.model, environment.function):
+        return artifact_stack_name(environment.name)
+    return None
+
+
+def place_of(session: Session, environment: Environment) -> Place:
+    """Return the address of an environment's repository.
+
+    Raises:
+        ValueError: Neither the environment nor the session names a region.
+    """
+    region = environment.region or session.get_config_variable("region")
+    if not region:
+        raise ValueError("no region: set AWS_REGION, or region in the environment's file")
+    client = session.create_client("sts", region_name=region)
+    account = environment.account or client.get_caller_identity()["Account"]
+    return Place(account=account, region=region, name=repository_name(environment.name))
+
+
+def bucket_of(environment: Environment, place: Place, *, name: str | None = None) -> str:
+    """Return the bucket to which the endpoint's stack of an environment publishes its zips.
+
+    Args:
+        environment: The environment.
+        place: The account and region.
+        name: Another environment with the same settings.
+    """
+    account, region = place.account, place.region
+    if artifact_in_s3(environment.model, environment.function):
+        return artifact_bucket_name(name or environment.name, account=account, region=region)
+    return f"cdk-{bootstrap_qualifier()}-assets-{account}-{region}"
