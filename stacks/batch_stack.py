@@ -8,6 +8,7 @@ from constructs import Construct
 
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.environment import Environment
+from embedding_kit.network import network_properties
 from embedding_kit.settings import BatchSettings
 from stacks.promoted_images import image_synthesizer
 
@@ -42,6 +43,11 @@ class BatchStack(Stack):
             synthesizer=image_synthesizer(repository_name, images),
         )
         self.batch = EmbeddingBatch(
-            self, "Batch", model=environment.model, settings=settings, name=environment.name
+            self,
+            "Batch",
+            model=environment.model,
+            settings=settings,
+            name=environment.name,
+            **network_properties(self, environment.network),
         )
         CfnOutput(self, "StateMachineArn", value=self.batch.state_machine.state_machine_arn)

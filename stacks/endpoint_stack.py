@@ -12,6 +12,7 @@ from constructs import Construct
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import Environment
+from embedding_kit.network import network_properties
 from embedding_kit.settings import artifact_in_s3
 from embedding_kit.vector_index import IVectorIndex
 from stacks.names import artifact_bucket_name
@@ -63,6 +64,7 @@ class EndpointStack(Stack):
             alarms=environment.alarms,
             name=environment.name,
             vector_index=vector_index,
+            **network_properties(self, environment.network),
         )
         CfnOutput(self, "Url", value=self.endpoint.url)
         CfnOutput(self, "AliasArn", value=self.endpoint.alias_arn)

@@ -8,6 +8,7 @@ from constructs import Construct
 
 from embedding_kit.environment import Environment
 from embedding_kit.index_loading import IndexLoading
+from embedding_kit.network import network_properties
 from embedding_kit.settings import VectorIndexSettings, load_source
 from embedding_kit.vector_index import VectorIndex
 from stacks.promoted_images import image_synthesizer
@@ -56,6 +57,7 @@ class IndexStack(Stack):
                 source=source,
                 settings=settings,
                 name=environment.name,
+                **network_properties(self, environment.network),
             )
             machine = self.loading.state_machine
             CfnOutput(self, "LoadStateMachineArn", value=machine.state_machine_arn)

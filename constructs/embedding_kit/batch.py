@@ -1,6 +1,9 @@
 """Batch jobs: a function of their own, and the state machine that runs it over all shards."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Aws, Names
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -22,6 +25,7 @@ from embedding_kit.map_machine import (
     make_machine,
     map_findings,
 )
+from embedding_kit.network import Network
 from embedding_kit.s3_permissions import (
     READ_KEY,
     WRITE_KEY,
@@ -61,6 +65,9 @@ class EmbeddingBatch(Construct):
         model: Model,
         settings: BatchSettings,
         name: str | None = None,
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
         environment_encryption: kms.IKey | None = None,
         tracing: lambda_.Tracing = lambda_.Tracing.ACTIVE,
     ) -> None:
@@ -73,11 +80,15 @@ class EmbeddingBatch(Construct):
             settings: The folders in S3, memory and concurrency.
             name: The name in logs and in the metrics' namespace; by default derived from the
                 construct's path.
+            vpc: A VPC for the function; none by default. Its subnets need a gateway endpoint
+                for S3.
+            vpc_subnets: The subnets; the CDK's default for `vpc` if unset.
+            security_groups: The security groups; a new one if unset.
             environment_encryption: A key for the environment variables; by default Lambda's own.
             tracing: Whether X-Ray traces the function and the state machine.
 
         Raises:
-            ValueError: The model needs more memory.
+            ValueError: The model needs more memory, or the network has no VPC.
         """
         super().__init__(scope, id)
         check_memory(model, settings, table="batch")
@@ -85,7 +96,8 @@ class EmbeddingBatch(Construct):
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         self.namespace = f"EmbeddingKit/{self.name}"
         self.log_group = make_log_group(self, "Logs")
-        self.function = self._make_function(model, environment_encryption, tracing)
+        network = Network(vpc=vpc, subnets=vpc_subnets, security_groups=security_groups)
+        self.function = self._make_function(model, network, environment_encryption, tracing)
         files = MapFiles(settings.destination, SHARDS_FILE, RESULTS_FOLDER, settings.output_key)
         self.state_machine = self._make_machine(files, tracing)
         acknowledge_wildcards(
@@ -99,7 +111,7 @@ class EmbeddingBatch(Construct):
         )
 
     def _make_function(
-        self, model: Model, key: kms.IKey | None, tracing: lambda_.Tracing
+        self, model: Model, network: Network, key: kms.IKey | None, tracing: lambda_.Tracing
     ) -> lambda_.DockerImageFunction:
         settings = self.settings
         role = function_role(self, self.log_group)
@@ -118,6 +130,7 @@ class EmbeddingBatch(Construct):
             log_group=self.log_group,
             key=key,
             tracing=tracing,
+            network=network,
             reserved_concurrency=settings.reserved_concurrency,
         )
 

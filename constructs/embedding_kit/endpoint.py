@@ -14,9 +14,10 @@ from constructs import Construct
 from embedding_kit.callers import principals
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.endpoint_name import claim_name
-from embedding_kit.function import EmbeddingFunction, Network
+from embedding_kit.function import EmbeddingFunction
 from embedding_kit.imported_endpoint import ImportedEndpoint
 from embedding_kit.monitoring.metrics import EndpointMetrics, MetricFilters
+from embedding_kit.network import Network
 from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
 from embedding_kit.release_check import ReleaseCheck
@@ -77,6 +78,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         cold_start: The strategy against cold starts.
         alarm_settings: The alarms' thresholds, for releases and for `EndpointAlarms`.
         release: How a new version gets the traffic.
+        is_invoked: Whether callers may use Lambda's Invoke beside the URL.
     """
 
     def __init__(
@@ -112,7 +114,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             cold_start: The strategy against cold starts; none by default.
             release: How traffic shifts to a new version; all at once after its check by default.
             experiment: Another published version to compare with.
-            callers: The principals that may call; none by default. `grant_invoke_url` adds others.
+            callers: The principals that may call; none by default. `grant_invoke_url` and
+                `grant_invoke` add others.
             cors: The web pages that may call from a browser; none by default.
             alarms: The thresholds for `EndpointAlarms` and for the rollback of a release. Synth
                 fails if no `AlarmTopic` of the app has the addresses in its `emails`.
@@ -123,7 +126,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
                 an index they need an endpoint for S3 Vectors, and with an artifact in S3 a gateway
                 endpoint for S3.
             vpc_subnets: The subnets; the CDK's default for `vpc` if unset.
-            security_groups: The security groups; a new one if unset.
+            security_groups: The security groups; if unset, a new one that lets out what the
+                function calls: TCP 443 with an index or an artifact in S3, otherwise nothing.
             role: An execution role; by default a new one. It is granted the function's permissions,
                 except with `role.without_policy_updates()`.
             environment_encryption: A key for the environment variables of all functions; by
@@ -222,8 +226,12 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         if self.candidate:
             self._urls.append(_url(self.candidate, self._cors))
             self.candidate_url = self._urls[1].url
-        for principal in principals(callers or Callers()):
+        callers = callers or Callers()
+        self.is_invoked = callers.invoke
+        for principal in principals(callers):
             self.grant_invoke_url(principal)
+            if callers.invoke:
+                self.grant_invoke(principal)
         self.node.add_validation(AliasResources(self.function, self.alias))
         self.node.add_validation(AlarmEmails(self, self.alarm_settings.emails))
 
@@ -252,6 +260,11 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         """Grant a principal permission to call the URL of each alias, and nothing else."""
         granted = [url.grant_invoke_url(grantee) for url in self._urls]
         return granted[0].combine(granted[1]) if len(granted) > 1 else granted[0]
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant a principal permission to call each alias by Lambda's Invoke, and nothing else."""
+        granted = self.alias.grant_invoke(grantee)
+        return granted.combine(self.candidate.grant_invoke(grantee)) if self.candidate else granted
 
     def _weights(self, experiment: Experiment | None) -> list[lambda_.VersionWeight] | None:
         if not isinstance(experiment, WeightedExperiment):

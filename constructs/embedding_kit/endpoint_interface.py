@@ -30,6 +30,13 @@ class IEmbeddingEndpoint(Construct):
         """Grant a principal permission to call the URL, and nothing else."""
         raise NotImplementedError
 
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant a principal permission to call by Lambda's Invoke, and nothing else.
+
+        Callers without a way to the URL, in a private network, use it.
+        """
+        raise NotImplementedError
+
     def metric(self, name: str, *, statistic: str = "Average", **options: Any) -> cloudwatch.Metric:
         """Return an AWS Lambda metric of the alias.
 

@@ -16,6 +16,7 @@ from embedding_kit.settings import (
     Front,
     FunctionSettings,
     Model,
+    NetworkSettings,
     OnDemand,
     Release,
     RepositorySettings,
@@ -97,6 +98,9 @@ class Environment(Settings):
         default=None,
         description="What callers reach beside the function's URL; nothing by default.",
     )
+    network: NetworkSettings | None = Field(
+        default=None, description="The VPC of functions and services; none by default."
+    )
     alarms: AlarmSettings = Field(
         default=AlarmSettings(), description="Thresholds and recipients of alarms."
     )
@@ -131,6 +135,20 @@ class Environment(Settings):
             if table.keys() <= type(default).model_fields.keys():
                 completed[name] = {"kind": default.kind, **table}
         return value | completed
+
+    @model_validator(mode="before")
+    @classmethod
+    def _network_of_the_server(cls, value: Any) -> Any:
+        """Give `[server]` the parts of `[network]` that it lacks, unless it has its own VPC."""
+        if not isinstance(value, dict):
+            return value
+        network, server = value.get("network"), value.get("server")
+        if isinstance(network, NetworkSettings):
+            network = network.model_dump()
+        if not isinstance(network, dict) or not isinstance(server, dict) or "vpc" in server:
+            return value
+        parts = {name: network[name] for name in NetworkSettings.model_fields if name in network}
+        return value | {"server": parts | server}
 
     @field_validator("tags")
     @classmethod

@@ -1,10 +1,6 @@
 """The function: an image or a zip on ARM64, with its own log group and a minimal role."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from aws_cdk import Duration, RemovalPolicy, Size
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -12,6 +8,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
+from embedding_kit.network import Network, vpc_properties
 from embedding_kit.packaged_function import packaged_function
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
@@ -21,47 +18,13 @@ from embedding_kit.zip_package import ArtifactInS3
 
 __all__ = [
     "EmbeddingFunction",
-    "Network",
     "environment_variables",
     "function_role",
     "request_variables",
 ]
 
-#: Lambda manages the function's network interfaces with these permissions of its role.
-#: https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
-_NETWORK_ACTIONS = (
-    "ec2:AssignPrivateIpAddresses",
-    "ec2:CreateNetworkInterface",
-    "ec2:DeleteNetworkInterface",
-    "ec2:DescribeNetworkInterfaces",
-    "ec2:DescribeSubnets",
-    "ec2:UnassignPrivateIpAddresses",
-)
 #: The settings of the log group that the construct creates.
 _LOG_SETTINGS = ("log_retention_days", "logs_on_destroy")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
-    """The VPC that the function is attached to; by default none.
-
-    Raises:
-        ValueError: Subnets or security groups are given without a VPC.
-    """
-
-    vpc: ec2.IVpc | None = None
-    subnets: ec2.SubnetSelection | None = None
-    security_groups: Sequence[ec2.ISecurityGroup] | None = None
-
-    def __post_init__(self) -> None:
-        without = {"vpc_subnets": self.subnets, "security_groups": self.security_groups}
-        found = [name for name, value in without.items() if value is not None]
-        if self.vpc is None and found:
-            raise rule_error(
-                "subnets and security groups belong to a VPC",
-                found=f"{' and '.join(found)} without vpc",
-                allowed="vpc beside them, or none of the three",
-            )
 
 
 class EmbeddingFunction(Construct):
@@ -114,6 +77,7 @@ class EmbeddingFunction(Construct):
         if log_group is not None:
             _check_log_group(settings)
         artifact = _artifact_in_s3(self, model, settings)
+        execution_role = self._role(role)
         self.function = packaged_function(
             self,
             "Function",
@@ -130,10 +94,14 @@ class EmbeddingFunction(Construct):
             )
             | ({"EMBEDDING_VECTOR_INDEX": vector_index.index_arn} if vector_index else {})
             | ({"EMBEDDING_ARTIFACT_LOCATION": artifact.location} if artifact else {}),
-            role=self._role(role, network),
-            vpc=network.vpc,
-            vpc_subnets=network.subnets,
-            security_groups=network.security_groups,
+            role=execution_role,
+            **vpc_properties(
+                self,
+                network,
+                execution_role,
+                description=f"Embedder of {name}",
+                calls_aws=vector_index is not None or artifact is not None,
+            ),
             environment_encryption=environment_encryption,
             log_group=self.log_group,
             # The platform's own records, from which cold starts are measured, come as JSON only,
@@ -185,15 +153,11 @@ class EmbeddingFunction(Construct):
             else RemovalPolicy.DESTROY,
         )
 
-    def _role(self, given: iam.IRole | None, network: Network) -> iam.IRole:
-        role = function_role(self, self.log_group) if given is None else given
-        if given is not None:
-            self.log_group.grant_write(given)
-        if network.vpc is not None:
-            role.add_to_principal_policy(
-                iam.PolicyStatement(actions=list(_NETWORK_ACTIONS), resources=["*"])
-            )
-        return role
+    def _role(self, given: iam.IRole | None) -> iam.IRole:
+        if given is None:
+            return function_role(self, self.log_group)
+        self.log_group.grant_write(given)
+        return given
 
 
 def _artifact_in_s3(

@@ -1,5 +1,8 @@
 """An endpoint of another stack or app, known by its outputs."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from aws_cdk import Fn, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -52,6 +55,22 @@ class ImportedEndpoint(IEmbeddingEndpoint):
         Raises:
             ValueError: The principal has no policy that this app can add to.
         """
+        return self._grant(grantee, _CALL)
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant a principal of this app permission to call by Lambda's Invoke, and nothing else.
+
+        A principal of another account also needs permission from the endpoint: `Callers` with
+        `invoke`.
+
+        Raises:
+            ValueError: The principal has no policy that this app can add to.
+        """
+        return self._grant(grantee, {"lambda:InvokeFunction": None})
+
+    def _grant(
+        self, grantee: iam.IGrantable, actions: Mapping[str, Mapping[str, Any] | None]
+    ) -> iam.Grant:
         granted = [
             iam.Grant.add_to_principal(
                 grantee=grantee,
@@ -59,7 +78,7 @@ class ImportedEndpoint(IEmbeddingEndpoint):
                 resource_arns=[self.alias_arn],
                 conditions=condition,
             )
-            for action, condition in _CALL.items()
+            for action, condition in actions.items()
         ]
         if not all(grant.success for grant in granted):
             raise rule_error(
@@ -68,4 +87,4 @@ class ImportedEndpoint(IEmbeddingEndpoint):
                 allowed="a role, a user or a group, or to list the principal in the callers of "
                 "the endpoint itself",
             )
-        return granted[0].combine(granted[1])
+        return granted[0].combine(granted[1]) if len(granted) > 1 else granted[0]

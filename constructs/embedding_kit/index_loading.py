@@ -1,6 +1,9 @@
 """Loads of batch output into a vector index: a function, and the state machine that runs it."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Aws, Names
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -21,6 +24,7 @@ from embedding_kit.map_machine import (
     make_machine,
     map_findings,
 )
+from embedding_kit.network import Network
 from embedding_kit.s3_permissions import WRITE_KEY, allow, allow_listing, objects, shown
 from embedding_kit.settings import LoadSource, Model, VectorIndexSettings
 from embedding_kit.vector_index import IVectorIndex
@@ -59,6 +63,9 @@ class IndexLoading(Construct):
         source: LoadSource,
         settings: VectorIndexSettings | None = None,
         name: str | None = None,
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] | None = None,
         environment_encryption: kms.IKey | None = None,
         tracing: lambda_.Tracing = lambda_.Tracing.ACTIVE,
     ) -> None:
@@ -74,15 +81,40 @@ class IndexLoading(Construct):
             settings: The columns and the rate; by default all columns at AWS's highest rate.
             name: The name in logs and in the metrics' namespace; by default derived from the
                 construct's path.
+            vpc: A VPC for the function; none by default. Its subnets need a gateway endpoint
+                for S3, and an interface endpoint for S3 Vectors.
+            vpc_subnets: The subnets; the CDK's default for `vpc` if unset.
+            security_groups: The security groups; a new one if unset.
             environment_encryption: A key for the environment variables; by default Lambda's own.
             tracing: Whether X-Ray traces the function and the state machine.
+
+        Raises:
+            ValueError: The network has no VPC.
         """
         super().__init__(scope, id)
         settings = settings or VectorIndexSettings()
         self.name = name or Names.unique_resource_name(self, separator="-", max_length=100)
         self.namespace = f"EmbeddingKit/{self.name}"
         self.log_group = make_log_group(self, "Logs")
-        self.function = self._make_function(model, index, source, environment_encryption, tracing)
+        role = function_role(self, self.log_group)
+        _grant_files(role, source)
+        index.grant_load(role)
+        self.function = make_function(
+            self,
+            description=f"Loads of vectors by {model.name}",
+            model=model,
+            handler=_HANDLER,
+            memory_mb=_MEMORY_MB,
+            environment={
+                "EMBEDDING_ENVIRONMENT": self.name,
+                "EMBEDDING_METRICS_NAMESPACE": self.namespace,
+            },
+            role=role,
+            log_group=self.log_group,
+            key=environment_encryption,
+            tracing=tracing,
+            network=Network(vpc=vpc, subnets=vpc_subnets, security_groups=security_groups),
+        )
         files = MapFiles(source.location, PARTS_FILE, RESULTS_FOLDER, source.key)
         self.state_machine = make_machine(
             self,
@@ -111,33 +143,6 @@ class IndexLoading(Construct):
                 "name is computed.",
                 **map_findings(self.state_machine, files, label=MAP_LABEL),
             },
-        )
-
-    def _make_function(
-        self,
-        model: Model,
-        index: IVectorIndex,
-        source: LoadSource,
-        key: kms.IKey | None,
-        tracing: lambda_.Tracing,
-    ) -> lambda_.DockerImageFunction:
-        role = function_role(self, self.log_group)
-        _grant_files(role, source)
-        index.grant_load(role)
-        return make_function(
-            self,
-            description=f"Loads of vectors by {model.name}",
-            model=model,
-            handler=_HANDLER,
-            memory_mb=_MEMORY_MB,
-            environment={
-                "EMBEDDING_ENVIRONMENT": self.name,
-                "EMBEDDING_METRICS_NAMESPACE": self.namespace,
-            },
-            role=role,
-            log_group=self.log_group,
-            key=key,
-            tracing=tracing,
         )
 
 

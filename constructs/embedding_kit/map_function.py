@@ -10,6 +10,7 @@ from constructs import Construct
 from embedding_kit.findings import acknowledge
 from embedding_kit.image import image_code
 from embedding_kit.map_definition import TIMEOUT_SECONDS
+from embedding_kit.network import Network, vpc_properties
 from embedding_kit.settings import Model
 
 __all__ = ["make_function"]
@@ -27,6 +28,7 @@ def make_function(
     log_group: logs.ILogGroup,
     key: kms.IKey | None,
     tracing: lambda_.Tracing,
+    network: Network,
     reserved_concurrency: int | None = None,
 ) -> lambda_.DockerImageFunction:
     """Create a function from the image's target `batch`.
@@ -42,6 +44,7 @@ def make_function(
         log_group: The log group.
         key: A key for the environment variables; None takes Lambda's own.
         tracing: Whether X-Ray traces the function.
+        network: The VPC, if the function has one.
         reserved_concurrency: The reserved concurrency; None reserves none.
     """
     function = lambda_.DockerImageFunction(
@@ -59,6 +62,7 @@ def make_function(
         log_group=log_group,
         logging_format=lambda_.LoggingFormat.JSON,
         tracing=tracing,
+        **vpc_properties(scope, network, role, description=description, calls_aws=True),
     )
     acknowledge(
         function,

@@ -8,8 +8,8 @@ from constructs import Construct
 
 from embedding_kit.findings import acknowledge
 from embedding_kit.function import request_variables
+from embedding_kit.network import groups_of, subnets_of, vpc_of
 from embedding_kit.service_balancer import add_listener, make_load_balancer, make_target_group
-from embedding_kit.service_network import subnets_of, vpc_of
 from embedding_kit.service_task import make_task, server_variables
 from embedding_kit.settings import FunctionSettings, Model, ServerSettings
 from embedding_kit.vector_index import IVectorIndex
@@ -115,6 +115,23 @@ class EmbeddingService(Construct):
                 "Insights, and the server has its own.",
             },
         )
+        return ecs.FargateService(
+            self,
+            "Service",
+            cluster=cluster,
+            task_definition=task,
+            vpc_subnets=subnets_of(self, "Task", self.settings.subnets),
+            security_groups=groups_of(self, "Task", self.settings.security_groups)
+            or [self._make_group(vpc)],
+            assign_public_ip=False,
+            circuit_breaker=ecs.DeploymentCircuitBreaker(enable=True, rollback=True),
+            min_healthy_percent=100,
+            max_healthy_percent=200,
+            health_check_grace_period=_START,
+            propagate_tags=ecs.PropagatedTagSource.SERVICE,
+        )
+
+    def _make_group(self, vpc: ec2.IVpc) -> ec2.SecurityGroup:
         group = ec2.SecurityGroup(
             self,
             "TaskSecurityGroup",
@@ -126,20 +143,7 @@ class EmbeddingService(Construct):
         traces = self.settings.otlp_port
         if traces is not None and traces != _HTTPS:
             group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(traces), "traces")
-        return ecs.FargateService(
-            self,
-            "Service",
-            cluster=cluster,
-            task_definition=task,
-            vpc_subnets=subnets_of(self, "Task", self.settings.subnets),
-            security_groups=[group],
-            assign_public_ip=False,
-            circuit_breaker=ecs.DeploymentCircuitBreaker(enable=True, rollback=True),
-            min_healthy_percent=100,
-            max_healthy_percent=200,
-            health_check_grace_period=_START,
-            propagate_tags=ecs.PropagatedTagSource.SERVICE,
-        )
+        return group
 
     def _make_scaling(self) -> None:
         settings = self.settings

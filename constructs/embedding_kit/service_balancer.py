@@ -8,7 +8,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
-from embedding_kit.service_network import subnets_of
+from embedding_kit.network import subnets_of
 from embedding_kit.service_task import PORT
 from embedding_kit.settings import ServerSettings
 

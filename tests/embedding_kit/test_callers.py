@@ -130,15 +130,29 @@ def test_the_caller_may_reach_the_alias_only(may_call, resource):
     assert not may_call(Callers(roles=(ROLE,)), ROLE, resource=resource)
 
 
-def test_the_caller_may_not_invoke_past_the_url(endpoint_template, question, may):
-    """A plain Invoke, which bypasses the signed URL request, is denied."""
-    policy = _resource_policy(endpoint_template(callers=Callers(roles=(ROLE,))))
+@pytest.mark.parametrize(
+    ("invoke", "principal", "resource", "allowed"),
+    [
+        (False, ROLE, LIVE, False),
+        (True, ROLE, LIVE, True),
+        (True, OTHER_ROLE_THERE, LIVE, False),
+        (True, ROLE, FUNCTION, False),
+        (True, ROLE, f"{FUNCTION}:candidate", False),
+    ],
+    ids=["by the URL only", "by Invoke", "another role", "the function", "another alias"],
+)
+def test_a_caller_may_invoke_past_the_url_only_if_listed_so(  # noqa: PLR0917 - a table
+    endpoint_template, question, may, invoke, principal, resource, allowed
+):
+    """A plain Invoke needs `invoke`, and reaches the alias only."""
+    callers = Callers(roles=(ROLE,), invoke=invoke)
+    policy = _resource_policy(endpoint_template(callers=callers))
     plain = question(
-        principal=ROLE,
+        principal=principal,
         action="lambda:InvokeFunction",
-        resource=LIVE,
+        resource=resource,
         context={"lambda:InvokedViaFunctionUrl": "false"},
         identity=[IDENTITY],
         resource_policy=policy,
     )
-    assert may(plain) == [False]
+    assert may(plain) == [allowed]

@@ -62,6 +62,31 @@ def test_a_granted_role_may_call_the_url_only(granted, may, question, asked, all
     assert may(may_it) == [allowed]
 
 
+def test_a_role_may_be_granted_invoke_instead(synthesize, may, question):
+    """The permission to call by Lambda's Invoke is one of its own, on the alias only."""
+
+    def build(stack: Stack) -> None:
+        _imported(stack).grant_invoke(_role(stack)).assert_success()
+
+    (policy,) = synthesize(build).find_resources("AWS::IAM::Policy").values()
+    asked = [
+        question(
+            principal=CALLER,
+            action=action,
+            resource=resource,
+            account="111122223333",
+            context={"lambda:FunctionUrlAuthType": "AWS_IAM"},
+            identity=[policy["Properties"]["PolicyDocument"]],
+        )
+        for action, resource in (
+            ("lambda:InvokeFunction", ALIAS),
+            ("lambda:InvokeFunction", OTHER),
+            ("lambda:InvokeFunctionUrl", ALIAS),
+        )
+    ]
+    assert may(*asked) == [True, False, False]
+
+
 def test_an_endpoint_of_this_app_and_an_imported_one_have_one_interface(synthesize, model):
     """Code that takes an `IEmbeddingEndpoint` works with both, and its own endpoint's ARN."""
 

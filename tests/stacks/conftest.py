@@ -30,6 +30,7 @@ from embedding_kit.settings import (
     Canary,
     FunctionSettings,
     Linear,
+    NetworkSettings,
     Provisioned,
     ScheduledCapacity,
     ServerSettings,
@@ -41,6 +42,10 @@ from stacks.environment_stacks import EnvironmentStacks
 
 ROOT = Path(__file__).resolve().parents[2]
 
+NETWORK = NetworkSettings(
+    vpc="vpc-0123456789abcdef0",
+    subnets=("subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"),
+)
 #: The variants of dev: each changes one switch of an environment file.
 VARIANTS: dict[str, dict[str, Any]] = {
     "snapstart": {"cold_start": SnapStart()},
@@ -130,6 +135,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
             }
         )
     },
+    "network": {
+        "network": NETWORK,
+        "callers": Callers(roles=("arn:aws:iam::111122223333:role/search",), invoke=True),
+        "alarms": AlarmSettings(traffic_every=timedelta(hours=1)),
+    },
     "private-front": {
         "front": ApiGatewayFront.model_validate(
             {
@@ -160,7 +170,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
             roles=("arn:aws:iam::111122223333:role/search",),
             accounts=("444455556666",),
             organization="o-a1b2c3d4e5",
+            invoke=True,
         ),
+        "network": NETWORK,
+        "batch": BatchSettings(
+            input="s3://example-documents/texts/", output="s3://example-vectors/", max_concurrency=1
+        ),
+        "index": VectorIndexSettings(),
         "alarms": AlarmSettings(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
         "budget": Budget(monthly_usd=50.0),
         "account": "123456789012",

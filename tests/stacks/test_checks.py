@@ -26,6 +26,7 @@ CHECKED = (
     "batch",
     "index",
     "server",
+    "network",
     "front",
     "private-front",
     "zip",

@@ -26,6 +26,7 @@ SWITCHES = (
     "front",
     "index",
     "linear",
+    "network",
     "placed",
     "private-front",
     "provisioned",

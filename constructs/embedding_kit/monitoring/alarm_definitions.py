@@ -150,11 +150,25 @@ def _errors(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     )
     yield AlarmDefinition(
         name="Throttles",
-        metric=percent(metrics.of_alias("Throttles", "Sum"), requests, "Throttled, percent"),
+        metric=_throttled(endpoint),
         threshold=alarms.throttle_percent,
         page=True,
         condition="Throttled requests (429) above {:,g}%",
         advice="The reserved concurrency or the account's concurrency quota is used up",
+    )
+
+
+def _throttled(endpoint: EmbeddingEndpoint) -> cloudwatch.IMetric:
+    metrics, label = endpoint.metrics, "Throttled, percent"
+    throttles = metrics.of_alias("Throttles", "Sum")
+    if not endpoint.is_invoked:
+        return percent(throttles, metrics.of_alias("UrlRequestCount", "Sum"), label)
+    # The URL's count has no calls of Lambda's Invoke, and that of invocations no throttled calls.
+    return cloudwatch.MathExpression(
+        expression="IF(passed + throttled > 0, 100 * throttled / (passed + throttled), 0)",
+        using_metrics={"throttled": throttles, "passed": metrics.of_alias("Invocations", "Sum")},
+        period=PERIOD,
+        label=label,
     )
 
 
@@ -273,7 +287,10 @@ def _missing(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
         periods = every // timedelta(minutes=5)
         yield AlarmDefinition(
             name="NoTraffic",
-            metric=metrics.of_alias("UrlRequestCount", "Sum").with_(period=Duration.minutes(5)),
+            # The URL's count has no calls of Lambda's Invoke.
+            metric=metrics.of_alias(
+                "Invocations" if endpoint.is_invoked else "UrlRequestCount", "Sum"
+            ).with_(period=Duration.minutes(5)),
             threshold=1,
             below=True,
             missing=cloudwatch.TreatMissingData.BREACHING,

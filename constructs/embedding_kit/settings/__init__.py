@@ -37,6 +37,7 @@ from embedding_kit.settings.index import (
     load_source,
 )
 from embedding_kit.settings.model import Model
+from embedding_kit.settings.network import NetworkSettings
 from embedding_kit.settings.observability import AlarmSettings, Budget
 from embedding_kit.settings.package import artifact_in_s3, check_package, check_without_images
 from embedding_kit.settings.release import (
@@ -72,6 +73,7 @@ __all__ = [
     "Linear",
     "LoadSource",
     "Model",
+    "NetworkSettings",
     "OnDemand",
     "Provisioned",
     "Release",

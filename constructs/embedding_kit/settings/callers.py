@@ -1,10 +1,10 @@
 """The principals that may call the endpoint; none by default."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from embedding_kit.settings.base import EachOnce, Settings, allowed
+from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 
 __all__ = ["Callers"]
 
@@ -22,7 +22,7 @@ _Organization = Annotated[
 
 
 class Callers(Settings):
-    """The principals that may call the endpoint's URL."""
+    """The principals that may call the endpoint."""
 
     roles: Annotated[tuple[_Role, ...], EachOnce] = Field(
         default=(), strict=False, description="ARNs of roles that may call."
@@ -35,3 +35,18 @@ class Callers(Settings):
     organization: _Organization | None = Field(
         default=None, description="An organization; all of its accounts may call."
     )
+    invoke: bool = Field(
+        default=False,
+        description="Whether they may also call by Lambda's `Invoke`, which a private network "
+        "reaches by an interface endpoint. They then choose the whole event.",
+    )
+
+    @model_validator(mode="after")
+    def _someone_invokes(self) -> Self:
+        if self.invoke and not (self.roles or self.accounts or self.organization):
+            raise rule_error(
+                "no caller is listed who could invoke",
+                found="invoke = true without roles, accounts or organization",
+                allowed="one of these, or no invoke",
+            )
+        return self

@@ -5,13 +5,14 @@ Sources: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tas
 """
 
 import ipaddress
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 from embedding_kit.settings.domain import Certificate, DomainName
+from embedding_kit.settings.network import SecurityGroups, Subnets, VpcId
 
 __all__ = ["ServerSettings"]
 
@@ -28,31 +29,40 @@ _MEMORY = {
 #: 256 CPU units with 1,536 MB are the one exception from the steps.
 _NOT_OFFERED = (256, 1536)
 
-_Subnet = Annotated[
-    str,
-    Field(pattern=r"^subnet-[0-9a-f]{8,17}$"),
-    allowed("a subnet's id such as subnet-0123456789abcdef0"),
-]
-_Subnets = Annotated[tuple[_Subnet, ...], EachOnce]
 _Network = Annotated[str, allowed("a network in CIDR notation such as 10.0.0.0/16")]
 _Arn = "^arn:aws[a-z-]*:"
+
+
+def _optional_in_a_file(schema: dict[str, Any]) -> None:
+    # In a file, `[network]` gives what is unset.
+    for name in ("vpc", "subnets"):
+        schema["required"].remove(name)
+        schema["properties"][name]["default"] = None
 
 
 class ServerSettings(Settings):
     """A server on Fargate behind a load balancer, beside the function; off without this table."""
 
+    model_config = ConfigDict(json_schema_extra=_optional_in_a_file)
+
     kind: Literal["fargate"] = Field(default="fargate", description="Where it runs.")
-    vpc: Annotated[
-        str, Field(pattern=r"^vpc-[0-9a-f]{8,17}$"), allowed("an id such as vpc-0123456789abcdef0")
-    ] = Field(description="The VPC.")
-    subnets: _Subnets = Field(
+    vpc: VpcId = Field(description="The VPC; that of `[network]` if unset.")
+    subnets: Subnets = Field(
         strict=False,
         min_length=2,
-        description="Private subnets of the tasks, in two or more Availability Zones. Tasks have "
-        "no public address: the subnets need a NAT gateway, or VPC endpoints for ECR (`ecr.api`, "
-        "`ecr.dkr`), S3, CloudWatch Logs, Secrets Manager, and S3 Vectors with `[index]`.",
+        description="Private subnets of the tasks, in two or more Availability Zones; those of "
+        "`[network]` if unset, and `vpc` too. Tasks have no public address: the subnets need a NAT "
+        "gateway, or VPC endpoints for ECR (`ecr.api`, `ecr.dkr`), S3, CloudWatch Logs, Secrets "
+        "Manager, and S3 Vectors with `[index]`.",
     )
-    load_balancer_subnets: _Subnets = Field(
+    security_groups: SecurityGroups = Field(
+        default=(),
+        strict=False,
+        description="Security groups of the tasks, of your own; those of `[network]` if unset, and "
+        "`vpc` too. Otherwise a new one that lets out TCP 443. The load balancer's is added to "
+        "what may connect.",
+    )
+    load_balancer_subnets: Subnets = Field(
         default=(),
         strict=False,
         description="Subnets of the load balancer, in two or more Availability Zones; `subnets` if "

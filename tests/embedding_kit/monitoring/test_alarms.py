@@ -12,6 +12,7 @@ from embedding_kit import (
     AlarmSettings,
     AlarmTopic,
     AllAtOnce,
+    Callers,
     Canary,
     EmbeddingEndpoint,
     EndpointAlarms,
@@ -38,8 +39,9 @@ def alarmed(synthesize, model):
         alarms=QUIET,
         function=FunctionSettings(),  # noqa: B008
         release=AllAtOnce(),  # noqa: B008
+        callers=None,
     ) -> Template:
-        key = repr((cold_start, alarms, function, release))
+        key = repr((cold_start, alarms, function, release, callers))
 
         def build(stack):
             endpoint = EmbeddingEndpoint(
@@ -50,6 +52,7 @@ def alarmed(synthesize, model):
                 cold_start=cold_start,
                 alarms=alarms,
                 release=release,
+                callers=callers,
                 name="test",
             )
             notices = AlarmTopic(stack, "Notices", emails=["ops@example.com"])
@@ -443,3 +446,16 @@ def test_emails_without_a_topic_are_an_error(synthesize, model):
 
     with pytest.raises(RuntimeError, match=r"would get no mail; found: dev@example\.com, and no"):
         synthesize(build)
+
+
+def test_calls_by_invoke_are_counted_where_callers_may_invoke(alarmed):
+    """The URL's own metrics lack them, so the alarms on traffic and throttles read Lambda's."""
+    invoke = Callers(roles=("arn:aws:iam::111122223333:role/search",), invoke=True)
+    alarms = _alarms(alarmed(alarms=EXPECTING, callers=invoke))
+    assert alarms["NoTraffic"]["MetricName"] == "Invocations"
+    names = {
+        metric["MetricStat"]["Metric"]["MetricName"]
+        for metric in alarms["Throttles"]["Metrics"]
+        if "MetricStat" in metric
+    }
+    assert names == {"Invocations", "Throttles"}

@@ -1,0 +1,292 @@
+"""Test the private network: settings, functions and services in a VPC, callers by Invoke."""
+
+from typing import Any
+
+import pytest
+from aws_cdk import App, DefaultStackSynthesizer, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Match, Template
+
+from embedding_kit import (
+    BatchSettings,
+    Callers,
+    EmbeddingBatch,
+    EmbeddingEndpoint,
+    EmbeddingService,
+    FunctionSettings,
+    IndexLoading,
+    LoadSource,
+    NetworkSettings,
+    ServerSettings,
+    SnapStart,
+    VectorIndex,
+)
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.network import network_properties
+from tests.embedding_kit.roles import HOME, asker
+
+VPC = "vpc-0123456789abcdef0"
+ONE, TWO = "subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"
+GROUP = "sg-0123456789abcdef0"
+FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
+LIVE = f"{FUNCTION}:live"
+INTERFACE = f"arn:aws:ec2:us-east-1:{HOME}:network-interface/eni-1"
+#: What a new security group has for nothing: the CDK needs a rule, and AWS would add one for all.
+NOTHING = {"IpProtocol": "icmp", "CidrIp": "255.255.255.255/32"}
+AWS = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "0.0.0.0/0"}
+
+
+def settings(**changes: Any) -> NetworkSettings:
+    return NetworkSettings(**{"vpc": VPC, "subnets": (ONE, TWO), **changes})
+
+
+@pytest.fixture(scope="module")
+def make(synthesize, model):
+    """Return a function that synthesizes a part in the network."""
+
+    def template(part: str = "endpoint", *, network: NetworkSettings | None = None, **more: Any):
+        def build(stack: Stack) -> None:
+            place = network_properties(stack, network or settings())
+            if part == "endpoint":
+                index = (
+                    VectorIndex(stack, "Index", model=model) if more.pop("index", None) else None
+                )
+                EmbeddingEndpoint(
+                    stack, "Endpoint", model=model, vector_index=index, **place, **more
+                )
+            if part == "batch":
+                folders = BatchSettings(input="s3://texts/", output="s3://vectors/")
+                EmbeddingBatch(stack, "Batch", model=model, settings=folders, **place)
+            if part == "loading":
+                made = VectorIndex(stack, "Index", model=model)
+                source = LoadSource("s3://vectors/", None)
+                IndexLoading(stack, "Loading", model=model, index=made, source=source, **place)
+
+        return synthesize(build)
+
+    return template
+
+
+def attached(template: Template) -> dict[str, dict[str, Any]]:
+    """Return the networks of the functions that have one."""
+    return {
+        name: function["Properties"]["VpcConfig"]
+        for name, function in template.find_resources("AWS::Lambda::Function").items()
+        if "VpcConfig" in function["Properties"]
+    }
+
+
+def egress(template: Template) -> list[dict[str, Any]]:
+    """Return the rules of the one new security group."""
+    (group,) = template.find_resources("AWS::EC2::SecurityGroup").values()
+    assert group["Properties"]["VpcId"] == VPC
+    assert "SecurityGroupIngress" not in group["Properties"]
+    rules: list[dict[str, Any]] = group["Properties"]["SecurityGroupEgress"]
+    return rules
+
+
+@pytest.mark.parametrize(
+    ("part", "more", "allowed"),
+    [
+        ("endpoint", {}, NOTHING),
+        ("endpoint", {"index": True}, AWS),
+        ("batch", {}, AWS),
+        ("loading", {}, AWS),
+    ],
+    ids=["endpoint", "with an index", "batch", "loading"],
+)
+def test_a_function_gets_out_only_as_far_as_it_must(make, part, more, allowed):
+    """The one function that handles texts is in the subnets, with a security group of its own."""
+    template = make(part, **more)
+    (network,) = attached(template).values()
+    assert network["SubnetIds"] == [ONE, TWO]
+    assert len(network["SecurityGroupIds"]) == 1
+    (rule,) = egress(template)
+    assert rule.items() >= allowed.items()
+
+
+def test_a_function_with_its_artifact_in_s3_gets_out(model):
+    """It downloads the artifact when it is initialized."""
+    synthesizer = DefaultStackSynthesizer(file_assets_bucket_name="kit-${AWS::AccountId}")
+    stack = Stack(App(), "Stack", synthesizer=synthesizer)
+    place = network_properties(stack, settings())
+    function = FunctionSettings(package="zip", artifact="s3", memory_mb=1769)
+    EmbeddingEndpoint(
+        stack, "Endpoint", model=model, function=function, cold_start=SnapStart(), **place
+    )
+    (rule,) = egress(Template.from_stack(stack))
+    assert rule.items() >= AWS.items()
+
+
+def test_groups_of_your_own_are_used_as_they_are(make):
+    """No group is made, and no rule is added to yours."""
+    template = make(network=settings(security_groups=(GROUP,), subnets=(ONE,)))
+    (network,) = attached(template).values()
+    assert network == {"SecurityGroupIds": [GROUP], "SubnetIds": [ONE]}
+    assert not [kind for kind in _kinds(template) if kind.startswith("AWS::EC2")]
+
+
+def _kinds(template: Template) -> set[str]:
+    return {resource["Type"] for resource in template.to_json()["Resources"].values()}
+
+
+def test_without_a_network_nothing_is_made(endpoint_template):
+    """The template has no part of EC2 and no permission for one."""
+    template = endpoint_template()
+    assert attached(template) == {}
+    assert "ec2:" not in str(template.to_json())
+
+
+@pytest.mark.parametrize("part", ["endpoint", "batch", "loading"])
+def test_lambda_may_manage_interfaces_and_the_code_may_not(make, question, may, part):
+    """Lambda's own calls lack the function's ARN, and those of its code have it."""
+    ask = asker(make(part), question, may)
+    role = {"endpoint": "EndpointEmbedderRole", "batch": "BatchRole", "loading": "LoadingRole"}[
+        part
+    ]
+    code = {"lambda_SourceFunctionArn": FUNCTION}
+    assert ask(role, "ec2:CreateNetworkInterface", INTERFACE)
+    assert not ask(role, "ec2:CreateNetworkInterface", INTERFACE, **code)
+    assert not ask(role, "ec2:DescribeSubnets", "*", **code)
+    assert not ask(role, "ec2:RunInstances", f"arn:aws:ec2:us-east-1:{HOME}:instance/*")
+
+
+@pytest.fixture(scope="module")
+def server(synthesize, model):
+    """Return the template of a server with these settings."""
+
+    def template(**changes: Any) -> Template:
+        fields = {"vpc": VPC, "subnets": (ONE, TWO), "clients": ("10.0.0.0/16",), "no_keys": True}
+        chosen = ServerSettings.model_validate({**fields, **changes})
+        return synthesize(
+            lambda stack: EmbeddingService(stack, "Server", model=model, settings=chosen)
+        )
+
+    return template
+
+
+def test_the_tasks_of_a_server_take_groups_of_your_own(server):
+    """Only the rule by which the load balancer reaches the tasks is added to them."""
+    template = server(security_groups=(GROUP,))
+    network = Match.object_like(
+        {"AwsvpcConfiguration": Match.object_like({"SecurityGroups": [GROUP]})}
+    )
+    template.has_resource_properties("AWS::ECS::Service", {"NetworkConfiguration": network})
+    template.resource_count_is("AWS::EC2::SecurityGroup", 1)
+    (rule,) = template.find_resources("AWS::EC2::SecurityGroupIngress").values()
+    assert rule["Properties"]["GroupId"] == GROUP
+    assert "SourceSecurityGroupId" in rule["Properties"]
+
+
+MODEL = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
+NETWORK = f'[network]\nvpc = "{VPC}"\nsubnets = ["{ONE}", "{TWO}"]\nsecurity_groups = ["{GROUP}"]\n'
+SERVER = '[server]\nclients = ["10.0.0.0/16"]\nno_keys = true\n'
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Return a function that loads a file with this text."""
+
+    def load(text: str):
+        (tmp_path / "test.toml").write_text(MODEL + text)
+        return load_environment("test", folder=tmp_path)
+
+    return load
+
+
+def test_the_server_is_in_the_network_by_default(load):
+    """It takes the VPC, the subnets and the groups that its own table lacks."""
+    server = load(NETWORK + SERVER).server
+    assert (server.vpc, server.subnets, server.security_groups) == (VPC, (ONE, TWO), (GROUP,))
+    other = "subnet-0aaaaaaaaaaaaaaa3"
+    server = load(f'{NETWORK}{SERVER}subnets = ["{ONE}", "{other}"]\n').server
+    assert (server.vpc, server.subnets, server.security_groups) == (VPC, (ONE, other), (GROUP,))
+
+
+def test_a_server_with_its_own_vpc_takes_nothing_from_the_network(load):
+    """Subnets and groups of another VPC would not fit."""
+    own = f'vpc = "vpc-0aaaaaaaaaaaaaaa9"\nsubnets = ["{ONE}", "{TWO}"]\n'
+    server = load(NETWORK + SERVER + own).server
+    assert (server.vpc, server.security_groups) == ("vpc-0aaaaaaaaaaaaaaa9", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SERVER, "server.vpc: missing; found: nothing; allowed: an id such as vpc-"),
+        (NETWORK.replace(f', "{TWO}"', "") + SERVER, "server.subnets: found: "),
+        (NETWORK.replace(VPC, "main"), 'network.vpc: found: "main"; allowed: an id such as vpc-'),
+        (NETWORK.replace(TWO, ONE), "network.subnets: "),
+        (f'[network]\nvpc = "{VPC}"\nsubnets = []\n', "network.subnets: found: "),
+        (NETWORK.replace(GROUP, "default"), "network.security_groups[0]: found: "),
+        (
+            NETWORK.replace(f'"{GROUP}"', ", ".join(f'"sg-0123456{n}"' for n in range(6))),
+            "network.security_groups: found: ",
+        ),
+        (f'[network]\nsubnets = ["{ONE}"]\n', "network.vpc: missing"),
+        (
+            "[callers]\ninvoke = true\n",
+            "callers: no caller is listed who could invoke; found: invoke",
+        ),
+    ],
+)
+def test_what_aws_would_refuse_is_refused(load, text, message):
+    """The error names the setting, before anything is deployed."""
+    with pytest.raises(EnvironmentFileError) as error:
+        load(text)
+    assert message in str(error.value)
+
+
+def test_a_granted_role_may_invoke_the_alias_alone(synthesize, model, question, may):
+    """`grant_invoke` covers no other alias, no version and not the URL."""
+
+    def build(stack: Stack) -> None:
+        endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model)
+        role = iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
+        endpoint.grant_invoke(role).assert_success()
+
+    (policy,) = [
+        found["Properties"]["PolicyDocument"]
+        for found in synthesize(build).find_resources("AWS::IAM::Policy").values()
+        if found["Properties"]["Roles"][0]["Ref"].startswith("Caller")
+    ]
+    (statement,) = policy["Statement"]
+    # A reference to an alias is its ARN.
+    assert list(statement["Resource"]) == ["Ref"]
+    identity = {**policy, "Statement": [{**statement, "Resource": LIVE}]}
+    asked = [
+        question(
+            principal=f"arn:aws:iam::{HOME}:role/Caller",
+            action=f"lambda:{action}",
+            resource=resource,
+            identity=[identity],
+        )
+        for action, resource in (
+            ("InvokeFunction", LIVE),
+            ("InvokeFunction", FUNCTION),
+            ("InvokeFunction", f"{FUNCTION}:candidate"),
+            ("InvokeFunctionUrl", LIVE),
+            ("UpdateFunctionCode", FUNCTION),
+        )
+    ]
+    assert may(*asked) == [True, False, False, False, False]
+
+
+def test_callers_invoke_only_if_they_may(endpoint_template):
+    """The permission without the URL's condition exists with `invoke`, for each caller."""
+
+    def plain(callers: Callers) -> list[str]:
+        permissions = endpoint_template(callers=callers).find_resources("AWS::Lambda::Permission")
+        return sorted(
+            permission["Properties"]["Principal"]
+            for permission in permissions.values()
+            if permission["Properties"]["Action"] == "lambda:InvokeFunction"
+            and "InvokedViaFunctionUrl" not in permission["Properties"]
+        )
+
+    role = f"arn:aws:iam::{HOME}:role/search"
+    everyone: dict[str, Any] = {
+        "roles": (role,), "accounts": ("444455556666",), "organization": "o-a1b2c3d4e5"
+    }  # fmt: skip
+    assert plain(Callers(**everyone)) == []
+    assert plain(Callers(**everyone, invoke=True)) == ["*", "444455556666", role]
