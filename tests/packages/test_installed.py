@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_the_command_is_installed(client):
     """`embed` prints its help and its version, and says what `embed load` needs."""
     embed = client.python.with_name("embed")
     assert client.execute([embed, "--help"]).startswith("usage: embed ")
-    assert client.execute([embed, "--version"]) == "embed 0.1.0\n"
+    assert client.execute([embed, "--version"]) == f"embed {version('embedding-client')}\n"
     assert client.execute([embed, "load", "--url", "http://127.0.0.1:9"], status=1) == (
         "error: embed load needs: pip install 'embedding-client[load]'; "
         "not found: embedding_costs, aiohttp, pydantic.\n"
