@@ -14,12 +14,12 @@ class SearchStack(Stack):
         """Add the resources."""
         super().__init__(scope, id)
         # `cdk deploy -c package=zip` needs no Docker.
-        package = self.node.try_get_context("package") or "image"
+        zipped = self.node.try_get_context("package") == "zip"
         endpoint = EmbeddingEndpoint(
             self,
             "Embeddings",
             model=Model(name="BAAI/bge-small-en-v1.5"),
-            function=FunctionSettings(package=package),
+            function=FunctionSettings(package="zip" if zipped else "image"),
         )
         topic = AlarmTopic(self, "Notices", emails=["ops@example.com"]).topic
         EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=topic)

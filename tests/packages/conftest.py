@@ -59,8 +59,7 @@ class Environment:
 
     def run(self, *arguments: str, status: int = 0) -> str:
         """Run Python outside the repository; return what it writes."""
-        command = [self.python, "-W", "error", *arguments]
-        return self.execute(command, status=status)
+        return self.execute([self.python, "-W", "error", *arguments], status=status)
 
     def execute(self, command: Sequence[str | Path], *, status: int = 0, **variables: str) -> str:
         """Run a program with those of the environment first on the path."""
