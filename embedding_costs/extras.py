@@ -8,7 +8,7 @@ from embedding_kit.prices import LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import Provisioned, SnapStart
 from embedding_kit.settings.index import index_dimension
-from embedding_kit.standing_cost import server_items
+from embedding_kit.standing_cost import server_items, stored_zip
 
 __all__ = ["EXTRAS", "LOG_BYTES", "Volumes", "extra_items"]
 
@@ -22,6 +22,11 @@ _METRICS = 25
 _SNAPSHOT_HOURS = 3.0
 #: A release before and after its shift: the new version is warmed and checked.
 _RELEASE_HOURS = 0.25
+#: Nothing expires in the bucket of zips and artifacts: a year of them is counted.
+_MONTHS_KEPT = 12
+#: Bytes of a part: the CDK's command uploads so many at once, and a function downloads so many.
+#: https://docs.aws.amazon.com/AWSJavaScriptSDK/v3/latest/Package/-aws-sdk-lib-storage/
+_UPLOADED, _DOWNLOADED = 5 << 20, 16 << 20
 #: A shard of a batch job has about so many texts, and makes so many requests to S3.
 _SHARD_TEXTS, _SHARD_WRITES, _SHARD_READS = 500, 1, 10
 _EXPRESS_GB = 64 / 1024
@@ -84,6 +89,31 @@ def _releases(environment: Environment, prices: Prices, volumes: Volumes) -> tup
         name = "second version provisioned in a release"
         return (priced(prices, "lambda_provisioned", name, gb_seconds * hours * kept),)
     return ()
+
+
+def _packages(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
+    """Price the zips and artifacts of earlier versions, which nothing deletes.
+
+    At most: a release without a change of the model or the compiler adds a zip, but no artifact.
+    """
+    if environment.function.package == "image":
+        return ()
+    stored = stored_zip(environment)
+    earlier = _MONTHS_KEPT * volumes.releases
+    zips = priced(prices, "storage", "zips of a year's releases", earlier * stored.zip_gb)
+    if not stored.artifact_gb:
+        return (zips,)
+    uploaded, downloaded = (
+        volumes.releases * stored.artifact_gb * _GB / part for part in (_UPLOADED, _DOWNLOADED)
+    )
+    if isinstance(environment.cold_start, Provisioned):
+        downloaded *= environment.cold_start.maximum
+    return (
+        zips,
+        priced(prices, "storage", "artifacts of a year's releases", earlier * stored.artifact_gb),
+        priced(prices, "storage_write", "artifact, uploads", uploaded),
+        priced(prices, "storage_read", "artifact, downloads", downloaded),
+    )
 
 
 def _front(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
@@ -154,4 +184,4 @@ def _index(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[
 
 #: Each prices one thing that an environment's file switches on. A new table of settings that costs
 #: something adds a function here.
-EXTRAS: tuple[Extra, ...] = (_logs, _metrics, _releases, _front, _batch, _server, _index)
+EXTRAS: tuple[Extra, ...] = (_logs, _metrics, _releases, _packages, _front, _batch, _server, _index)

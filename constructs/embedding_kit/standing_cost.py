@@ -1,23 +1,36 @@
 """What an environment costs in a month without a request, and the default of its budget."""
 
 import math
+from dataclasses import dataclass
 
 from embedding_kit.environment import Environment
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
-from embedding_kit.settings import Provisioned, SnapStart, WeightedExperiment, load_source
+from embedding_kit.settings import (
+    Provisioned,
+    SnapStart,
+    WeightedExperiment,
+    artifact_in_s3,
+    load_source,
+)
+from embedding_kit.settings.model_sizes import artifact_bytes
+from embedding_kit.settings.package import LARGEST_ARTIFACT
 
 __all__ = [
     "IMAGE_GB",
+    "StoredZip",
     "alarm_metrics",
     "capacity_items",
     "default_budget",
     "monitoring_items",
     "server_items",
+    "stored_zip",
 ]
 
 #: An image with a model of up to 300 MB, as the registry stores it.
 IMAGE_GB = 0.5
+#: The packages and the code of a zip, compressed, as `scripts/bench zip` measures them.
+_ZIP_GB = 0.026
 #: The metrics that the alarms read, of which each is billed. A test counts those of templates.
 _ALARM_METRICS = 19
 _OF_SNAPSTART, _OF_PROVISIONED, _OF_TRAFFIC, _OF_BATCH, _OF_SERVER, _OF_LOADS = 1, 6, 1, 4, 9, 1
@@ -31,23 +44,48 @@ _TIMES, _FOR_REQUESTS = 1.5, 10
 _ROUNDED_TO = 5
 
 
-def monitoring_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:
-    """Return what watches over the endpoint, and where its image is stored.
+@dataclass(frozen=True, slots=True)
+class StoredZip:
+    """What S3 stores of one version of a zip, in GB."""
 
-    A zip adds nothing: S3 stores its 50 to 200 MB for less than a cent.
+    zip_gb: float
+    #: The artifact beside it; 0 if it is in the zip.
+    artifact_gb: float
+
+
+def stored_zip(environment: Environment) -> StoredZip:
+    """Return what S3 stores of an environment's zip; an artifact of unknown size is the largest."""
+    model = environment.model
+    size = artifact_bytes(model)
+    if artifact_in_s3(model, environment.function):
+        return StoredZip(_ZIP_GB, IMAGE_GB if size is None else size / 1e9)
+    return StoredZip(_ZIP_GB + (LARGEST_ARTIFACT if size is None else size) / 1e9, 0)
+
+
+def monitoring_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:
+    """Return what watches over the endpoint, and the storage of its image, or zip and artifact.
 
     Args:
         environment: The environment.
         prices: The prices of its region.
     """
-    is_image = environment.function.package == "image"
     return (
         priced(prices, "alarm", "alarms, by metrics", alarm_metrics(environment)),
         priced(prices, "composite_alarm", "composite alarm", 1),
         priced(prices, "dashboard", "dashboard", 1),
         priced(prices, "key", "key of the topic", 1),
-        *([priced(prices, "image_storage", "image", IMAGE_GB)] if is_image else []),
+        *_package_items(environment, prices),
     )
+
+
+def _package_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:
+    if environment.function.package == "image":
+        return (priced(prices, "image_storage", "image", IMAGE_GB),)
+    stored = stored_zip(environment)
+    zipped = priced(prices, "storage", "zip", stored.zip_gb)
+    if not stored.artifact_gb:
+        return (zipped,)
+    return (zipped, priced(prices, "storage", "artifact in S3", stored.artifact_gb))
 
 
 def capacity_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:

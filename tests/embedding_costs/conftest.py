@@ -42,6 +42,8 @@ firewall = {}
 """,
     "frankfurt": 'region = "eu-central-1"\n' + DEV,
     "fp32": DEV + 'precision = "fp32"\n',
+    "zip": DEV + '[function]\npackage = "zip"\n',
+    "zip-s3": PROVISIONED.replace("memory_mb", 'package = "zip"\nmemory_mb'),
     "own-model": '[model]\nname = "acme/own-model"\n',
 }
 

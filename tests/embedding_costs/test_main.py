@@ -80,6 +80,29 @@ def test_a_snapstart_environment_pays_a_second_snapshot_during_a_release(cost):
     )
 
 
+def test_a_zip_is_stored_in_s3(cost):
+    """The zip of this version and of a year's releases cost $0.023 per GB and month."""
+    _, out, _, _ = cost("zip", "--releases", "10")
+    own = values(out.partition("This environment")[2])
+    assert "image" not in own
+    assert own["zip"] == pytest.approx(0.05 * 0.023, abs=0.005)
+    assert own["zips of a year's releases"] == pytest.approx(120 * 0.05 * 0.023, abs=0.005)
+    assert "artifact in S3" not in own
+
+
+def test_an_artifact_in_s3_is_stored_uploaded_and_downloaded(cost):
+    """Each release adds an artifact at most, and each provisioned environment downloads it."""
+    _, out, _, _ = cost("zip-s3", "--releases", "100", "--json")
+    items = {item["name"]: item for item in json.loads(out)["added"]}
+    gigabytes = items["artifact in S3"]["amount"]
+    assert gigabytes == pytest.approx(0.324, rel=0.05)
+    assert items["artifacts of a year's releases"]["amount"] == pytest.approx(1200 * gigabytes)
+    assert items["artifact, uploads"]["amount"] == pytest.approx(100 * gigabytes * 1e9 / 5_242_880)
+    downloads = items["artifact, downloads"]
+    assert downloads["amount"] == pytest.approx(10 * 100 * gigabytes * 1e9 / 16_777_216)
+    assert downloads["usd"] == pytest.approx(downloads["amount"] * 0.0000004)
+
+
 def test_a_provisioned_environment_is_priced_by_its_own_bounds(cost):
     """Two environments of 2 GB cost $35.04 a month, and its budget is shown."""
     _, out, _, _ = cost("provisioned", "--requests", "100k")
@@ -193,7 +216,7 @@ def test_another_region_has_its_own_prices_and_says_which_it_assumes(cost):
     """The environment's region decides, and `--region` overrides it."""
     _, out, err, _ = cost("frankfurt")
     assert "frankfurt in eu-central-1" in out
-    assert "34 of 37 prices are those of us-east-1" in err
+    assert "35 of 38 prices are those of us-east-1" in err
     assert "scripts/cost --refresh --region eu-central-1" in err
     frankfurt = values(out)["EC2 t4g.small, bare"]
     virginia = values(cost("frankfurt", "--region", "us-east-1")[1])["EC2 t4g.small, bare"]
@@ -205,7 +228,7 @@ def test_prices_older_than_180_days_are_a_warning():
     prices, models = load_prices(), hosted_models()
     assert not list(price_notes(prices, models, today=date(2026, 11, 22)))
     notes = list(price_notes(prices, models, today=date(2027, 12, 1)))
-    assert "37 prices are older than 180 days" in notes[0]
+    assert "38 prices are older than 180 days" in notes[0]
     assert "edit constructs/embedding_kit/prices/hosted.json" in notes[1]
 
 

@@ -9,6 +9,7 @@ from embedding_kit.standing_cost import (
     default_budget,
     monitoring_items,
     server_items,
+    stored_zip,
 )
 
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
@@ -35,11 +36,26 @@ def test_monitoring_costs_the_same_in_every_month():
 
 
 def test_a_zip_is_stored_for_less_than_a_cent():
-    """The bucket of bootstrap has it, and its environment has no repository."""
-    of_zip = environment(function={"package": "zip"})
-    assert usd(monitoring_items(of_zip, PRICES)).keys() == (
-        usd(monitoring_items(environment(), PRICES)).keys() - {"image"}
-    )
+    """S3 stores it, and its environment has no repository."""
+    found = usd(monitoring_items(environment(function={"package": "zip"}), PRICES))
+    assert found.keys() == usd(monitoring_items(environment(), PRICES)).keys() - {"image"} | {"zip"}
+    assert 0 <= found["zip"] < 0.01
+
+
+def test_an_artifact_in_s3_is_stored_beside_its_zip():
+    """S3 stores the packages and the code in the zip, and the artifact as another object."""
+    function = {"package": "zip", "artifact": "s3"}
+    outside = stored_zip(environment(function=function, cold_start={"kind": "snapstart"}))
+    inside = stored_zip(environment(function={"package": "zip"}))
+    assert inside.artifact_gb == 0
+    assert inside.zip_gb == pytest.approx(outside.zip_gb + outside.artifact_gb)
+    assert outside.artifact_gb == pytest.approx(0.025, rel=0.05)
+
+
+def test_an_artifact_of_unknown_size_counts_as_the_largest():
+    """A model of the hub may be larger than one of the catalog."""
+    unknown = {"name": "acme/own-model"}
+    assert stored_zip(environment(model=unknown, function={"package": "zip"})).zip_gb > 0.15
 
 
 def test_on_demand_costs_nothing_without_a_request():

@@ -74,6 +74,7 @@ LINES: dict[str, PriceLine] = {
     # The same in every region, so it is in no region's file.
     "dashboard": PriceLine("dashboard-month"),
     "key": PriceLine("key-month", "awskms", "KMS-Keys"),
+    "storage": PriceLine("GB-month", "AmazonS3", "TimedStorage-ByteHrs"),
     "storage_write": PriceLine("request", "AmazonS3", "Requests-Tier1"),
     "storage_read": PriceLine("request", "AmazonS3", "Requests-Tier2"),
     "vector_storage": PriceLine("GB-month"),
