@@ -51,13 +51,25 @@ def _lines(figures: Figures) -> Iterator[str]:
         f"| start, CPU | {s3['start cpu ms']:.0f} ms (from the image: "
         f"{image['start cpu ms']:.0f}) | |"
     )
-    yield f"| start beside the network, CPU | {s3['beside the network ms']:.0f} ms | 500 ms |"
+    yield _step("start beside the network, CPU", s3, image, "beside the network ms", "500 ms")
+    yield _step("the same without warming the model, CPU", s3, image, "without warming ms")
+    yield _step("session, CPU", s3, image, "session ms", "5%")
     yield (
         f"| memory after the start | {s3['MB']:.0f} MB (from the image: {image['MB']:.0f}; "
         f"{100 * (s3['MB'] / image['MB'] - 1):+.1f}%) | 5% |"
     )
     yield ""
     yield from _ways(figures.ways)
+
+
+def _step(
+    name: str, s3: Mapping[str, float], image: Mapping[str, float], key: str, target: str = ""
+) -> str:
+    """Return the row of a part of the start."""
+    more = 100 * (s3[key] / image[key] - 1)
+    return (
+        f"| {name} | {s3[key]:.0f} ms (from the image: {image[key]:.0f}; {more:+.1f}%) | {target} |"
+    )
 
 
 def _ways(ways: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

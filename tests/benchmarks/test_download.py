@@ -16,7 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 def figures() -> Figures:
     step = {"cpu ms": 50.0, "MB": 20.0, "peak MB": 25.0}
     fetch = step | {"fetch s/GB": 0.5, "SHA-256 s/GB": 0.75, "MB/s": 100.0}
-    start = step | {"start cpu ms": 200.0, "MB": 180.0}
+    start = step | {
+        "start cpu ms": 200.0,
+        "beside the network ms": 200.0,
+        "without warming ms": 160.0,
+        "session ms": 80.0,
+        "MB": 180.0,
+    }
     return Figures(
         cpu="a CPU",
         load=0.5,
@@ -28,7 +34,9 @@ def figures() -> Figures:
             "http": fetch,
             "https": fetch,
             "from the image": start,
-            "from S3": start | {"beside the network ms": 430.0, "MB": 189.0},
+            "from S3": start
+            | {"beside the network ms": 430.0, "without warming ms": 400.0, "session ms": 82.0}
+            | {"MB": 189.0},
         },
         ways={
             "path": {"cpu ms": 100.0, "MB": 180.0, "peak MB": 181.0, "vector": "a"},
@@ -39,10 +47,11 @@ def figures() -> Figures:
 
 
 def test_the_report_has_each_target(figures: Figures) -> None:
-    """What was measured is beside what is to be reached."""
+    """Each row has a measured value and its target."""
     lines = as_text(figures).splitlines()
     assert "| client made, CPU | 50 ms (botocore: 500) | 70 ms |" in lines
-    assert "| start beside the network, CPU | 430 ms | 500 ms |" in lines
+    assert "| session, CPU | 82 ms (from the image: 80; +2.5%) | 5% |" in lines
+    assert any(line.startswith("| start beside the network, CPU | 430 ms (") for line in lines)
     assert "| memory after the start | 189 MB (from the image: 180; +5.0%) | 5% |" in lines
 
 
