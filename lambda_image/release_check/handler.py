@@ -30,6 +30,7 @@ __all__ = [
     "Answer",
     "Call",
     "ReleaseRefusedError",
+    "check_function",
     "check_roles",
     "check_spaces",
     "check_version",
@@ -151,6 +152,28 @@ def check_roles(new: str, other: str) -> None:
         )
 
 
+def check_function(new: str, deployed: str | None) -> None:
+    """Refuse another function behind the alias: the alias and its URL would be new ones, too.
+
+    CloudFormation replaces a function whose package type or name changes:
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-function.html
+
+    Args:
+        new: The name of the function to release.
+        deployed: The name of the deployed function; None before the first deploy.
+
+    Raises:
+        ReleaseRefusedError: The names differ.
+    """
+    if deployed is not None and new != deployed:
+        raise ReleaseRefusedError(
+            f"this deploy replaces the function {deployed} by {new}, as AWS does if the package or "
+            "the name of a function changes, and the URL and the callers' permissions would be "
+            "lost; allowed: the package and the name that are deployed, or a second endpoint "
+            "beside this one, to which callers move"
+        )
+
+
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
     """Check the version of a custom resource's request on Create and Update.
 
@@ -176,6 +199,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:  # noqa: 
     config = Config(read_timeout=_READ_TIMEOUT, retries={"mode": "standard", "max_attempts": 2})
     client = session.create_client("lambda", config=config)
     try:
+        check_function(wanted["Function"], event.get("OldResourceProperties", {}).get("Function"))
         return _passed(_check(client, wanted, recorded))
     except ReleaseRefusedError as error:
         _log.error("release refused: %s", error)

@@ -340,6 +340,23 @@ def test_versions_that_share_an_alias_must_have_one_role(aws, space):
     assert handler(event("Create"), None) == passed(space)
 
 
+def test_another_function_is_refused_before_the_alias_is_replaced(aws):
+    """AWS replaces a function whose package changes; no version is called for the refusal."""
+    update = event() | {"OldResourceProperties": {"Function": "of-the-zip"}}
+    with pytest.raises(ReleaseRefusedError, match="replaces the function of-the-zip by embedder,"):
+        handler(update, None)
+    assert aws.called == []
+    aws.status = "UPDATE_ROLLBACK_IN_PROGRESS"
+    assert handler(update, None) == passed("unknown")
+
+
+def test_the_deployed_function_gets_a_new_version(aws, space):
+    """An update has the properties of the deploy before."""
+    update = event() | {"OldResourceProperties": {"Function": "embedder", "Version": "5"}}
+    assert handler(update, None) == passed(space)
+    assert set(aws.called) == {"5", "6"}
+
+
 @pytest.mark.parametrize("status", ["UPDATE_ROLLBACK_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"])
 def test_a_rollback_is_never_refused(aws, status):
     """A rollback passes even if no version answers, to avoid UPDATE_ROLLBACK_FAILED."""
