@@ -12,7 +12,7 @@ from pathlib import Path
 from embedder.service import ROUTES
 from embedding_client import errors
 from embedding_kit.environment import Environment
-from embedding_kit.settings.descriptions import export_schema, kinds
+from embedding_kit.settings.descriptions import export_schema
 from model_compiler.source.catalog import CATALOG
 from model_compiler.source.catalog.measurements import measurements
 
@@ -25,11 +25,11 @@ from cost_tables import (
     length_table,
     price_table,
 )
-from models_tables import models_tables, prompts_table
-from pictures import benchmark, dashboard, flow
+from models_tables import first_models, models_tables, prompts_table
+from pictures import benchmark, dashboard, demo, flow
 from settings_page import settings_page
 
-__all__ = ["GENERATED", "errors_tree", "paths_table", "settings_table", "with_block"]
+__all__ = ["GENERATED", "errors_tree", "paths_table", "with_block"]
 
 ROOT = Path(__file__).resolve().parents[1]
 _APIS = {
@@ -38,22 +38,6 @@ _APIS = {
     "tei": "TEI",
     "embedding_server": "embedding server",
 }
-
-
-def settings_table() -> str:
-    """Return a table with a row for each table of settings."""
-    rows = ["| table | description | settings |", "|---|---|---|"]
-    plain = []
-    for name, field in export_schema(Environment)["properties"].items():
-        groups = kinds(field)
-        if not groups:
-            plain.append(f"`{name}`")
-            continue
-        keys = dict.fromkeys(key for group in groups.values() for key in group["properties"])
-        settings = ", ".join(f"`{key}`" for key in keys)
-        rows.append(f"| `[{name}]` | {field['description']} | {settings} |")
-    rows.insert(2, f"| at the top | Where it is deployed. | {', '.join(plain)} |")
-    return "\n".join(rows)
 
 
 def paths_table() -> str:
@@ -130,7 +114,7 @@ def cost_page() -> str:
 
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
-    "README.md": _block("README.md", "settings", settings_table),
+    "README.md": _block("README.md", "models", first_models),
     "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
     "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
     "docs/api.md": _block("docs/api.md", "paths", paths_table),
@@ -141,6 +125,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
     "docs/models.md": models_page,
     "docs/pictures/dashboard.svg": dashboard.draw_dev,
+    "docs/pictures/demo.svg": demo.draw,
     "docs/pictures/flow.svg": flow.draw,
     "docs/settings.md": lambda: settings_page(export_schema(Environment)),
     "environments/environment.schema.json": environment_schema,

@@ -21,10 +21,27 @@ server (such as Taplo) complete and check the settings.
 `constructs/embedding_kit/settings/`.
 """
 
+_TOP = "At the top of the file"
+
 
 def settings_page(schema: dict[str, Any]) -> str:
     """Return the page in Markdown."""
-    return "\n".join([_HEAD, *_section("", schema, "At the top of the file", level=2)]) + "\n"
+    return "\n".join([_HEAD, *_contents(schema), *_section("", schema, _TOP, level=2)]) + "\n"
+
+
+def _contents(schema: dict[str, Any]) -> Iterator[str]:
+    """Yield a table with a row for each table of the file."""
+    yield "| table | description | settings |\n|---|---|---|"
+    tables = {name: kinds(field) for name, field in schema["properties"].items()}
+    plain = ", ".join(f"`{name}`" for name, found in tables.items() if not found)
+    yield f"| [at the top](#{_TOP.lower().replace(' ', '-')}) | Where it is deployed. | {plain} |"
+    for name, found in tables.items():
+        keys = dict.fromkeys(key for group in found.values() for key in group["properties"])
+        settings = ", ".join(f"`{key}`" for key in keys)
+        if found:
+            description = schema["properties"][name]["description"]
+            yield f"| `[{name}]` | {description} | {settings} |"
+    yield ""
 
 
 def _section(path: str, table: dict[str, Any], title: str, *, level: int) -> Iterator[str]:

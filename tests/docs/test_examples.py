@@ -112,9 +112,11 @@ def test_scripts_on_the_pages_exist():
     assert not [name for name in sorted(named) if not os.access(ROOT / "scripts" / name, os.X_OK)]
 
 
-def test_the_layout_in_readme_exists():
+def test_the_layout_in_contributing_exists():
     """Each path in its list of folders."""
-    drawn = re.search(r"## Layout\n\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    drawn = re.search(
+        r"## Layout\n\n```\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
+    )
     names = [
         name.rstrip(",")
         for line in drawn[1].splitlines()
