@@ -10,13 +10,14 @@ from types import FrameType
 import uvicorn.server
 from uvicorn.config import Config
 
+from embedder.engine import Engine
 from embedder.errors import SettingsError
 from embedder.runtimes import Runs
 from embedder.server.access_log import AccessLog
 from embedder.server.app import App
 from embedder.server.bounds import Bounds
 from embedder.server.cores import available_cores
-from embedder.server.heap import use_one_heap
+from embedder.server.heap import use_one_heap, use_small_pages
 from embedder.server.http_protocol import protocol_with
 from embedder.server.lifecycle import Lifecycle
 from embedder.server.load_hooks import load_hooks
@@ -108,7 +109,8 @@ def serve(
     hooks = load_hooks(settings, queue)
     if hooks.metrics is not None:
         queue.observe = hooks.metrics.observe_run
-    service.model.engine.warm()
+    _warm(service.model.engine, workers=workers, tokens=settings.max_batch_tokens)
+    use_small_pages()
     lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
     app = App(service, queue=queue, log=log, lifecycle=lifecycle, settings=settings, hooks=hooks)
     server = http_server(app, lifecycle, settings, ready=lambda: ready(_url(listener)))
@@ -159,6 +161,15 @@ def listen(settings: ServerSettings) -> socket.socket:
             f"The server cannot listen at {settings.host}, port {settings.port}: {error.strerror}."
         ) from error
     return listener
+
+
+def _warm(engine: Engine, *, workers: int, tokens: int) -> None:
+    """Run the model in all workers at once, each with a run of the size that runs are merged to.
+
+    The memory that runs share grows to what they need together, which requests may do hours later.
+    """
+    texts = [f"{worker} " + "warm " * tokens for worker in range(workers)]
+    engine.embed([text[: engine.limits.max_characters] for text in texts], truncate="right")
 
 
 def _url(listener: socket.socket) -> str:

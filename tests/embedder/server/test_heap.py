@@ -1,4 +1,4 @@
-"""One heap for all threads, tested in processes of their own."""
+"""The heap of the server, tested in processes of their own."""
 
 import subprocess
 import sys
@@ -33,3 +33,23 @@ def test_threads_share_one_heap() -> None:
     one = "from embedder.server.heap import use_one_heap\nassert use_one_heap()"
     assert heaps(one) == 1
     assert heaps("") > 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's pages")
+def test_further_pages_are_small() -> None:
+    """The kernel gives the heap no large pages from then on."""
+    program = """
+from embedder.large_pages import back_heap_with_large_pages
+from embedder.server.heap import use_small_pages
+assert back_heap_with_large_pages(8 << 20)
+assert use_small_pages()
+print(open("/proc/self/smaps").read())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    areas = done.stdout.split("[heap]\n")[1:]
+    flags = [area.partition("VmFlags:")[2].splitlines()[0].split() for area in areas]
+    assert flags
+    assert all("nh" in one for one in flags)
+    assert not any("hg" in one for one in flags)
