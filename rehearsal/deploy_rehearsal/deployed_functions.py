@@ -135,16 +135,29 @@ class DeployedFunctions:
     def _code(self, configuration: dict[str, Any], uri: str) -> _Code:
         image = configuration.get("ImageConfigResponse", {}).get("ImageConfig", {})
         image = image or configuration.get("ImageConfig", {})
-        name = uri.rpartition(":")[2]
-        if name not in self._assets and self._assembly.is_dir():
+        names = self._tags(uri) if "@" in uri else [uri.rpartition(":")[2]]
+        if self._assets.keys().isdisjoint(names) and self._assembly.is_dir():
             self.learn(self._assembly)
-        asset = self._assets.get(name)
+        asset = next((self._assets[name] for name in names if name in self._assets), None)
         if asset is None:
             raise FunctionError(f"no image {uri}")
         (handler,) = image.get("Command") or [_EMBEDDER]
         return _Code(
             folder=asset.context, hash=asset.hash, handler=handler, configuration=configuration
         )
+
+    def _tags(self, uri: str) -> list[str]:
+        """Return the tags of a promoted image, of which the first repository's names its folder."""
+        ecr, digest = self._aws.client("ecr"), uri.partition("@")[2]
+        return [
+            tag
+            for repository in ecr.describe_repositories()["repositories"]
+            for image in ecr.describe_images(repositoryName=repository["repositoryName"])[
+                "imageDetails"
+            ]
+            if image["imageDigest"] == digest
+            for tag in image.get("imageTags", [])
+        ]
 
     def _code_of_zip(self, configuration: dict[str, Any], invocation: Invocation) -> _Code:
         digest = configuration["CodeSha256"]

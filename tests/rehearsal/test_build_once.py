@@ -1,94 +1,196 @@
-"""`scripts/build` and `scripts/deploy --image`, run as people run them, against an emulated AWS."""
+"""`scripts/build` and `scripts/deploy --image`, run as people run them, against an emulated AWS.
+
+The functions run their own code, so each deploy is complete, with its release check.
+"""
 
 import os
-import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tomlkit
 
 from deploy_rehearsal.cdk import Cdk
-from deploy_rehearsal.checkout import copy_checkout
-from deploy_rehearsal.docker_client import write_client
-from deploy_rehearsal.emulator import emulator
+from deploy_rehearsal.checkout import Checkout, copy_checkout
+from deploy_rehearsal.deployed_functions import DeployedFunctions
+from deploy_rehearsal.docker_client import push_empty, write_client
+from deploy_rehearsal.emulator import Emulator, emulator
+from deploy_rehearsal.function import function_server
+from local_function_url.models import artifact_of
 
 # Starts the CDK's command many times.
 pytestmark = pytest.mark.slow
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+ZIP = {"package": "zip"}
+IN_S3 = {"function": ZIP | {"artifact": "s3"}, "cold_start": {"kind": "snapstart"}}
+
+
+@dataclass(frozen=True)
+class _Shell:
+    """Runs scripts in a copy of the repository with several environments."""
+
+    checkout: Checkout
+    aws: Emulator
+    docker: Path
+    functions: DeployedFunctions
+
+    def __call__(self, *command: str) -> subprocess.CompletedProcess[str]:
+        variables = {
+            **self.aws.variables(),
+            "PATH": f"{self.checkout.root / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": self.checkout.python_path,
+            "UV_NO_SYNC": "1",
+            "CDK_DOCKER": str(self.docker),
+        }
+        return subprocess.run(
+            command,
+            cwd=self.checkout.root,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def succeeds(self, *command: str) -> str:
+        """Run a script that succeeds; return what it prints."""
+        done = self(*command)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+        return done.stdout.strip()
+
+    def deploy(self, name: str, image: str) -> None:
+        """Deploy an environment with an image or a zip."""
+        options = ("--no-doctor", "--require-approval", "never")
+        self.succeeds("scripts/deploy", name, "--image", image, *options)
+
+    def configuration(self, name: str) -> dict[str, Any]:
+        """Return the configuration of the version that an environment serves."""
+        client = self.aws.client("cloudformation")
+        (stack,) = client.describe_stacks(StackName=f"EmbeddingKit-{name}-Endpoint")["Stacks"]
+        outputs = {item["OutputKey"]: item["OutputValue"] for item in stack["Outputs"]}
+        found = self.aws.client("lambda").get_function(FunctionName=outputs["AliasArn"])
+        return dict(found["Configuration"])
+
+    def status(self, name: str) -> str:
+        """Return the status of the endpoint's stack."""
+        client = self.aws.client("cloudformation")
+        (stack,) = client.describe_stacks(StackName=f"EmbeddingKit-{name}-Endpoint")["Stacks"]
+        return str(stack["StackStatus"])
+
+    def images(self, name: str) -> list[str]:
+        """Return the digests in an environment's repository."""
+        client = self.aws.client("ecr")
+        found = client.describe_images(repositoryName=f"embedding-kit-{name}")["imageDetails"]
+        return [image["imageDigest"] for image in found]
+
+    @property
+    def builds(self) -> int:
+        """The number of images that were built."""
+        return self.docker.with_suffix(".jsonl").read_text().count('["build"')
 
 
 @pytest.fixture(scope="module")
 def run(root: Path, tmp_path_factory):
-    """Return a function that runs a script in a copy of the repository, with two environments."""
+    """Return a shell in a copy of the repository with `dev` and six other environments."""
     folder = tmp_path_factory.mktemp("build")
     checkout = copy_checkout(root, folder / "checkout", "dev")
-    shutil.copy(checkout.file, checkout.file.with_name("next.toml"))
-    other = checkout.file.read_text().replace(
-        "sentence-transformers/all-MiniLM-L6-v2", "mine/other"
-    )
-    checkout.file.with_name("other.toml").write_text(other)
+    for name, change in {
+        "next": {"function": {"memory_mb": 2048}},
+        "other": {"model": {"name": "mine/other"}},
+        "zipped": {"function": ZIP},
+        "zipped-next": {"function": ZIP | {"memory_mb": 2048}},
+        "large": IN_S3,
+        "large-next": IN_S3,
+    }.items():
+        document = tomlkit.parse(checkout.file.read_text())
+        if change.get("function", {}).get("package"):
+            document.pop("repository")
+        document.update(change)
+        checkout.file.with_name(f"{name}.toml").write_text(tomlkit.dumps(document))
     (folder / "aws").mkdir()
-    with emulator(folder / "aws") as aws:
+    with (
+        function_server() as function,
+        emulator(folder / "aws", function_url=function.url) as aws,
+    ):
+        artifacts = {"int8": artifact_of(MODEL)}
+        functions = DeployedFunctions(aws, artifacts, checkout.root / "cdk.out")
+        function.serve(functions.answer)
         client = write_client(
             folder, registry=aws.registry, local=f"localhost:{aws.port}", docker=None, variables={}
         )
-        cdk = Cdk(checkout=checkout, aws=aws, docker=client)
-        assert cdk.bootstrap().status == 0
-
-        def run(*command: str) -> subprocess.CompletedProcess[str]:
-            variables = {
-                **aws.variables(),
-                "PATH": f"{checkout.root / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
-                "PYTHONPATH": checkout.python_path,
-                "UV_NO_SYNC": "1",
-                "CDK_DOCKER": str(client),
-            }
-            return subprocess.run(
-                command,
-                cwd=checkout.root,
-                env=variables,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-
-        run.builds = lambda: (folder / "docker.jsonl").read_text().count('["build"')  # type: ignore[attr-defined]
-        run.aws = aws  # type: ignore[attr-defined]
-        yield run
+        assert Cdk(checkout=checkout, aws=aws, docker=client).bootstrap().status == 0
+        yield _Shell(checkout, aws, client, functions)
+        functions.close()
 
 
 def test_an_image_is_built_once_for_two_environments(run):
     """The second build finds it by its tag; the other environment copies it and builds nothing."""
-    first = run("scripts/build", "dev")
-    assert first.returncode == 0, first.stderr[-3000:]
-    uri, _, digest = first.stdout.strip().partition("@")
+    printed = run.succeeds("scripts/build", "dev", "next")
+    uri, _, digest = printed.partition("@")
     assert uri == f"{run.aws.registry}/embedding-kit-dev"
-    assert run.builds() == 1
-    again = run("scripts/build", "dev")
-    assert (again.returncode, again.stdout) == (0, first.stdout)
-    assert run.builds() == 1
+    assert run.succeeds("scripts/build", "dev", "next") == printed
+    # The assembly of a deploy with an image has no folder of it.
+    run.functions.learn(run.checkout.root / "cdk.out")
+    for name, image in (("dev", printed), ("next", digest)):
+        run.deploy(name, image)
+        assert run.status(name) == "CREATE_COMPLETE"
+        assert run.images(name) == [digest]
+        stack = run.aws.client("cloudformation").get_template(
+            StackName=f"EmbeddingKit-{name}-Endpoint"
+        )["TemplateBody"]
+        assert f"embedding-kit-{name}@{digest}" in str(stack)
+    assert run.builds == 1
 
-    # The endpoint's functions have no code in this test: its stack fails at the release check.
-    deployed = run(
-        "scripts/deploy", "next", "--image", digest, "--no-doctor", "--require-approval", "never"
-    )
-    assert "copied to" in deployed.stderr, deployed.stderr[-3000:]
-    assert run.builds() == 1
-    found = run.aws.client("ecr").describe_images(repositoryName="embedding-kit-next")
-    assert [image["imageDigest"] for image in found["imageDetails"]] == [digest]
-    stack = run.aws.client("cloudformation").get_template(StackName="EmbeddingKit-next-Endpoint")[
-        "TemplateBody"
-    ]
-    assert f"embedding-kit-next@{digest}" in str(stack)
+
+def test_a_promoted_image_in_use_is_not_pruned(run):
+    """Of two newer images that nothing runs, one is kept as the newest."""
+    (used,) = run.images("next")
+    for tag in ("unused", "newest"):
+        push_empty(f"localhost:{run.aws.port}/embedding-kit-next:{tag}")
+    run.succeeds("scripts/prune", "next", "--keep", "1", "--yes")
+    left = run.images("next")
+    assert used in left
+    assert len(left) == 2
 
 
 def test_an_image_of_another_model_is_refused_before_anything_is_deployed(run):
-    """Not even the repository's stack is created."""
-    digest = run("scripts/build", "dev").stdout.strip().partition("@")[2]
+    """The build refuses the names of both; a deploy does so without even a repository."""
+    refused = run("scripts/build", "dev", "other")
+    assert refused.returncode == 1
+    assert f"[model] name: found: {MODEL}; allowed: mine/other" in refused.stderr
+    digest = run.succeeds("scripts/build", "dev").partition("@")[2]
     refused = run("scripts/deploy", "other", "--image", digest, "--require-approval", "never")
     assert refused.returncode == 1
     assert f"[model] name: found: {MODEL}; allowed: mine/other" in refused.stderr
     assert "nothing was deployed" in refused.stderr
     stacks = run.aws.client("cloudformation").describe_stacks()["Stacks"]
     assert not [stack for stack in stacks if "-other-" in stack["StackName"]]
+
+
+def test_a_zip_is_built_once_for_two_environments(run):
+    """Both run the same bytes; no Docker is called, and the CDK's command builds nothing."""
+    builds = run.builds
+    printed = run.succeeds("scripts/build", "zipped", "zipped-next")
+    assert run.succeeds("scripts/build", "zipped") == printed
+    digests = set()
+    for name in ("zipped", "zipped-next"):
+        run.deploy(name, printed)
+        assert run.status(name) == "CREATE_COMPLETE"
+        digests.add(run.configuration(name)["CodeSha256"])
+    assert len(digests) == 1
+    assert run.builds == builds
+
+
+def test_an_artifact_is_promoted_with_its_zip(run):
+    """The function of the other environment downloads the copy in that environment's bucket."""
+    printed = run.succeeds("scripts/build", "large", "large-next")
+    assert printed.startswith("s3://kit-large-")
+    run.deploy("large-next", printed)
+    assert run.status("large-next") == "CREATE_COMPLETE"
+    variables = run.configuration("large-next")["Environment"]["Variables"]
+    bucket, _, key = variables["EMBEDDING_ARTIFACT_LOCATION"].removeprefix("s3://").partition("/")
+    assert bucket.startswith("kit-large-next-")
+    listed = run.aws.client("s3").list_objects_v2(Bucket=bucket, Prefix="artifact/")
+    assert [item["Key"] for item in listed["Contents"]] == [key]
