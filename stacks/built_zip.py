@@ -18,8 +18,8 @@ __all__ = ["built_zip"]
 def built_zip(session: Session, environment: Environment) -> str:
     """Build the zip with its labels, and upload it with its artifact, if that comes from S3.
 
-    The same sources give the same bytes and the same key. So what is there is not uploaded again,
-    and after an interruption the same command continues.
+    The same sources give the same bytes and the same key, as far as zlib compresses them equally.
+    So what is there is not uploaded again, and after an interruption the same command continues.
 
     Args:
         session: The AWS session; its region is used if the environment has none.
