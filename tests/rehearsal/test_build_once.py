@@ -96,14 +96,15 @@ def run(root: Path, tmp_path_factory):
     """Return a shell in a copy of the repository with `dev` and six other environments."""
     folder = tmp_path_factory.mktemp("build")
     checkout = copy_checkout(root, folder / "checkout", "dev")
-    for name, change in {
+    changes: dict[str, dict[str, Any]] = {
         "next": {"function": {"memory_mb": 2048}},
         "other": {"model": {"name": "mine/other"}},
         "zipped": {"function": ZIP},
         "zipped-next": {"function": ZIP | {"memory_mb": 2048}},
         "large": IN_S3,
         "large-next": IN_S3,
-    }.items():
+    }
+    for name, change in changes.items():
         document = tomlkit.parse(checkout.file.read_text())
         if change.get("function", {}).get("package"):
             document.pop("repository")
