@@ -4,13 +4,12 @@ from collections.abc import Iterator
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
-from embedding_kit.monitoring.alarms import make_alarm
+from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
 from embedding_kit.settings.observability import RUNBOOK
 
@@ -21,7 +20,7 @@ _PERIOD = Duration.minutes(5)
 _FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 
 
-class BatchAlarms(Construct):
+class BatchAlarms(NotifyingAlarms):
     """Alarms on a batch. Each notifies the topic itself; none pages.
 
     Attributes:
@@ -46,13 +45,9 @@ class BatchAlarms(Construct):
             topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
             runbook_url: The runbook's address, as in `AlarmSettings`.
         """
-        super().__init__(scope, id)
-        self.alarms: dict[str, cloudwatch.Alarm] = {}
-        for definition in _definitions(batch):
-            alarm = make_alarm(self, definition, runbook_url)
-            self.alarms[definition.name] = alarm
-            if topic:
-                alarm.add_alarm_action(actions.SnsAction(topic))
+        super().__init__(
+            scope, id, definitions=_definitions(batch), topic=topic, runbook_url=runbook_url
+        )
 
 
 def batch_widgets(batch: EmbeddingBatch, alarms: BatchAlarms) -> list[cloudwatch.IWidget]:

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from embedding_kit.front.access_log import THROTTLED_METRIC
 from embedding_kit.front.rest_api import STAGE, EmbeddingRestApi
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
-from embedding_kit.monitoring.alarms import make_alarm
+from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.metrics import PERIOD, milliseconds, percent
 from embedding_kit.settings import AlarmSettings
 
@@ -25,7 +24,7 @@ _CLIENT_ERROR_PERCENT = 50
 _FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 
 
-class FrontAlarms(Construct):
+class FrontAlarms(NotifyingAlarms):
     """Alarms on a REST API. Each notifies the topic itself.
 
     Attributes:
@@ -50,14 +49,14 @@ class FrontAlarms(Construct):
             settings: The thresholds of errors, throttling and duration, and the runbook.
             topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
         """
-        super().__init__(scope, id)
         settings = settings or AlarmSettings()
-        self.alarms: dict[str, cloudwatch.Alarm] = {}
-        for definition in _definitions(front, settings):
-            alarm = make_alarm(self, definition, settings.runbook_url)
-            self.alarms[definition.name] = alarm
-            if topic:
-                alarm.add_alarm_action(actions.SnsAction(topic))
+        super().__init__(
+            scope,
+            id,
+            definitions=_definitions(front, settings),
+            topic=topic,
+            runbook_url=settings.runbook_url,
+        )
 
 
 def front_widgets(front: EmbeddingRestApi, alarms: FrontAlarms) -> list[cloudwatch.IWidget]:

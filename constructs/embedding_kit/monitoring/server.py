@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
-from embedding_kit.monitoring.alarms import make_alarm
+from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.metrics import PERIOD, percent
 from embedding_kit.service import REJECTED_METRIC, EmbeddingService
 from embedding_kit.settings import AlarmSettings
@@ -24,7 +23,7 @@ _CPU_PERCENT = 90
 _FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 
 
-class ServerAlarms(Construct):
+class ServerAlarms(NotifyingAlarms):
     """Alarms on a server. Each notifies the topic itself.
 
     Attributes:
@@ -49,14 +48,14 @@ class ServerAlarms(Construct):
             settings: The thresholds of errors, throttling, duration and memory, and the runbook.
             topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
         """
-        super().__init__(scope, id)
         settings = settings or AlarmSettings()
-        self.alarms: dict[str, cloudwatch.Alarm] = {}
-        for definition in _definitions(service, settings):
-            alarm = make_alarm(self, definition, settings.runbook_url)
-            self.alarms[definition.name] = alarm
-            if topic:
-                alarm.add_alarm_action(actions.SnsAction(topic))
+        super().__init__(
+            scope,
+            id,
+            definitions=_definitions(service, settings),
+            topic=topic,
+            runbook_url=settings.runbook_url,
+        )
 
 
 def server_widgets(service: EmbeddingService, alarms: ServerAlarms) -> list[cloudwatch.IWidget]:
