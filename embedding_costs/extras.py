@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from embedding_kit.environment import Environment
 from embedding_kit.prices import LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
-from embedding_kit.settings import Provisioned, SnapStart
+from embedding_kit.settings import CloudFrontFront, Provisioned, SnapStart
 from embedding_kit.settings.index import index_dimension
 from embedding_kit.standing_cost import server_items, stored_zip
 
@@ -32,8 +32,6 @@ _SHARD_TEXTS, _SHARD_WRITES, _SHARD_READS = 500, 1, 10
 _EXPRESS_GB = 64 / 1024
 #: Bytes of a line of the access log, and months that it is kept.
 _ACCESS_LOG_BYTES, _ACCESS_LOG_MONTHS = 600, 3
-#: Rules of a web ACL of ours: the limit for each address, and AWS's managed groups.
-_RATE_RULES, _MANAGED_RULES = 1, 3
 #: Bytes of a stored vector beside its numbers: its key, and its text and metadata.
 _METADATA_BYTES = 1000
 _GB, _TB = 1e9, 1e12
@@ -117,29 +115,35 @@ def _packages(environment: Environment, prices: Prices, volumes: Volumes) -> tup
 
 
 def _front(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
-    """Price a REST API for all requests of the endpoint, its access log and its firewall.
+    """Price a REST API or a distribution for all requests of the endpoint, its log and firewall.
 
-    Not included: a web ACL of your own, and the VPC endpoints of a private API.
+    Not included: a web ACL of your own, the VPC endpoints of a private API, and data transfer.
     """
-    front = environment.front
+    front, requests = environment.front, volumes.requests
     if front is None:
         return ()
-    gigabytes = volumes.requests * _ACCESS_LOG_BYTES / _GB
-    items = (
-        priced(prices, "rest_requests", "API, requests", volumes.requests),
-        priced(prices, "log_ingestion", "API, access log, written", gigabytes),
-        priced(prices, "log_storage", "API, access log, kept", gigabytes * _ACCESS_LOG_MONTHS),
-    )
-    firewall = front.firewall
-    if firewall is None or firewall.web_acl is not None:
-        return items
-    rules = _RATE_RULES + _MANAGED_RULES * firewall.managed_rules
-    return (
-        *items,
-        priced(prices, "firewall", "firewall", 1),
-        priced(prices, "firewall_rule", "firewall, rules", rules),
-        priced(prices, "firewall_requests", "firewall, requests", volumes.requests),
-    )
+    gigabytes = requests * _ACCESS_LOG_BYTES / _GB
+    if isinstance(front, CloudFrontFront):
+        name = "CloudFront"
+        items = [
+            priced(prices, "edge_requests", "CloudFront, requests", requests),
+            priced(prices, "edge_function", "CloudFront, checks of keys", requests),
+            priced(prices, "edge_key_reads", "CloudFront, reads of keys", requests),
+        ]
+    else:
+        name = "API"
+        items = [priced(prices, "rest_requests", "API, requests", requests)]
+    items += [
+        priced(prices, "log_ingestion", f"{name}, access log, written", gigabytes),
+        priced(prices, "log_storage", f"{name}, access log, kept", gigabytes * _ACCESS_LOG_MONTHS),
+    ]
+    if front.firewall is not None and front.firewall.web_acl is None:
+        items += [
+            priced(prices, "firewall", "firewall", 1),
+            priced(prices, "firewall_rule", "firewall, rules", front.firewall.rules),
+            priced(prices, "firewall_requests", "firewall, requests", requests),
+        ]
+    return tuple(items)
 
 
 def _batch(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:

@@ -1,4 +1,4 @@
-"""The stack of what callers reach beside the function's URL."""
+"""The stack of the REST API that callers reach instead of the function's URL."""
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as Where
@@ -7,7 +7,7 @@ from constructs import Construct
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.environment import Environment
 from embedding_kit.front.rest_api import EmbeddingRestApi
-from embedding_kit.settings import Front
+from embedding_kit.settings import ApiGatewayFront
 
 __all__ = ["FrontStack"]
 
@@ -25,7 +25,7 @@ class FrontStack(Stack):
         id: str,
         *,
         environment: Environment,
-        settings: Front,
+        settings: ApiGatewayFront,
         endpoint: IEmbeddingEndpoint,
         env: Where,
     ) -> None:

@@ -16,7 +16,12 @@ from botocore.session import Session, get_session
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.quotas import needed_concurrency
-from embedding_kit.settings import artifact_in_s3
+from embedding_kit.settings import (
+    EDGE_REGION,
+    ApiGatewayFront,
+    CloudFrontFront,
+    artifact_in_s3,
+)
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
 from stacks.deployed import find_deployed
@@ -33,6 +38,8 @@ __all__ = ["Finding", "before_deploy", "main"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _IMPORT = "--import-existing-resources"
+#: The version of the bootstrap, which each of the CDK's templates reads.
+_BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 #: An established account's default quota of concurrent executions; a new account has less.
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _ESTABLISHED_CONCURRENCY = 1000
@@ -77,11 +84,16 @@ def before_deploy(
         yield from _quotas(session, environment)
     except (BotoCoreError, ClientError) as error:
         yield Finding(f"the account's quotas could not be read: {error}")
-    if environment.front is not None:
+    if isinstance(environment.front, ApiGatewayFront):
         try:
-            yield from _log_role(session, environment)
+            yield from _log_role(session, environment, environment.front)
         except (BotoCoreError, ClientError) as error:
             yield Finding(f"API Gateway's role for logs could not be looked up: {error}")
+    if isinstance(environment.front, CloudFrontFront):
+        try:
+            yield from _edge_region(session, environment)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the bootstrap of {EDGE_REGION} could not be looked up: {error}")
     try:
         yield from _package(session, environment)
     except (BotoCoreError, ClientError) as error:
@@ -129,22 +141,40 @@ def _quotas(session: Session, environment: Environment) -> Iterator[Finding]:
         )
 
 
-def _log_role(session: Session, environment: Environment) -> Iterator[Finding]:
+def _log_role(
+    session: Session, environment: Environment, front: ApiGatewayFront
+) -> Iterator[Finding]:
     """Look up the account's role for API Gateway's logs, without which no stage can have a log."""
     client = session.create_client("apigateway", region_name=environment.region)
     found = client.get_account().get("cloudwatchRoleArn")
-    sets = environment.front is not None and environment.front.set_log_role
-    if not sets and not found:
+    if not front.set_log_role and not found:
         yield Finding(
             "API Gateway has no role for logs in this account and region, so the API's stage "
             "cannot be created; found: none; allowed: set_log_role = true under [front] in one "
             "environment of the account and region, or a role in API Gateway's settings",
             stops=True,
         )
-    elif sets and found and front_stack_name(environment.name) not in found:
+    elif front.set_log_role and found and front_stack_name(environment.name) not in found:
         yield Finding(
             f"set_log_role replaces the role for API Gateway's logs that this account and region "
             f"have, {found}: remove set_log_role to keep it"
+        )
+
+
+def _edge_region(session: Session, environment: Environment) -> Iterator[Finding]:
+    """Look up the bootstrap of the region of the distribution's stack."""
+    client = session.create_client("ssm", region_name=EDGE_REGION)
+    try:
+        client.get_parameter(Name=_BOOTSTRAP)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ParameterNotFound":
+            raise
+        account = environment.account or "ACCOUNT"
+        yield Finding(
+            f"CloudFront's stack is in {EDGE_REGION}, which is not bootstrapped in this account; "
+            f"found: no parameter {_BOOTSTRAP}; allowed: after "
+            f"npx cdk bootstrap aws://{account}/{EDGE_REGION}",
+            stops=True,
         )
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from anyio.abc import TaskGroup
 
 from embedding_client.batches import BatchLimits
-from embedding_client.endpoint_arguments import default_auth, find_target
+from embedding_client.endpoint_arguments import choose_auth, find_target
 from embedding_client.errors import ConfigurationError, UnreachableError
 from embedding_client.flows import (
     TIMEOUT,
@@ -57,6 +57,7 @@ class AsyncEmbeddingClient:
         endpoint_url: str | None = None,
         region: str | None = None,
         auth: httpx.Auth | None = None,
+        api_key: str | None = None,
         vector_space: str | None = None,
         concurrency: int = 4,
         limits: BatchLimits | None = None,
@@ -67,7 +68,7 @@ class AsyncEmbeddingClient:
         self._flows = EmbeddingFlows(
             target, vector_space=vector_space, limits=limits, retries=retries
         )
-        self._auth = auth or default_auth(target)
+        self._auth = choose_auth(target, auth=auth, api_key=api_key)
         self._owns_http = http_client is None
         self._http = http_client or httpx.AsyncClient(
             timeout=TIMEOUT,

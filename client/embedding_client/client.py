@@ -12,7 +12,7 @@ import httpx
 import numpy.typing as npt
 
 from embedding_client.batches import BatchLimits
-from embedding_client.endpoint_arguments import default_auth, find_target
+from embedding_client.endpoint_arguments import choose_auth, find_target
 from embedding_client.errors import UnreachableError
 from embedding_client.flows import (
     TIMEOUT,
@@ -39,7 +39,7 @@ class EmbeddingClient:
     Use it as a context manager, or call `close`. Threads may share a client.
 
     Args:
-        url: The Function URL.
+        url: The Function URL, or the address of what is in front of it.
         function: The function with its alias, such as `embedder:live`, instead of a URL. Requests
             then go by Lambda's Invoke, which a private network reaches by an interface endpoint.
         endpoint_url: The URL of Lambda's API for `function`, such as the interface endpoint's own
@@ -48,6 +48,8 @@ class EmbeddingClient:
             configured one.
         auth: The signer. By default, credentials come from botocore's chain and the region comes
             from the URL.
+        api_key: The API key for API Gateway or CloudFront in front of the endpoint, instead of
+            `auth`. Nothing is signed.
         vector_space: The vector space of your stored vectors. Responses from another space are
             refused. By default, the first response sets it.
         concurrency: The number of requests that one call sends at the same time. On Lambda, each of
@@ -65,6 +67,7 @@ class EmbeddingClient:
         endpoint_url: str | None = None,
         region: str | None = None,
         auth: httpx.Auth | None = None,
+        api_key: str | None = None,
         vector_space: str | None = None,
         concurrency: int = 4,
         limits: BatchLimits | None = None,
@@ -75,7 +78,7 @@ class EmbeddingClient:
         self._flows = EmbeddingFlows(
             target, vector_space=vector_space, limits=limits, retries=retries
         )
-        self._auth = auth or default_auth(target)
+        self._auth = choose_auth(target, auth=auth, api_key=api_key)
         self._http = http_client or httpx.Client(
             timeout=TIMEOUT,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),

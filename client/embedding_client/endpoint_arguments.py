@@ -1,11 +1,14 @@
-"""The target that the arguments of a client name, and the default signer for it."""
+"""The target that the arguments of a client name, and what authenticates requests to it."""
 
+import httpx
+
+from embedding_client.api_key import ApiKeyAuth
 from embedding_client.errors import ConfigurationError
 from embedding_client.protocol import check_url
 from embedding_client.signing import SigV4Auth
 from embedding_client.targets import Target, UrlTarget
 
-__all__ = ["default_auth", "find_target"]
+__all__ = ["choose_auth", "find_target"]
 
 
 def find_target(
@@ -30,6 +33,17 @@ def find_target(
     return UrlTarget(check_url(url or ""))
 
 
-def default_auth(target: Target) -> SigV4Auth:
-    """Return the default signer, which also signs for the target's own host."""
-    return SigV4Auth(hosts=[target.host], region=target.region)
+def choose_auth(target: Target, *, auth: httpx.Auth | None, api_key: str | None) -> httpx.Auth:
+    """Return what authenticates requests: by default a signer, also for the target's own host.
+
+    Raises:
+        ConfigurationError: If both `auth` and `api_key` are given, or `api_key` with a function.
+        CredentialsError: If the key cannot be the value of a header.
+    """
+    if api_key is None:
+        return auth or SigV4Auth(hosts=[target.host], region=target.region)
+    if auth is not None:
+        raise ConfigurationError("Give only one of auth and api_key.")
+    if not isinstance(target, UrlTarget):
+        raise ConfigurationError("Lambda's Invoke takes no API key: give url, or no api_key.")
+    return ApiKeyAuth(api_key)

@@ -215,5 +215,11 @@ class Environment(Settings):
         if self.index is not None:
             index_dimension(self.index, self.model)
         if self.front is not None:
-            check_front(self.front, account=self.account, region=self.region)
+            check_front(
+                self.front,
+                account=self.account,
+                region=self.region,
+                callers=self.callers,
+                cors=self.cors,
+            )
         return self

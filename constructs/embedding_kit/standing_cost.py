@@ -7,6 +7,8 @@ from embedding_kit.environment import Environment
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import (
+    ApiGatewayFront,
+    CloudFrontFront,
     Provisioned,
     SnapStart,
     WeightedExperiment,
@@ -34,7 +36,7 @@ _ZIP_GB = 0.026
 #: The metrics that the alarms read, of which each is billed. A test counts those of templates.
 _ALARM_METRICS = 19
 _OF_SNAPSTART, _OF_PROVISIONED, _OF_TRAFFIC, _OF_BATCH, _OF_SERVER, _OF_LOADS = 1, 6, 1, 4, 9, 1
-_OF_FRONT = 7
+_OF_API, _OF_DISTRIBUTION = 7, 2
 #: With fixed weights no release moves the alias, so the alarms that would stop one are absent.
 _OF_WEIGHTS = -4
 #: A public load balancer has an address in each of two Availability Zones.
@@ -73,7 +75,10 @@ def monitoring_items(environment: Environment, prices: Prices) -> tuple[LineItem
         priced(prices, "alarm", "alarms, by metrics", alarm_metrics(environment)),
         priced(prices, "composite_alarm", "composite alarm", 1),
         priced(prices, "dashboard", "dashboard", 1),
-        priced(prices, "key", "key of the topic", 1),
+        # CloudFront's alarms notify a topic in us-east-1.
+        priced(
+            prices, "key", "key of the topic", 1 + isinstance(environment.front, CloudFrontFront)
+        ),
         *_package_items(environment, prices),
     )
 
@@ -139,7 +144,8 @@ def alarm_metrics(environment: Environment) -> int:
         + _OF_TRAFFIC * (environment.alarms.traffic_every is not None)
         + _OF_BATCH * (environment.batch is not None)
         + _OF_SERVER * (environment.server is not None)
-        + _OF_FRONT * (environment.front is not None)
+        + _OF_API * isinstance(environment.front, ApiGatewayFront)
+        + _OF_DISTRIBUTION * isinstance(environment.front, CloudFrontFront)
         + _OF_LOADS * loads
         + _OF_WEIGHTS * isinstance(environment.experiment, WeightedExperiment)
     )

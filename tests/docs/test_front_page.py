@@ -1,29 +1,51 @@
-"""The page of the API in front of the endpoint: its examples are valid, and its table complete."""
+"""The pages of what is in front of the endpoint: the examples are valid, the tables complete."""
 
 import json
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from embedding_kit.environment import Environment
+from embedding_kit.front import distribution
 from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
 
 from .pages import BLOCK, ROOT
 
 PAGE = (ROOT / "docs" / "front.md").read_text(encoding="utf-8")
+CLOUDFRONT = (ROOT / "docs" / "cloudfront.md").read_text(encoding="utf-8")
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
-TABLES = [tomllib.loads(one["code"]) for one in BLOCK.finditer(PAGE) if one["language"] == "toml"]
-#: The first example is a whole table, and most others are parts of it.
-WHOLE = TABLES[0]["front"]
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: ",".join(table["front"]))
+def tables(page):
+    """Return each example of settings; the first is a whole, and most others are parts of it."""
+    found = [
+        tomllib.loads(one["code"]) for one in BLOCK.finditer(page) if one["language"] == "toml"
+    ]
+    whole = found[0]
+    return [
+        one if "kind" in one["front"] else {**whole, "front": whole["front"] | one["front"]}
+        for one in found
+    ]
+
+
+@pytest.mark.parametrize(
+    "table", tables(PAGE) + tables(CLOUDFRONT), ids=lambda table: ",".join(table["front"])
+)
 def test_the_settings_on_the_page_are_valid(table):
     """Each example is accepted, alone or added to the first."""
-    front = table["front"] if "kind" in table["front"] else WHOLE | table["front"]
-    made = Environment.model_validate({"name": "test", "model": MODEL, "front": front})
+    made = Environment.model_validate({"name": "test", "model": MODEL, **table})
     assert made.front is not None
+
+
+def test_the_codes_of_the_check_of_keys_are_on_the_page():
+    """With the status of each."""
+    code = Path(distribution.__file__).with_name("check_key.js").read_text(encoding="utf-8")
+    answers = re.findall(r"refusal\((\d+), '[^']+', '([a-z_]+)'", code)
+    assert len(answers) == 2
+    for status, name in answers:
+        assert f"| {status} | error `{name}` |" in CLOUDFRONT
 
 
 def test_the_codes_of_api_gateways_answers_are_on_the_page():

@@ -1,6 +1,7 @@
 """API keys: where they are sent, and the refusals of API Gateway."""
 
 import asyncio
+import hashlib
 
 import httpx
 import httpx2
@@ -47,6 +48,71 @@ def test_the_key_is_sent_and_nothing_is_signed(options, name, value):
     assert request.headers[name] == value
     assert str(request.url).startswith(URL)
     assert not {"x-amz-date", "authorization"} - {name} & set(request.headers)
+
+
+def test_a_body_is_sent_with_its_hash():
+    """CloudFront cannot read bodies, and Lambda wants their hash in the signature."""
+    requests = []
+
+    def answer(request):
+        requests.append(request)
+        return embedded(request)
+
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    with EmbeddingClient(URL, api_key="secret", http_client=http) as client:
+        client.embed(["a", "<script>"])
+    (request,) = requests
+    assert request.headers["x-api-key"] == "secret"
+    digest = hashlib.sha256(request.content).hexdigest()
+    assert request.headers["x-amz-content-sha256"] == digest
+    assert "authorization" not in request.headers
+
+
+@pytest.mark.parametrize(
+    ("auth", "method", "body"),
+    [
+        (ApiKeyAuth("secret"), "GET", None),
+        # The server checks no signature.
+        (ApiKeyAuth("secret", header="authorization"), "POST", b"{}"),
+    ],
+)
+def test_nothing_else_is_hashed(auth, method, body):
+    """A request without a body has none, and the server needs none."""
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, json=[*request.headers]))
+    with httpx.Client(auth=auth, transport=transport) as client:
+        assert "x-amz-content-sha256" not in client.request(method, URL, content=body).json()
+
+
+def test_a_streamed_body_is_hashed_as_a_whole():
+    """The library reads it first; a sync and an async client alike."""
+    digest = hashlib.sha256(b"one two").hexdigest()
+
+    def answer(request):
+        return httpx.Response(200, text=request.headers["x-amz-content-sha256"])
+
+    async def parts():
+        yield b"one "
+        yield b"two"
+
+    async def send():
+        made = httpx.AsyncClient(transport=httpx.MockTransport(answer), auth=ApiKeyAuth("secret"))
+        async with made as client:
+            return (await client.post(URL, content=parts())).text
+
+    with httpx.Client(transport=httpx.MockTransport(answer), auth=ApiKeyAuth("secret")) as client:
+        assert client.post(URL, content=iter([b"one ", b"two"])).text == digest
+    assert asyncio.run(send()) == digest
+
+
+@pytest.mark.parametrize("client", [EmbeddingClient, AsyncEmbeddingClient])
+def test_a_client_takes_a_key_or_another_auth(client):
+    """Both would replace each other."""
+    with pytest.raises(ConfigurationError, match="only one of auth and api_key"):
+        client(URL, api_key="secret", auth=ApiKeyAuth("secret"))
+    with pytest.raises(CredentialsError, match="without spaces"):
+        client(URL, api_key="a secret")
+    with pytest.raises(ConfigurationError, match="Invoke takes no API key"):
+        client(function="embedder:live", region="eu-central-1", api_key="secret")
 
 
 def test_async_clients_and_httpx2_send_it_too():

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from embedding_kit.settings import CloudFrontFront
 from embedding_kit.standing_cost import alarm_metrics
 
 STACKS = ("repository", "endpoint", "observability")
@@ -23,11 +24,13 @@ SWITCHES = (
     "batch",
     "callers",
     "canary",
+    "cloudfront",
     "front",
     "index",
     "linear",
     "network",
     "placed",
+    "plain-cloudfront",
     "private-front",
     "provisioned",
     "reserved",
@@ -174,5 +177,8 @@ def test_the_priced_alarms_are_those_of_the_templates(synthesized, environments,
     ]
     assert sum(read) == alarm_metrics(environments[name])
     kinds = [resource["Type"] for resource in resources]
-    for priced in ("CloudWatch::CompositeAlarm", "CloudWatch::Dashboard", "KMS::Key"):
+    for priced in ("CloudWatch::CompositeAlarm", "CloudWatch::Dashboard"):
         assert kinds.count(f"AWS::{priced}") == 1
+    # CloudFront's alarms notify a topic in us-east-1.
+    edge = isinstance(environments[name].front, CloudFrontFront)
+    assert kinds.count("AWS::KMS::Key") == 1 + edge

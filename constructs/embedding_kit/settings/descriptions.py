@@ -139,7 +139,8 @@ def _inline(node: Any, definitions: Schema) -> Any:
 def _with_kind(table: Schema) -> Schema:
     if table["properties"]["kind"]["const"] in _DEFAULT_KINDS:
         return table
-    return {**table, "required": ["kind", *table.get("required", [])]}
+    others = [name for name in table.get("required", []) if name != "kind"]
+    return {**table, "required": ["kind", *others]}
 
 
 def _quoted(name: str) -> str:

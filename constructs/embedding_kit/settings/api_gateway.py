@@ -1,0 +1,217 @@
+"""A REST API of API Gateway, which callers reach instead of the function's URL.
+
+Sources: https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-api-usage-plans.html,
+https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-execution-service-limits-table.html,
+https://docs.aws.amazon.com/apigateway/latest/developerguide/apigateway-private-apis.html
+"""
+
+from datetime import timedelta
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from embedding_kit.settings.base import (
+    Duration,
+    EachOnce,
+    Settings,
+    allowed,
+    format_duration,
+    rule_error,
+)
+from embedding_kit.settings.domain import Certificate, DomainName
+from embedding_kit.settings.firewall import Firewall
+
+__all__ = ["ApiGatewayFront", "Domain", "FrontCaller", "check_api_gateway"]
+
+#: API Gateway's default quota on the time of one request; AWS raises it on request.
+DEFAULT_TIMEOUT = timedelta(seconds=29)
+_LONGEST_TIMEOUT = timedelta(minutes=5)
+_TIMEOUT_ALLOWED = "whole seconds, 1s to 5m"
+#: More usage plans than an account may have in a region by default.
+_MOST_CALLERS = 300
+
+_CallerName = Annotated[
+    str,
+    Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=40),
+    allowed(
+        "up to 40 lower-case letters and digits, a letter first, with single hyphens between them"
+    ),
+]
+_KeyLabel = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=20),
+    allowed("up to 20 lower-case letters and digits, with single hyphens between them"),
+]
+_Function = Annotated[
+    str,
+    Field(pattern=r"^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[\w-]+(:[\w$-]+)?$"),
+    allowed("an ARN such as arn:aws:lambda:eu-central-1:111122223333:function:authorize:live"),
+]
+_VpcEndpoint = Annotated[
+    str,
+    Field(pattern=r"^vpce-[0-9a-f]{8,17}$"),
+    allowed("a VPC endpoint's id such as vpce-0123456789abcdef0"),
+]
+
+
+class FrontCaller(Settings):
+    """A caller, with API keys and limits of its own."""
+
+    name: _CallerName = Field(description="The caller's name, in the names of its keys.")
+    keys: Annotated[tuple[_KeyLabel, ...], Field(max_length=2), EachOnce] = Field(
+        default=("1",),
+        strict=False,
+        description="Labels of its keys, of which API Gateway makes the secrets. To replace a key, "
+        "add a second label, deploy, change the caller, and remove the first. Without keys, every "
+        "request of the caller is refused.",
+    )
+    rate: Annotated[float, Field(gt=0)] = Field(
+        strict=False,
+        description="Requests per second on average, for each key. AWS applies limits on a "
+        "best-effort basis.",
+    )
+    burst: Annotated[int, Field(ge=1)] = Field(
+        description="Requests that one key may send at once, above `rate`."
+    )
+    monthly_requests: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Requests in a calendar month, for each key; no quota if unset."
+    )
+
+
+class Domain(Settings):
+    """A name of your own. The API's default name is then switched off."""
+
+    name: DomainName = Field(
+        description="A name of the certificate. Make it an alias of the output `DomainTarget` in "
+        "your DNS."
+    )
+    certificate: Certificate = Field(description="The certificate in ACM, in the same region.")
+
+
+class ApiGatewayFront(Settings):
+    """A REST API of API Gateway with API keys and usage plans; off without this table."""
+
+    kind: Literal["api-gateway"] = Field(
+        description="What callers reach. A REST API costs $3.50 for a million requests in "
+        "us-east-1, takes what fits into Lambda's 6 MB, and waits 29 s for an answer."
+    )
+    callers: Annotated[tuple[FrontCaller, ...], Field(min_length=1, max_length=_MOST_CALLERS)] = (
+        Field(strict=False, description="The callers.")
+    )
+    vpc_endpoints: Annotated[tuple[_VpcEndpoint, ...], Field(max_length=20), EachOnce] = Field(
+        default=(),
+        strict=False,
+        description="VPC endpoints of `execute-api` through which callers come. The API is then "
+        "private: nothing else reaches it. Without them it is public (regional).",
+    )
+    domain: Domain | None = Field(
+        default=None, description="A name of your own; of a public API only."
+    )
+    minimum_tls: Annotated[Literal["1.2", "1.3"], allowed('"1.2" or "1.3"')] = Field(
+        default="1.2", description="The oldest version of TLS that callers may use."
+    )
+    firewall: Firewall | None = Field(
+        default=None,
+        description="A web application firewall (AWS WAF); none by default. Ours costs $9 a month, "
+        "and $0.60 for a million requests.",
+    )
+    authorizer: _Function | None = Field(
+        default=None,
+        description="A Lambda function of yours that decides about each request, beside the key. "
+        "It gets the headers and not the body, and its answers are not cached.",
+    )
+    gzip: bool = Field(
+        default=True,
+        description="Whether answers may be in gzip. API Gateway then passes every body as bytes "
+        "(the binary media type `*/*`), in base64: a request may have 4.5 MB. With `false`, up to "
+        "6 MB of JSON, less what its escapes take, and answers are never in gzip.",
+    )
+    timeout: Duration = Field(
+        default=DEFAULT_TIMEOUT,
+        description="The longest time of a request, in whole seconds from 1s to 5m. More than 29s "
+        "needs a higher quota (Service Quotas, API Gateway, Maximum integration timeout).",
+    )
+    set_log_role: bool = Field(
+        default=False,
+        description="Whether this environment sets the role with which API Gateway writes logs. "
+        "Each account has one such role in a region; it stays when the stack is deleted.",
+    )
+
+    @property
+    def private(self) -> bool:
+        """Whether only VPC endpoints reach the API."""
+        return bool(self.vpc_endpoints)
+
+    @field_validator("timeout")
+    @classmethod
+    def _timeout_in_range(cls, value: timedelta) -> timedelta:
+        if value % timedelta(seconds=1) or value > _LONGEST_TIMEOUT:
+            raise rule_error(
+                "API Gateway waits up to 29 seconds, and up to 5 minutes with a higher quota",
+                found=format_duration(value),
+                allowed=_TIMEOUT_ALLOWED,
+            )
+        return value
+
+    @field_validator("callers")
+    @classmethod
+    def _names_differ(cls, callers: tuple[FrontCaller, ...]) -> tuple[FrontCaller, ...]:
+        names = [caller.name for caller in callers]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise rule_error(
+                "a caller is listed twice", found=", ".join(twice), allowed="each name once"
+            )
+        return callers
+
+    @model_validator(mode="after")
+    def _domain_is_public(self) -> Self:
+        if self.private and self.domain:
+            raise rule_error(
+                "a private API is reached by the names of its VPC endpoints",
+                found="vpc_endpoints with domain",
+                allowed="one of them",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _firewall_is_regional(self) -> Self:
+        web_acl = self.firewall.web_acl if self.firewall else None
+        if web_acl and ":regional/" not in web_acl:
+            raise rule_error(
+                "a web ACL of CloudFront cannot protect a REST API",
+                found=f"web_acl = {web_acl}",
+                allowed="a web ACL with the scope REGIONAL",
+            )
+        return self
+
+
+def check_api_gateway(front: ApiGatewayFront, *, account: str | None, region: str | None) -> None:
+    """Refuse resources of another place, with which AWS would fail the deploy.
+
+    Args:
+        front: The front.
+        account: The environment's account, if it is known.
+        region: The environment's region, if it is known.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    arns = {
+        "domain.certificate": front.domain.certificate if front.domain else None,
+        "firewall.web_acl": front.firewall.web_acl if front.firewall else None,
+    }
+    for name, arn in arns.items():
+        if arn and region and arn.split(":")[3] != region:
+            raise rule_error(
+                "a regional API uses resources of its own region",
+                found=f"front.{name} = {arn} with region = {region}",
+                allowed=f"an ARN in {region}",
+            )
+    function = front.authorizer
+    if function and account and function.split(":")[4] != account:
+        raise rule_error(
+            "the stack gives API Gateway the permission to call the authorizer",
+            found=f"front.authorizer = {function} with account = {account}",
+            allowed=f"a function in {account}",
+        )
