@@ -241,7 +241,7 @@ def test_prices_older_than_180_days_are_a_warning():
     prices, models = load_prices(), hosted_models()
     assert not list(price_notes(prices, models, today=date(2026, 11, 22)))
     notes = list(price_notes(prices, models, today=date(2027, 12, 1)))
-    assert "38 prices are older than 180 days" in notes[0]
+    assert "41 prices are older than 180 days" in notes[0]
     assert "edit constructs/embedding_kit/prices/hosted.json" in notes[1]
 
 
