@@ -7,15 +7,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Those of a package are its description in the package index.
 OF_PACKAGES = [ROOT / "client" / "README.md", ROOT / "constructs" / "README.md"]
 OF_EXAMPLE = ROOT / "examples" / "app" / "README.md"
-PAGES = sorted(
-    [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        OF_EXAMPLE,
-        *OF_PACKAGES,
-        *(ROOT / "docs").glob("*.md"),
-    ]
-)
+_OF_ROOT = [ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY")]
+PAGES = sorted([*_OF_ROOT, OF_EXAMPLE, *OF_PACKAGES, *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(
     r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
 )

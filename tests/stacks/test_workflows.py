@@ -110,7 +110,7 @@ def test_the_doctor_looks_at_each_environment(workflow):
     assert not [name for name in jobs if "--no-doctor" in str(jobs[name].get("with"))]
 
 
-@pytest.mark.parametrize("name", ["test", "deploy", "environment", "base-image"])
+@pytest.mark.parametrize("name", ["test", "deploy", "environment", "base-image", "release"])
 def test_no_key_of_aws_is_stored(workflow, name):
     """The workflow signs in with GitHub's own token, since a key in a secret would never expire."""
     text = (WORKFLOWS / f"{name}.yml").read_text()
@@ -130,7 +130,7 @@ def test_the_role_is_the_environments_own(workflow):
     assert sign_in["with"]["role-to-assume"] == "${{ vars.AWS_ROLE_ARN }}"
 
 
-@pytest.mark.parametrize("name", ["test", "deploy", "environment", "base-image"])
+@pytest.mark.parametrize("name", ["test", "deploy", "environment", "base-image", "release"])
 def test_the_scripts_that_are_named_are_there(name):
     """Every script that a workflow names exists."""
     words = (WORKFLOWS / f"{name}.yml").read_text().split()
@@ -140,7 +140,7 @@ def test_the_scripts_that_are_named_are_there(name):
 
 def test_no_input_is_put_into_a_shell_unquoted(workflow):
     """Input from outside reaches a shell as a variable, never as text of the script."""
-    for name in ("test", "deploy", "environment", "base-image"):
+    for name in ("test", "deploy", "environment", "base-image", "release"):
         assert not [step for step in _steps(workflow(name)) if "${{" in step.get("run", "")]
 
 
@@ -154,3 +154,64 @@ def test_a_patched_base_image_is_only_proposed(workflow):
     assert "scripts/build --refresh-base dev staging production" in text
     assert "gh pr create" in text
     assert "scripts/deploy" not in text
+
+
+def test_a_release_is_tested_and_built_once_before_it_is_published(workflow):
+    """The files that are published are those that the job without a permission has built."""
+    jobs = workflow("release")["jobs"]
+    assert {name: job.get("needs") for name, job in jobs.items()} == {
+        "check": None,
+        "test": "check",
+        "build": "check",
+        "publish": ["test", "build"],
+        "notes": "publish",
+    }
+    assert jobs["test"]["uses"] == "./.github/workflows/test.yml"
+    builds = [name for name in jobs if "uv build" in str(jobs[name].get("steps"))]
+    assert builds == ["build"]
+    assert "permissions" not in jobs["build"]
+
+
+def test_only_the_job_that_publishes_can_prove_who_it_is(workflow):
+    """PyPI and Sigstore trust it by the environment `pypi`; no token is stored."""
+    jobs = workflow("release")["jobs"]
+    assert [name for name in jobs if "id-token" in jobs[name].get("permissions", {})] == ["publish"]
+    assert jobs["publish"]["environment"] == "pypi"
+    assert "secrets." not in (WORKFLOWS / "release.yml").read_text()
+    runs = [step.get("run", step.get("uses", "")) for step in jobs["publish"]["steps"]]
+    order = ["actions/attest@", "pypi-attestations sign", "uv publish --trusted-publishing always"]
+    found = [next(i for i, run in enumerate(runs) if part in run) for part in order]
+    assert found == sorted(found)
+
+
+def test_a_release_that_failed_can_run_again(workflow, tmp_path):
+    """A file of PyPI is skipped, and a release of GitHub gets its files again."""
+    jobs = workflow("release")["jobs"]
+    assert "--check-url" in jobs["publish"]["steps"][-1]["run"]
+    (step,) = (step for step in jobs["notes"]["steps"] if "run" in step)
+    gh = tmp_path / "gh"
+    gh.write_text('#!/bin/sh\necho "$@" >>calls\n[ "$2" != view ] || exit $FOUND\n')
+    (tmp_path / "python").write_text("#!/bin/sh\necho notes\n")
+    for program in (gh, tmp_path / "python"):
+        program.chmod(0o755)
+    calls = {}
+    for tag, missing in (("v1.0.0", 1), ("v1.0.0rc1", 1), ("v1.0.0", 0)):
+        (tmp_path / "calls").write_text("")
+        subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", step["run"]],
+            cwd=tmp_path,
+            env={
+                "PATH": f"{tmp_path}:{os.environ['PATH']}",
+                "GITHUB_REF_NAME": tag,
+                "RUNNER_TEMP": str(tmp_path),
+                "FOUND": str(missing),
+            },
+            check=True,
+        )
+        calls[tag, missing] = (tmp_path / "calls").read_text().splitlines()[1]
+    create = f"release create {{0}} --verify-tag --title {{0}} --notes-file {tmp_path}/notes"
+    assert calls == {
+        ("v1.0.0", 1): f"{create.format('v1.0.0')} dist/*",
+        ("v1.0.0rc1", 1): f"{create.format('v1.0.0rc1')} --prerelease dist/*",
+        ("v1.0.0", 0): "release upload v1.0.0 --clobber dist/*",
+    }

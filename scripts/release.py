@@ -1,0 +1,145 @@
+"""Prepare a release, check a tag against the repository, and print the notes of a release.
+
+python scripts/release.py prepare 0.2.0    writes the version and the date; scripts/release runs it
+python scripts/release.py check v0.2.0     fails if the repository does not have this version
+python scripts/release.py notes v0.2.0     prints the version's section of CHANGELOG.md
+
+It needs only Python: the workflow of a release runs it before anything is installed.
+"""
+
+import argparse
+import datetime as dt
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+__all__ = ["ReleaseError", "check", "main", "notes", "prepare"]
+
+ROOT = Path(__file__).resolve().parents[1]
+CHANGELOG = "CHANGELOG.md"
+#: Both distributions are released together, with one version.
+PROJECTS = ("pyproject.toml", "client/pyproject.toml")
+UNRELEASED = "## Unreleased\n"
+
+_VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
+_HEADING = re.compile(r"^## (?P<version>\S+) - (?P<date>\d{4}-\d{2}-\d{2})$", re.MULTILINE)
+#: The version of a distribution itself, and of one that another needs in the same version.
+_STATED = re.compile(r'(^version = "|"embedding-(?:kit|client)==)([^"]+)(?=")', re.MULTILINE)
+
+
+class ReleaseError(Exception):
+    """The repository is not ready for the release."""
+
+
+def check(root: Path, tag: str) -> None:
+    """Check that a tag names the version that the repository has.
+
+    Args:
+        root: The folder of the repository.
+        tag: `v` and the version, such as `v0.2.0`.
+
+    Raises:
+        ReleaseError: The tag, a version, the section of the changelog or an address is wrong.
+    """
+    if not tag.startswith("v"):
+        raise ReleaseError(f"the tag must be v and the version, such as v0.2.0; found {tag!r}")
+    version = _valid(tag.removeprefix("v"))
+    for name in PROJECTS:
+        text = _read(root, name)
+        for found in sorted({one for _, one in _STATED.findall(text)} - {version}):
+            raise ReleaseError(f"the tag is {tag}, but {name} has version {found}")
+        addresses = tomllib.loads(text)["project"].get("urls", {})
+        if any("/OWNER/" in address for address in addresses.values()):
+            raise ReleaseError(
+                f"[project.urls] of {name} has the placeholder OWNER: "
+                "write the address of the repository"
+            )
+    notes(root, tag)
+
+
+def notes(root: Path, tag: str) -> str:
+    """Return the section of a version in the changelog, without its heading.
+
+    Args:
+        root: The folder of the repository.
+        tag: `v` and the version.
+
+    Raises:
+        ReleaseError: The changelog has no dated section of this version, or an empty one.
+    """
+    version = tag.removeprefix("v")
+    text = _read(root, CHANGELOG)
+    heading = next((one for one in _HEADING.finditer(text) if one["version"] == version), None)
+    if heading is None:
+        versions = [one["version"] for one in _HEADING.finditer(text)]
+        raise ReleaseError(
+            f"{CHANGELOG} has no section '## {version} - DATE'; "
+            f"it has {', '.join(versions) or 'no released version'}"
+        )
+    section = text[heading.end() :].partition("\n## ")[0].strip()
+    if not section:
+        raise ReleaseError(f"the section of {version} in {CHANGELOG} is empty")
+    return f"{section}\n"
+
+
+def prepare(root: Path, version: str, today: dt.date) -> None:
+    """Write the version into both projects, and date the unreleased changes.
+
+    A second call with the same version changes nothing.
+
+    Args:
+        root: The folder of the repository.
+        version: The version without `v`.
+        today: The date of the release.
+
+    Raises:
+        ReleaseError: The version is not one, or there are no unreleased changes.
+    """
+    _valid(version)
+    text = _read(root, CHANGELOG)
+    if all(one["version"] != version for one in _HEADING.finditer(text)):
+        before, found, after = text.partition(UNRELEASED)
+        if not found or not after.partition("\n## ")[0].strip():
+            raise ReleaseError(f"{CHANGELOG} has no changes under '{UNRELEASED.strip()}'")
+        text = f"{before}{UNRELEASED}\n## {version} - {today.isoformat()}\n{after}"
+    texts = {name: _STATED.sub(rf"\g<1>{version}", _read(root, name)) for name in PROJECTS}
+    for name, new in {**texts, CHANGELOG: text}.items():
+        (root / name).write_text(new, encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; return its exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("prepare").add_argument("version")
+    for name in ("check", "notes"):
+        commands.add_parser(name).add_argument("tag")
+    given = parser.parse_args(arguments)
+    try:
+        if given.command == "prepare":
+            prepare(ROOT, given.version, dt.datetime.now(dt.UTC).date())
+        elif given.command == "check":
+            check(ROOT, given.tag)
+        else:
+            sys.stdout.write(notes(ROOT, given.tag))
+    except ReleaseError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
+
+
+def _valid(version: str) -> str:
+    if not _VERSION.fullmatch(version):
+        raise ReleaseError(
+            f"a version is three numbers, such as 0.2.0 or 0.2.0rc1; found {version!r}"
+        )
+    return version
+
+
+def _read(root: Path, name: str) -> str:
+    return (root / name).read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""scripts/release.py prepares a release, checks a tag, and cuts the notes out of the changelog."""
+
+import datetime as dt
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TODAY = dt.date(2027, 1, 31)
+CHANGELOG = """\
+# Changelog
+
+Text.
+
+## Unreleased
+
+### Added
+
+- A change.
+
+## 0.2.0 - 2027-01-15
+
+### Fixed
+
+- A fix, which `## is no heading` of.
+
+## 0.1.0 - 2027-01-01
+
+- The first one.
+"""
+
+
+def _load():
+    spec = importlib.util.spec_from_file_location("release", ROOT / "scripts" / "release.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+release = _load()
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Copy the projects of this repository, with a changelog and an address."""
+    for name in release.PROJECTS:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        text = (ROOT / name).read_text().replace("/OWNER/", "/example/")
+        (tmp_path / name).write_text(text)
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
+    return tmp_path
+
+
+def contents(root):
+    return {path: path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_a_prepared_release_passes_the_check_of_its_tag(repository):
+    """The version is in both packages, and the notes are what was unreleased."""
+    release.prepare(repository, "1.2.3", TODAY)
+    release.check(repository, "v1.2.3")
+    assert release.notes(repository, "v1.2.3") == "### Added\n\n- A change.\n"
+    text = (repository / "CHANGELOG.md").read_text()
+    assert "## Unreleased\n\n## 1.2.3 - 2027-01-31\n\n### Added" in text
+    for name in release.PROJECTS:
+        project = tomllib.loads((repository / name).read_text())["project"]
+        assert project["version"] == "1.2.3"
+
+
+def test_one_package_needs_the_other_in_the_same_version(repository):
+    """The load generator's extra names the kit with its version, which changes too."""
+    release.prepare(repository, "1.2.3rc1", TODAY)
+    assert "embedding-kit==1.2.3rc1" in (repository / "client/pyproject.toml").read_text()
+
+
+def test_a_release_can_be_prepared_twice(repository):
+    """A second call with the same version changes nothing, on another day too."""
+    release.prepare(repository, "1.2.3", TODAY)
+    before = contents(repository)
+    release.prepare(repository, "1.2.3", TODAY + dt.timedelta(days=1))
+    assert contents(repository) == before
+
+
+def test_notes_end_at_the_next_version(repository):
+    """Only the version's own section, without its heading."""
+    assert release.notes(repository, "v0.2.0").splitlines()[-1].startswith("- A fix")
+    assert release.notes(repository, "v0.1.0") == "- The first one.\n"
+
+
+@pytest.mark.parametrize("version", ["1.2", "v1.2.3", "1.2.3-rc1", "1.2.3; ls", ""])
+def test_a_version_is_three_numbers(repository, version):
+    """Nothing is written for another text."""
+    before = contents(repository)
+    with pytest.raises(release.ReleaseError, match=r"three numbers, such as 0\.2\.0"):
+        release.prepare(repository, version, TODAY)
+    assert contents(repository) == before
+
+
+def test_a_release_needs_changes(repository):
+    """An empty list of changes is not released."""
+    release.prepare(repository, "1.2.3", TODAY)
+    before = contents(repository)
+    with pytest.raises(release.ReleaseError, match="no changes under '## Unreleased'"):
+        release.prepare(repository, "1.2.4", TODAY)
+    assert contents(repository) == before
+
+
+@pytest.mark.parametrize(
+    ("tag", "message"),
+    [
+        ("1.2.3", "the tag must be v and the version"),
+        ("v1.2", "three numbers"),
+        ("v9.9.9", "the tag is v9.9.9, but pyproject.toml has version 1.2.3"),
+    ],
+)
+def test_a_tag_of_another_version_is_refused(repository, tag, message):
+    """The packages of a release have the version of its tag."""
+    release.prepare(repository, "1.2.3", TODAY)
+    with pytest.raises(release.ReleaseError, match=message):
+        release.check(repository, tag)
+
+
+def test_packages_of_two_versions_are_refused(repository):
+    """Both are released together."""
+    release.prepare(repository, "1.2.3", TODAY)
+    path = repository / "client" / "pyproject.toml"
+    path.write_text(path.read_text().replace('version = "1.2.3"', 'version = "1.2.2"', 1))
+    with pytest.raises(release.ReleaseError, match=r"client/pyproject.toml has version 1\.2\.2"):
+        release.check(repository, "v1.2.3")
+
+
+def test_a_package_without_an_address_is_refused(repository):
+    """The pages of the package index would have links to nowhere."""
+    release.prepare(repository, "1.2.3", TODAY)
+    path = repository / "pyproject.toml"
+    path.write_text(path.read_text().replace("/example/", "/OWNER/"))
+    with pytest.raises(release.ReleaseError, match="placeholder OWNER"):
+        release.check(repository, "v1.2.3")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("# Changelog\n\n## Unreleased\n", "has no section '## 1.2.3 - DATE'; it has no released"),
+        ("## 1.2.3\n\n- A change.\n\n## 0.1.0 - 2027-01-01\n", "no section .* it has 0.1.0"),
+        ("## 1.2.3 - 2027-01-31\n\n## 0.1.0 - 2027-01-01\n- A.\n", "section of 1.2.3 .* is empty"),
+    ],
+)
+def test_a_version_without_notes_is_refused(repository, text, message):
+    """A release says what it changes."""
+    release.prepare(repository, "1.2.3", TODAY)
+    (repository / "CHANGELOG.md").write_text(text)
+    with pytest.raises(release.ReleaseError, match=message):
+        release.check(repository, "v1.2.3")
+
+
+def test_the_command_prints_notes_and_errors(repository, monkeypatch, capsys):
+    """The notes go to standard output; an error is one line and exit status 1."""
+    monkeypatch.setattr(release, "ROOT", repository)
+    assert release.main(["notes", "v0.1.0"]) == 0
+    assert capsys.readouterr() == ("- The first one.\n", "")
+    assert release.main(["check", "v0.1.9"]) == 1
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors.startswith("error: the tag is v0.1.9, but pyproject.toml has version")
+    assert release.main(["prepare", "3.0.0"]) == 0
+    assert release.main(["check", "v3.0.0"]) == 0
+
+
+def test_the_headings_of_the_changelog_are_versions():
+    """CHANGELOG.md has unreleased changes first, then versions with dates, the newest first."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert headings[0] == release.UNRELEASED.strip()
+    dates = [re.fullmatch(r"## \d+\.\d+\.\d+\w* - ([\d-]{10})", one)[1] for one in headings[1:]]
+    assert dates == sorted(dates, reverse=True)
+
+
+def test_the_projects_are_those_of_the_workspace():
+    """A distribution that is added is also versioned."""
+    workspace = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["workspace"]
+    found = {"pyproject.toml", *(f"{one}/pyproject.toml" for one in workspace["members"])}
+    assert found == set(release.PROJECTS)
