@@ -110,7 +110,7 @@ def prepare(root: Path, version: str, today: dt.date) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; return its exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("prepare").add_argument("version")
     for name in ("check", "notes"):
