@@ -8,7 +8,9 @@ ROOT = Path(__file__).resolve().parents[2]
 OF_PACKAGES = [ROOT / "client" / "README.md", ROOT / "constructs" / "README.md"]
 OF_EXAMPLE = ROOT / "examples" / "app" / "README.md"
 _OF_ROOT = [ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY")]
-PAGES = sorted([*_OF_ROOT, OF_EXAMPLE, *OF_PACKAGES, *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*_OF_ROOT, OF_EXAMPLE, *OF_PACKAGES, *(ROOT / "docs").rglob("*.md")])
+#: Pages whose examples need environments of their own, in which tests/recipes runs them.
+RECIPES = ROOT / "docs" / "recipes"
 BLOCK = re.compile(
     r"(<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)```", re.DOTALL
 )
@@ -18,3 +20,13 @@ def blocks(text: str, language: str) -> list[str]:
     """Return the examples of a page, without those that cannot run."""
     found = BLOCK.finditer(text)
     return [one["code"] for one in found if one["language"] == language and not one["reason"]]
+
+
+def sections(page: Path, language: str) -> dict[str, str]:
+    """Return the examples of each section of a page by its title, joined by line breaks."""
+    found = re.findall(
+        r"^## (.+?)\n(.*?)(?=^## |\Z)", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    return {
+        title: "\n".join(examples) for title, text in found if (examples := blocks(text, language))
+    }

@@ -11,10 +11,8 @@ import pytest
 
 from local_function_url.endpoint import endpoint
 
-from .pages import PAGES, ROOT, blocks
+from .pages import PAGES, RECIPES, ROOT, blocks
 
-#: Its programs need an environment of their own, in which tests/recipes runs them.
-RECIPES = ROOT / "docs" / "recipes.md"
 SERVED = "http://127.0.0.1:9000"
 generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 
@@ -34,7 +32,7 @@ def pages_with(language):
     return [
         pytest.param(page, id=page.name)
         for page in PAGES
-        if examples(page, language) and (page, language) != (RECIPES, "python")
+        if examples(page, language) and page.parent != RECIPES
     ]
 
 

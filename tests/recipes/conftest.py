@@ -1,6 +1,8 @@
-"""An environment with the programs of docs/recipes.md, and vectors that they read."""
+"""Environments with the programs of docs/recipes, an endpoint that they call, and vectors."""
 
+import contextlib
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -8,15 +10,34 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
+from botocore.credentials import Credentials
 
 from embedder.artifact import Artifact
+from embedding_client import EmbeddingClient, SigV4Auth
+from local_function_url.endpoint import endpoint
+from local_function_url.signature import Caller, SignatureError, SignedRequest, Verifier
+from local_function_url.sigv4_parsing import parse_signature
 
 ROOT = Path(__file__).resolve().parents[2]
-PINS = Path(__file__).with_name("requirements.txt")
-ENVIRONMENT = ROOT / ".cache" / "recipes"
+FOLDER = Path(__file__).parent
+#: The URL and the texts of the recipes.
+SERVED = "http://127.0.0.1:9000"
+FACTS = ["Water boils at 100 degrees.", "A violin has four strings."]
+#: Temporary credentials, which need their session token in a header that is signed.
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "local",
+    "AWS_SECRET_ACCESS_KEY": "local",
+    "AWS_SESSION_TOKEN": "a/session+token==",
+    "AWS_REGION": "us-east-1",
+}
 #: Without `--add-modules=jdk.incubator.vector`, which Spark adds for speed and the JDK's wheel does
 #: not have.
 JAVA = """#!/usr/bin/env bash
@@ -26,26 +47,122 @@ exec "{home}/bin/java" "${{@/--add-modules=jdk.incubator.vector/-disableassertio
 
 @pytest.fixture(scope="session")
 def python() -> Path:
-    """Return the Python of the environment, which is created once for each set of pins."""
-    stamp, python = ENVIRONMENT / "stamp", ENVIRONMENT / "bin" / "python"
-    wanted = f"{PINS.read_text()}{sys.version}{ROOT}"
-    ENVIRONMENT.parent.mkdir(exist_ok=True)
-    with (ENVIRONMENT.parent / "recipes.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """Return the Python of the environment for all recipes except litellm's."""
+    return _environment("recipes", FOLDER / "requirements.txt", ROOT, ROOT / "client")
+
+
+@pytest.fixture(scope="session")
+def python_with_litellm() -> Path:
+    """Return the Python of the environment with litellm."""
+    return _environment("recipes-litellm", FOLDER / "litellm.txt", ROOT / "client")
+
+
+def _environment(name: str, pins: Path, *own: Path) -> Path:
+    """Return the Python of an environment, which is created once for each set of pins.
+
+    Args:
+        name: The name of its folder in the cache.
+        pins: The file with its packages.
+        own: The folders of this repository's packages. Their dependencies are among the pins.
+    """
+    environment = ROOT / ".cache" / name
+    stamp, python = environment / "stamp", environment / "bin" / "python"
+    wanted = f"{pins.read_text()}{sys.version}{own}"
+    with _locked(name):
         if not stamp.is_file() or stamp.read_text() != wanted:
-            _uv("venv", "--clear", "--python", sys.executable, ENVIRONMENT)
-            _uv("pip", "install", "--python", python, "--requirement", PINS)
-            # The dependencies of this package are among the pins.
-            own = ("--no-deps", "--no-build-isolation", "--editable", ROOT)
-            _uv("pip", "install", "--python", python, *own)
+            _uv("venv", "--clear", "--python", sys.executable, environment)
+            install = ("pip", "install", "--python", python)
+            _uv(*install, "--requirement", pins)
+            editable = [word for folder in own for word in ("--editable", folder)]
+            _uv(*install, "--no-deps", "--no-build-isolation", *editable)
             stamp.write_text(wanted)
     return python
+
+
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Let no other run change a folder of the cache."""
+    (ROOT / ".cache").mkdir(exist_ok=True)
+    with (ROOT / ".cache" / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _uv(*arguments: str | Path) -> None:
     uv = Path(sys.executable).with_name("uv")
     trusted = os.environ | {"UV_SYSTEM_CERTS": "1"}
     subprocess.run([uv, "--quiet", "--no-config", *arguments], check=True, env=trusted)
+
+
+@pytest.fixture(scope="session")
+def node_modules() -> Path:
+    """Return a folder with the npm packages of the recipes, installed once for each lock file."""
+    folder = ROOT / ".cache" / "recipes-javascript"
+    wanted = (FOLDER / "javascript" / "package-lock.json").read_text()
+    stamp = folder / "stamp"
+    with _locked("recipes-javascript"):
+        if not stamp.is_file() or stamp.read_text() != wanted:
+            folder.mkdir(exist_ok=True)
+            stamp.unlink(missing_ok=True)
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(FOLDER / "javascript" / name, folder)
+            npm = Path(sys.executable).with_name("npm")
+            trusted = os.environ | {"NODE_USE_SYSTEM_CA": "1"}
+            command: list[str | Path] = [
+                npm,
+                "ci",
+                "--ignore-scripts",
+                "--no-audit",
+                "--no-fund",
+                "--silent",
+            ]
+            subprocess.run(command, cwd=folder, env=trusted, check=True)
+            stamp.write_text(wanted)
+    return folder / "node_modules"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A URL and the vectors of FACTS that `EmbeddingClient` receives from it: float32 (2, 384)."""
+
+    url: str
+    vectors: npt.NDArray[Any]
+
+
+@pytest.fixture(scope="session")
+def served(minilm_artifact: Artifact) -> Iterator[Served]:
+    """Serve the model to requests that are signed with KEYS."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in (*KEYS, "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+            patch.delenv(name, raising=False)
+        patch.setattr("local_function_url.endpoint.Verifier", _TokenVerifier)
+        running, _ = endpoint(Path(minilm_artifact.folder))
+    key, secret, token, _ = KEYS.values()
+    auth = SigV4Auth(credentials=Credentials(key, secret, token))
+    with running, EmbeddingClient(running.url, auth=auth) as client:
+        yield Served(running.url, client.embed(FACTS))
+
+
+class _TokenVerifier(Verifier):
+    """Accepts only the session token of KEYS, in a header that the signature covers."""
+
+    def verify(self, request: SignedRequest, *, now: datetime | None = None) -> Caller:
+        caller = super().verify(request, now=now)
+        signed = "x-amz-security-token" in parse_signature(request).signed_headers
+        if not signed or caller.session_token != KEYS["AWS_SESSION_TOKEN"]:
+            raise SignatureError("UnrecognizedClientException", "The security token is invalid.")
+        return caller
+
+
+@pytest.fixture
+def printed_vectors(served: Served) -> Callable[[str], None]:
+    """Return a function that compares vectors, printed as the last line, with the client's."""
+
+    def compare(printed: str) -> None:
+        vectors = np.array(json.loads(printed.splitlines()[-1]), np.float32)
+        np.testing.assert_array_equal(vectors, served.vectors)
+
+    return compare
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +190,7 @@ def run(
         "DO_NOT_TRACK": "true",
     }
 
-    def run(program: str, folder: Path, **more: str) -> str:
+    def run(program: str, folder: Path, python: Path = python, **more: str) -> str:
         file = folder / "program.py"  # PySpark and Daft start other processes
         file.write_text(program)
         for _ in range(3):

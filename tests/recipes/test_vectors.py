@@ -1,4 +1,4 @@
-"""Each recipe of docs/recipes.md runs and finds or makes the right vectors."""
+"""Each recipe of docs/recipes/vectors.md runs and finds or makes the right vectors."""
 
 import re
 import shutil
@@ -10,15 +10,12 @@ import numpy as np
 import pyarrow.dataset
 import pytest
 
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import RECIPES, blocks, sections
 
 pytestmark = pytest.mark.slow
 
-PAGE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-SECTIONS = {
-    title: "\n".join(blocks(text, "python"))
-    for title, text in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
-}
+PAGE = RECIPES / "vectors.md"
+SECTIONS = sections(PAGE, "python")
 QUERY = SECTIONS.pop("The model in your process")
 
 
@@ -31,7 +28,7 @@ def folder(
 ) -> Path:
     """Return a folder with the page's files, and with DuckDB's extension as if it was installed."""
     folder = tmp_path_factory.mktemp("recipes")
-    for commands in blocks(PAGE, "bash"):
+    for commands in blocks(PAGE.read_text(encoding="utf-8"), "bash"):
         embed(commands, folder)
     (extension,) = (packages / "duckdb_extension_vss").rglob("*.duckdb_extension")
     platform = run("import duckdb; print(duckdb.sql('PRAGMA platform').fetchone()[0])", folder)
@@ -50,9 +47,7 @@ def vectors(folder: Path) -> dict[str, Any]:
 
 def test_every_recipe_is_tested() -> None:
     """A new section is a search or a way to embed."""
-    assert {*SEARCHES, *EMBEDDERS, BITS} == {
-        title for title, program in SECTIONS.items() if program
-    }
+    assert {*SEARCHES, *EMBEDDERS, BITS} == SECTIONS.keys()
 
 
 #: The ids that each search prints, the nearest first.

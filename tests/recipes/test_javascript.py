@@ -1,0 +1,49 @@
+"""Each recipe of docs/recipes/javascript.md receives the vectors of the kit's client."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import RECIPES, blocks, sections
+
+from .conftest import KEYS, SERVED, Served
+
+pytestmark = pytest.mark.slow
+
+PAGE = RECIPES / "javascript.md"
+PROGRAMS = sections(PAGE, "js")
+SIGNED_FETCH = blocks(PAGE.read_text(encoding="utf-8"), "js")[0]
+
+
+def test_every_recipe_has_a_program() -> None:
+    """The first program of the page is the module that the others import."""
+    assert "export async function signedFetch" in SIGNED_FETCH
+    assert len(PROGRAMS) == len(blocks(PAGE.read_text(encoding="utf-8"), "js")) - 1
+
+
+@pytest.mark.parametrize("title", PROGRAMS)
+def test_vectors_are_those_of_the_client(
+    title: str,
+    served: Served,
+    node_modules: Path,
+    printed_vectors: Callable[[str], None],
+    tmp_path: Path,
+) -> None:
+    """The library's vectors are equal to the client's."""
+    (tmp_path / "node_modules").symlink_to(node_modules)
+    (tmp_path / "signed-fetch.mjs").write_text(SIGNED_FETCH)
+    program = PROGRAMS[title].replace(SERVED, served.url)
+    (tmp_path / "recipe.mjs").write_text(program + "\nconsole.log(JSON.stringify(vectors));")
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("node"), "recipe.mjs"],
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path), **KEYS},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    printed_vectors(ran.stdout)
