@@ -17,6 +17,7 @@ _PROGRAM = textwrap.dedent("""\
     #!/usr/bin/env bash
     called="$(basename "$0") $*"
     echo "$called" >> "$CALLS"
+    echo "$AWS_DEFAULT_REGION" >> "$CALLS.region"
     [[ "$called" != *"--check"* ]] || echo "$STORE"
     [[ -z "$FAIL_AT" || "$called" != *"$FAIL_AT"* ]] || exit "$FAIL_WITH"
     """)
@@ -44,13 +45,14 @@ def deploy(tmp_path):
     calls = tmp_path / "calls"
 
     def run(
-        *arguments: str, fail_at: str = "", fail_with: int = 1, store: str = ""
+        *arguments: str, fail_at: str = "", fail_with: int = 1, store: str = "", **variables: str
     ) -> tuple[int, list[str]]:
         calls.write_text("")
         environment = {
             **os.environ,
             "CALLS": str(calls),
             "STORE": store,
+            **variables,
             "FAIL_AT": fail_at,
             "FAIL_WITH": str(fail_with),
             "UV_NO_SYNC": "1",
@@ -151,6 +153,15 @@ def test_a_failed_deploy_is_not_looked_at(deploy, step, last):
     """The status is that of the step that failed."""
     status, calls = deploy("dev", fail_at=step, fail_with=4)
     assert (status, calls[-1]) == (4, last)
+
+
+def test_all_steps_use_one_region(deploy, tmp_path):
+    """The CDK's command prefers AWS_REGION; Python's botocore does not read it."""
+    assert deploy("dev", AWS_REGION="eu-central-1", AWS_DEFAULT_REGION="us-east-1")[0] == 0
+    assert {*(tmp_path / "calls.region").read_text().split()} == {"eu-central-1"}
+    (tmp_path / "calls.region").unlink()
+    assert deploy("dev", AWS_REGION="", AWS_DEFAULT_REGION="us-east-1")[0] == 0
+    assert {*(tmp_path / "calls.region").read_text().split()} == {"us-east-1"}
 
 
 def test_a_name_is_required(deploy):
