@@ -1,10 +1,10 @@
-"""What a bill has beside the endpoint: logs, metrics, releases, front, batch, server, index."""
+"""What a bill has beside the endpoint: logs, releases, front, network, batch and more."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedding_kit.environment import Environment
-from embedding_kit.prices import LineItem, Prices, priced
+from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import CloudFrontFront, Provisioned, SnapStart
 from embedding_kit.settings.index import index_dimension
@@ -34,6 +34,11 @@ _EXPRESS_GB = 64 / 1024
 _ACCESS_LOG_BYTES, _ACCESS_LOG_MONTHS = 600, 3
 #: Bytes of a stored vector beside its numbers: its key, and its text and metadata.
 _METADATA_BYTES = 1000
+#: Bytes of a call by Invoke in both directions: a text of 1,000 in its event, and a vector of 768
+#: numbers in base64, 4,096, in its result.
+_CALL_BYTES = 6000
+#: Availability Zones of an interface endpoint, where the subnets are not known.
+_ZONES = 2
 _GB, _TB = 1e9, 1e12
 
 
@@ -146,6 +151,29 @@ def _front(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[
     return tuple(items)
 
 
+def _network(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
+    """Price the interface endpoints that callers and functions in a private network need.
+
+    One of Lambda's API for callers that invoke, and one of S3 Vectors for an index and functions in
+    a VPC. Other environments in the VPC may share them. Gateway endpoints and a function's network
+    interfaces cost nothing. Not included: a NAT gateway in their place.
+    """
+    network = environment.network
+    invoked = environment.callers.invoke
+    searched = network is not None and environment.index is not None
+    endpoints = invoked + searched
+    if not endpoints:
+        return ()
+    zones = len(network.subnets) if network else _ZONES
+    gigabytes = volumes.requests * _CALL_BYTES / _GB if invoked else 0.0
+    if network is not None:
+        gigabytes += _vector_gigabytes(environment, volumes)
+    return (
+        priced(prices, "interface_endpoint", "VPC endpoints", endpoints * zones * HOURS),
+        priced(prices, "interface_endpoint_data", "VPC endpoints, data", gigabytes),
+    )
+
+
 def _batch(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
     """Price batch jobs: the function, the executions and the requests to S3."""
     if environment.batch is None:
@@ -175,17 +203,34 @@ def _index(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[
     """
     if environment.index is None:
         return ()
-    dimension = index_dimension(environment.index, environment.model)
-    size = volumes.vectors * (4 * dimension + _METADATA_BYTES)
-    searched = size * volumes.searches / _TB
+    gigabytes = _vector_gigabytes(environment, volumes)
+    searched = gigabytes * _GB * volumes.searches / _TB
     return (
-        priced(prices, "vector_storage", "index, vectors", size / _GB),
-        priced(prices, "vector_writes", "index, loading them", size / _GB),
+        priced(prices, "vector_storage", "index, vectors", gigabytes),
+        priced(prices, "vector_writes", "index, loading them", gigabytes),
         priced(prices, "vector_searches", "index, searches", volumes.searches),
         priced(prices, "vector_processing", "index, data searched", searched),
     )
 
 
+def _vector_gigabytes(environment: Environment, volumes: Volumes) -> float:
+    """Return the size of the vectors in the index, with their keys, texts and metadata."""
+    if environment.index is None:
+        return 0.0
+    dimension = index_dimension(environment.index, environment.model)
+    return volumes.vectors * (4 * dimension + _METADATA_BYTES) / _GB
+
+
 #: Each prices one thing that an environment's file switches on. A new table of settings that costs
 #: something adds a function here.
-EXTRAS: tuple[Extra, ...] = (_logs, _metrics, _releases, _packages, _front, _batch, _server, _index)
+EXTRAS: tuple[Extra, ...] = (
+    _logs,
+    _metrics,
+    _releases,
+    _packages,
+    _front,
+    _network,
+    _batch,
+    _server,
+    _index,
+)

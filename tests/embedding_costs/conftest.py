@@ -34,6 +34,16 @@ subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
 clients = ["10.0.0.0/16"]
 no_keys = true
 """,
+    "network": DEV
+    + """[index]
+[network]
+vpc = "vpc-0123456789abcdef0"
+subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1", "subnet-0123456789abcdef2"]
+[callers]
+accounts = ["111122223333"]
+invoke = true
+""",
+    "invoked": DEV + '[callers]\naccounts = ["111122223333"]\ninvoke = true\n',
     "front": DEV
     + """[front]
 kind = "api-gateway"

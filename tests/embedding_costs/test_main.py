@@ -152,6 +152,18 @@ def test_a_server_is_priced_where_it_is_switched_on(cost):
     assert found["alarms, by metrics"] > values(cost("dev")[1])["alarms, by metrics"]
 
 
+def test_the_endpoints_of_a_private_network_are_priced(cost):
+    """Two in three zones, with the calls and the loaded vectors; one in two for callers alone."""
+    vectors = ("--vectors", "10M")
+    found = values(cost("network", "--requests", "1M", *vectors)[1])
+    assert found["VPC endpoints"] == pytest.approx(2 * 3 * 730 * 0.01, abs=0.01)
+    assert found["VPC endpoints, data"] == pytest.approx((6 + 25.36) * 0.01, abs=0.01)
+    found = values(cost("invoked", "--requests", "10M")[1])
+    assert found["VPC endpoints"] == pytest.approx(2 * 730 * 0.01, abs=0.01)
+    assert found["VPC endpoints, data"] == pytest.approx(60 * 0.01, abs=0.01)
+    assert "VPC endpoints" not in cost("index", "--vectors", "1M")[1]
+
+
 def test_an_index_is_priced_where_it_is_switched_on(cost):
     """Ten million vectors of 384 numbers and 1 kB of metadata are 25 GB."""
     found = values(cost("index", "--vectors", "10M", "--searches", "100k")[1])
@@ -229,7 +241,7 @@ def test_another_region_has_its_own_prices_and_says_which_it_assumes(cost):
     """The environment's region decides, and `--region` overrides it."""
     _, out, err, _ = cost("frankfurt")
     assert "frankfurt in eu-central-1" in out
-    assert "38 of 41 prices are those of us-east-1" in err
+    assert "40 of 43 prices are those of us-east-1" in err
     assert "scripts/cost --refresh --region eu-central-1" in err
     frankfurt = values(out)["EC2 t4g.small, bare"]
     virginia = values(cost("frankfurt", "--region", "us-east-1")[1])["EC2 t4g.small, bare"]
@@ -241,7 +253,7 @@ def test_prices_older_than_180_days_are_a_warning():
     prices, models = load_prices(), hosted_models()
     assert not list(price_notes(prices, models, today=date(2026, 11, 22)))
     notes = list(price_notes(prices, models, today=date(2027, 12, 1)))
-    assert "41 prices are older than 180 days" in notes[0]
+    assert "43 prices are older than 180 days" in notes[0]
     assert "edit constructs/embedding_kit/prices/hosted.json" in notes[1]
 
 

@@ -69,6 +69,8 @@ LINES: dict[str, PriceLine] = {
     "firewall_rule": PriceLine("rule-month"),
     "firewall_requests": PriceLine("request"),
     "public_ipv4": PriceLine("hour", "AmazonVPC", "PublicIPv4:InUseAddress"),
+    "interface_endpoint": PriceLine("hour", "AmazonVPC", "VpcEndpoint-Hours", "VpcEndpoint"),
+    "interface_endpoint_data": PriceLine("GB", "AmazonVPC", "VpcEndpoint-Bytes", "VpcEndpoint"),
     "image_storage": PriceLine("GB-month", "AmazonECR", "TimedStorage-ByteHrs"),
     "log_ingestion": _cloudwatch("GB", "DataProcessing-Bytes"),
     "log_storage": _cloudwatch("GB-month", "TimedStorage-ByteHrs"),
