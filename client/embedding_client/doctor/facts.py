@@ -232,6 +232,22 @@ class Facts:
         return self.aws.call("lambda", "get_alias", FunctionName=alias.function, Name=alias.name)
 
     @once
+    def policy(self) -> list[dict[str, Any]]:
+        """Return the statements of the alias's policy."""
+        alias = self.alias()
+        answer = self.aws.find(
+            "lambda",
+            "get_policy",
+            missing=["ResourceNotFoundException"],
+            FunctionName=alias.function,
+            Qualifier=alias.name,
+        )
+        statements: list[dict[str, Any]] = (
+            json.loads(answer["Policy"])["Statement"] if answer else []
+        )
+        return statements
+
+    @once
     def deployment(self) -> dict[str, Any] | None:
         """Return CodeDeploy's newest deployment of the endpoint; None without one."""
         resources = self.resources()

@@ -8,7 +8,6 @@ caller's own policies show which is missing. IAM does not simulate a function's 
 read and compared here.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -68,7 +67,7 @@ def check_permissions(facts: Facts) -> Finding:
     unread: list[str] = []
     policy = simulated = None
     try:
-        policy = _policy(facts)
+        policy = facts.policy()
     except NotPermittedError as error:
         unread.append(error.action)
     principal = Principal(identity["Account"], _role(facts, identity["Arn"]))
@@ -199,21 +198,6 @@ def _holds(conditions: Mapping[str, Mapping[str, Any]], action: str) -> bool:
             if name != key or value.lower() not in {str(each).lower() for each in values}:
                 return False
     return True
-
-
-def _policy(facts: Facts) -> list[Mapping[str, Any]]:
-    alias = facts.alias()
-    answer = facts.aws.find(
-        "lambda",
-        "get_policy",
-        missing=["ResourceNotFoundException"],
-        FunctionName=alias.function,
-        Qualifier=alias.name,
-    )
-    statements: list[Mapping[str, Any]] = (
-        json.loads(answer["Policy"])["Statement"] if answer else []
-    )
-    return statements
 
 
 def _role(facts: Facts, arn: str) -> str:
