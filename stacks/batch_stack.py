@@ -10,6 +10,7 @@ from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.environment import Environment
 from embedding_kit.network import network_properties
 from embedding_kit.settings import BatchSettings
+from stacks.owned import own_key
 from stacks.promoted_images import image_synthesizer
 
 __all__ = ["BatchStack"]
@@ -49,5 +50,6 @@ class BatchStack(Stack):
             settings=settings,
             name=environment.name,
             **network_properties(self, environment.network),
+            environment_encryption=own_key(self, environment),
         )
         CfnOutput(self, "StateMachineArn", value=self.batch.state_machine.state_machine_arn)

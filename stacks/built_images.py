@@ -35,7 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="only check the environments, and print the stack that the images need first, if any",
+        help="only check the environments, and print the stack that the images need first, if any, "
+        "or `existing` for an existing repository",
     )
     options = parser.parse_args(arguments)
     folder = _ROOT / "environments"
@@ -44,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
         for other in options.others:
             check_accepts(load_environment(other, folder=folder), environment)
         if options.check:
-            print(store_stack(environment) or "")
+            is_existing = environment.existing is not None and environment.existing.repository
+            print(store_stack(environment) or ("existing" if is_existing else ""))
             return 0
         session = get_session()
         if environment.function.package == "zip":

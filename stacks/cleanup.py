@@ -19,6 +19,7 @@ from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from stacks.deployed import Deployed, find_deployed
+from stacks.existing import has_bucket_stack, has_repository_stack
 from stacks.names import artifact_bucket_name, endpoint_stack_name, repository_name
 from stacks.weights import find_stuck_weights
 
@@ -203,7 +204,7 @@ def _allocated(client: Any, function: str, qualifier: str) -> bool:
 
 def _print_what_stays(environment: Environment) -> None:
     has_images = environment.function.package == "image"
-    if has_images and environment.repository.on_destroy == "retain":
+    if has_repository_stack(environment) and environment.repository.on_destroy == "retain":
         name = repository_name(environment.name)
         print(
             f"the images stay in the repository {name}, as the environment says; to remove them:\n"
@@ -211,7 +212,7 @@ def _print_what_stays(environment: Environment) -> None:
             "to deploy the environment again with them:\n"
             f"  scripts/deploy {environment.name} --import-existing-resources"
         )
-    if artifact_in_s3(environment.model, environment.function):
+    if has_bucket_stack(environment):
         account, region = environment.account or "ACCOUNT", environment.region or "REGION"
         name = artifact_bucket_name(environment.name, account=account, region=region)
         first = "" if environment.account else ", with account and region in the environment's file"
@@ -221,7 +222,7 @@ def _print_what_stays(environment: Environment) -> None:
             f"to deploy the environment again with them{first}:\n"
             f"  scripts/deploy {environment.name} --import-existing-resources"
         )
-    elif not has_images:
+    elif not has_images and not artifact_in_s3(environment.model, environment.function):
         print(
             "the zips stay in the bucket of `cdk bootstrap`; to remove what no stack uses:\n"
             "  node_modules/.bin/cdk gc --unstable=gc --type s3"

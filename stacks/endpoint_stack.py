@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
 from aws_cdk import Environment as Where
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from embedding_kit.bootstrap import bootstrap_value
@@ -15,7 +16,8 @@ from embedding_kit.environment import Environment
 from embedding_kit.network import network_properties
 from embedding_kit.settings import artifact_in_s3
 from embedding_kit.vector_index import IVectorIndex
-from stacks.names import artifact_bucket_name
+from stacks.existing import artifact_bucket
+from stacks.owned import own_key
 from stacks.promoted_images import image_synthesizer
 from stacks.promoted_zip import PromotedZip
 
@@ -51,6 +53,7 @@ class EndpointStack(Stack):
         )
         if isinstance(self.synthesizer, PromotedZip):
             self.synthesizer.use_in(self)
+        existing = environment.existing
         self.endpoint = EmbeddingEndpoint(
             self,
             "Endpoint",
@@ -64,6 +67,11 @@ class EndpointStack(Stack):
             alarms=environment.alarms,
             name=environment.name,
             vector_index=vector_index,
+            environment_encryption=own_key(self, environment),
+            role=existing.role if existing else None,
+            log_group=logs.LogGroup.from_log_group_name(self, "LogGroup", existing.log_group)
+            if existing and existing.log_group
+            else None,
             **network_properties(self, environment.network),
         )
         CfnOutput(self, "Url", value=self.endpoint.url)
@@ -83,8 +91,8 @@ def _synthesizer(
         return image_synthesizer(repository_name, images)
     bucket = None
     if artifact_in_s3(environment.model, environment.function):
-        bucket = artifact_bucket_name(
-            environment.name, account=environment.account, region=environment.region
+        bucket = artifact_bucket(
+            environment, account=environment.account, region=environment.region
         )
     if images:
         default = DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME

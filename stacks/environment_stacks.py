@@ -5,11 +5,12 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 
 from embedding_kit.environment import COST_TAG, Environment
-from embedding_kit.settings import ApiGatewayFront, CloudFrontFront, artifact_in_s3
+from embedding_kit.settings import ApiGatewayFront, CloudFrontFront
 from stacks.artifact_stack import ArtifactStack
 from stacks.batch_stack import BatchStack
 from stacks.distribution_stacks import DistributionAccessStack, EdgeStack
 from stacks.endpoint_stack import EndpointStack
+from stacks.existing import has_bucket_stack, has_repository_stack, image_repository
 from stacks.front_stack import FrontStack
 from stacks.index_stack import IndexStack
 from stacks.names import (
@@ -20,11 +21,11 @@ from stacks.names import (
     front_stack_name,
     index_stack_name,
     observability_stack_name,
-    repository_name,
     repository_stack_name,
     server_stack_name,
 )
 from stacks.observability_stack import ObservabilityStack
+from stacks.owned import prescribe, with_own_key
 from stacks.repository_stack import RepositoryStack
 from stacks.server_stack import ServerStack
 
@@ -35,8 +36,10 @@ class EnvironmentStacks:
     """The stacks of an environment in an app.
 
     Attributes:
-        artifact: The stack of the bucket of artifacts; None without an artifact in S3.
-        repository: The stack of the image repository; None if nothing is deployed as an image.
+        artifact: The stack of the bucket of artifacts; None without an artifact in S3, or with an
+            existing bucket.
+        repository: The stack of the image repository; None if nothing is deployed as an image, or
+            with an existing repository.
         index: The stack of the vector index; None without one.
         endpoint: The stack of the endpoint.
         front: The stack of the API in front of it, or of CloudFront's access; None without one.
@@ -57,14 +60,16 @@ class EnvironmentStacks:
             images: The digests of images in the environment's repository, by target; without them
                 each image is built.
         """
+        environment = with_own_key(environment)
         where = cdk.Environment(account=environment.account, region=environment.region)
         self.repository: RepositoryStack | None = None
-        if environment.function.package == "image":
+        repository = image_repository(environment)
+        if has_repository_stack(environment):
             self.repository = RepositoryStack(
                 app, repository_stack_name(environment.name), environment=environment, env=where
             )
         self.artifact: ArtifactStack | None = None
-        if artifact_in_s3(environment.model, environment.function):
+        if has_bucket_stack(environment):
             self.artifact = ArtifactStack(
                 app, artifact_stack_name(environment.name), environment=environment, env=where
             )
@@ -75,7 +80,7 @@ class EnvironmentStacks:
                 index_stack_name(environment.name),
                 environment=environment,
                 settings=environment.index,
-                repository_name=repository_name(environment.name),
+                repository_name=repository,
                 images=images,
                 env=where,
             )
@@ -83,7 +88,7 @@ class EnvironmentStacks:
             app,
             endpoint_stack_name(environment.name),
             environment=environment,
-            repository_name=repository_name(environment.name),
+            repository_name=repository,
             images=images,
             vector_index=self.index.index if self.index else None,
             env=where,
@@ -96,7 +101,7 @@ class EnvironmentStacks:
                 batch_stack_name(environment.name),
                 environment=environment,
                 settings=environment.batch,
-                repository_name=repository_name(environment.name),
+                repository_name=repository,
                 images=images,
                 env=where,
             )
@@ -107,7 +112,7 @@ class EnvironmentStacks:
                 server_stack_name(environment.name),
                 environment=environment,
                 settings=environment.server,
-                repository_name=repository_name(environment.name),
+                repository_name=repository,
                 images=images,
                 vector_index=self.index.index if self.index else None,
                 env=where,
@@ -150,6 +155,7 @@ class EnvironmentStacks:
             self.observability,
         ]
         for stack in filter(None, stacks):
+            prescribe(stack, environment)
             for key, value in tags.items():
                 cdk.Tags.of(stack).add(key, value)
 

@@ -23,6 +23,7 @@ from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.release_notices import ReleaseNotices
 from embedding_kit.service import EmbeddingService
 from embedding_kit.standing_cost import default_budget
+from stacks.owned import own_key
 
 __all__ = ["ObservabilityStack"]
 
@@ -53,7 +54,12 @@ class ObservabilityStack(Stack):
             description=f"Embedding Kit, {environment.name}: observability",
             termination_protection=environment.protect,
         )
-        notices = AlarmTopic(self, "Notices", emails=environment.alarms.emails)
+        notices = AlarmTopic(
+            self,
+            "Notices",
+            emails=environment.alarms.emails,
+            key=own_key(self, environment),
+        )
         alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=notices.topic)
         if endpoint.deployment_group:
             ReleaseNotices(

@@ -5,11 +5,16 @@ from botocore.session import Session
 from embedding_kit.environment import Environment
 from embedding_kit.settings import artifact_in_s3, load_source
 from stacks.bootstrap_qualifier import bootstrap_qualifier
+from stacks.existing import (
+    artifact_bucket,
+    has_bucket_stack,
+    has_repository_stack,
+    image_repository,
+)
 from stacks.image_registry import Place
 from stacks.names import (
     artifact_bucket_name,
     artifact_stack_name,
-    repository_name,
     repository_stack_name,
 )
 
@@ -31,9 +36,9 @@ def needed_targets(environment: Environment) -> list[str]:
 
 def store_stack(environment: Environment) -> str | None:
     """Return the stack that has to be there before a package is; None if there is no such stack."""
-    if environment.function.package == "image":
+    if has_repository_stack(environment):
         return repository_stack_name(environment.name)
-    if artifact_in_s3(environment.model, environment.function):
+    if has_bucket_stack(environment):
         return artifact_stack_name(environment.name)
     return None
 
@@ -49,7 +54,7 @@ def place_of(session: Session, environment: Environment) -> Place:
         raise ValueError("no region: set AWS_REGION, or region in the environment's file")
     client = session.create_client("sts", region_name=region)
     account = environment.account or client.get_caller_identity()["Account"]
-    return Place(account=account, region=region, name=repository_name(environment.name))
+    return Place(account=account, region=region, name=image_repository(environment))
 
 
 def bucket_of(environment: Environment, place: Place, *, name: str | None = None) -> str:
@@ -62,5 +67,7 @@ def bucket_of(environment: Environment, place: Place, *, name: str | None = None
     """
     account, region = place.account, place.region
     if artifact_in_s3(environment.model, environment.function):
-        return artifact_bucket_name(name or environment.name, account=account, region=region)
+        if name is None:
+            return artifact_bucket(environment, account=account, region=region)
+        return artifact_bucket_name(name, account=account, region=region)
     return f"cdk-{bootstrap_qualifier()}-assets-{account}-{region}"

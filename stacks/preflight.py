@@ -20,11 +20,11 @@ from embedding_kit.settings import (
     EDGE_REGION,
     ApiGatewayFront,
     CloudFrontFront,
-    artifact_in_s3,
 )
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
 from stacks.deployed import find_deployed
+from stacks.existing import has_bucket_stack, has_repository_stack
 from stacks.names import (
     artifact_bucket_name,
     artifact_stack_name,
@@ -100,13 +100,16 @@ def before_deploy(
         yield Finding(f"the deployed function could not be looked up: {error}")
     # With the account in its file, the template has the bucket's name in plain text.
     imports_bucket = imports and environment.account is not None
-    if artifact_in_s3(environment.model, environment.function) and not imports_bucket:
+    if has_bucket_stack(environment) and not imports_bucket:
         try:
             yield from _artifact_bucket(session, environment)
         except (BotoCoreError, ClientError) as error:
             yield Finding(f"the bucket of artifacts could not be looked up: {error}")
-    has_repository = environment.function.package == "image"
-    if has_repository and environment.repository.on_destroy == "retain" and not imports:
+    if (
+        has_repository_stack(environment)
+        and environment.repository.on_destroy == "retain"
+        and not imports
+    ):
         try:
             yield from _repository(session, environment)
         except (BotoCoreError, ClientError) as error:

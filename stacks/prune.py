@@ -100,7 +100,10 @@ def make_plan(session: Session, environment: Environment, *, keep: int) -> Plan:
     versions = _unused_versions(session, environment, deployed, keep=keep)
     place = place_of(session, environment)
     gone = {(deployed.function, version) for version in versions}
-    images = _unused_images(session, place, gone=gone, keep=keep)
+    existing = environment.existing
+    # Others may use the images of a repository that is not the kit's.
+    is_shared = existing is not None and existing.repository is not None
+    images = [] if is_shared else _unused_images(session, place, gone=gone, keep=keep)
     return Plan(function=deployed.function, versions=versions, place=place, images=images)
 
 

@@ -7,6 +7,7 @@ from constructs import Construct
 from embedding_kit.environment import Environment
 from embedding_kit.repository import EmbeddingRepository
 from stacks.names import repository_name
+from stacks.owned import own_key
 
 __all__ = ["RepositoryStack"]
 
@@ -36,6 +37,10 @@ class RepositoryStack(Stack):
         )
         self.repository_name = repository_name(environment.name)
         made = EmbeddingRepository(
-            self, "Repository", name=self.repository_name, settings=environment.repository
+            self,
+            "Repository",
+            name=self.repository_name,
+            settings=environment.repository,
+            key=own_key(self, environment),
         )
         CfnOutput(self, "RepositoryUri", value=made.repository.repository_uri)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from embedding_kit.monitoring.loads import LoadAlarm
     from embedding_kit.monitoring.server import ServerAlarms
     from embedding_kit.monitoring.topic import AlarmTopic
+    from embedding_kit.owned_key import encrypt_logs
+    from embedding_kit.owned_roles import apply_role_rules
     from embedding_kit.release_notices import ReleaseNotices
     from embedding_kit.repository import EmbeddingRepository
     from embedding_kit.service import EmbeddingService
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
         OnDemand,
         Provisioned,
         RepositorySettings,
+        RoleRules,
         ScheduledCapacity,
         ServerSettings,
         SnapStart,
@@ -110,6 +113,7 @@ __all__ = [
     "Provisioned",
     "ReleaseNotices",
     "RepositorySettings",
+    "RoleRules",
     "ScheduledCapacity",
     "ServerAlarms",
     "ServerSettings",
@@ -117,6 +121,8 @@ __all__ = [
     "VectorIndex",
     "VectorIndexSettings",
     "WeightedExperiment",
+    "apply_role_rules",
+    "encrypt_logs",
 ]
 
 # The module of each name that is not one of the settings.
@@ -143,6 +149,8 @@ _MODULES = {
     "ReleaseNotices": "release_notices",
     "ServerAlarms": "monitoring.server",
     "VectorIndex": "vector_index",
+    "apply_role_rules": "owned_roles",
+    "encrypt_logs": "owned_key",
 }
 
 

@@ -98,7 +98,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         vpc: ec2.IVpc | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] | None = None,
-        role: iam.IRole | None = None,
+        role: iam.IRole | str | None = None,
         environment_encryption: kms.IKey | None = None,
         log_group: logs.ILogGroup | None = None,
         tracing: lambda_.Tracing = lambda_.Tracing.ACTIVE,
@@ -129,7 +129,9 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             security_groups: The security groups; if unset, a new one that lets out what the
                 function calls: TCP 443 with an index or an artifact in S3, otherwise nothing.
             role: An execution role; by default a new one. It is granted the function's permissions,
-                except with `role.without_policy_updates()`.
+                except with `role.without_policy_updates()`. An existing role's name, after its
+                path, leaves the role unchanged, and synth writes the permissions that it needs into
+                `iam-policy-report.txt` in the cloud assembly.
             environment_encryption: A key for the environment variables of all functions; by
                 default Lambda's own.
             log_group: A log group that only this function writes to; by default a new one with the

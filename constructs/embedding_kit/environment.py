@@ -12,6 +12,8 @@ from embedding_kit.settings import (
     Callers,
     ColdStart,
     Cors,
+    Encryption,
+    Existing,
     Experiment,
     Front,
     FunctionSettings,
@@ -20,6 +22,7 @@ from embedding_kit.settings import (
     OnDemand,
     Release,
     RepositorySettings,
+    RoleRules,
     ServerSettings,
     VectorIndexSettings,
     check_alarms,
@@ -27,6 +30,7 @@ from embedding_kit.settings import (
     check_compatible,
     check_front,
     check_memory,
+    check_ownership,
     check_package,
     check_without_images,
     index_dimension,
@@ -118,6 +122,18 @@ class Environment(Settings):
     server: ServerSettings | None = Field(
         default=None,
         description="A long-lived server of the same model on Fargate; none by default.",
+    )
+
+    encryption: Encryption | None = Field(
+        default=None,
+        description="A KMS key of your own; the keys of AWS and of the kit by default.",
+    )
+    roles: RoleRules | None = Field(
+        default=None, description="Rules for all IAM roles; none by default."
+    )
+    existing: Existing | None = Field(
+        default=None,
+        description="Resources of your own that are used by name; by default the kit creates all.",
     )
 
     @model_validator(mode="before")
@@ -214,6 +230,16 @@ class Environment(Settings):
             check_memory(self.model, self.batch, table="batch")
         if self.index is not None:
             index_dimension(self.index, self.model)
+        check_ownership(
+            account=self.account,
+            region=self.region,
+            model=self.model,
+            function=self.function,
+            repository=self.repository,
+            encryption=self.encryption,
+            roles=self.roles,
+            existing=self.existing,
+        )
         if self.front is not None:
             check_front(
                 self.front,

@@ -1,6 +1,6 @@
 """The function: an image or a zip on ARM64, with its own log group and a minimal role."""
 
-from aws_cdk import Duration, RemovalPolicy, Size
+from aws_cdk import Annotations, Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -13,6 +13,7 @@ from embedding_kit.packaged_function import packaged_function
 from embedding_kit.settings import FunctionSettings, Model, artifact_in_s3
 from embedding_kit.settings.base import rule_error
 from embedding_kit.settings.function import RETENTION_DAYS
+from embedding_kit.settings.ownership import LOG_SETTINGS
 from embedding_kit.vector_index import IVectorIndex
 from embedding_kit.zip_package import ArtifactInS3
 
@@ -23,8 +24,8 @@ __all__ = [
     "request_variables",
 ]
 
-#: The settings of the log group that the construct creates.
-_LOG_SETTINGS = ("log_retention_days", "logs_on_destroy")
+#: The id of a function's role.
+_ROLE = "Role"
 
 
 class EmbeddingFunction(Construct):
@@ -46,7 +47,7 @@ class EmbeddingFunction(Construct):
         name: str,
         snap_start: bool,
         network: Network,
-        role: iam.IRole | None,
+        role: iam.IRole | str | None,
         environment_encryption: kms.IKey | None,
         log_group: logs.ILogGroup | None,
         tracing: lambda_.Tracing,
@@ -63,7 +64,7 @@ class EmbeddingFunction(Construct):
             name: The environment's name in the embedder's logs.
             snap_start: Whether published versions start from a snapshot.
             network: The function's VPC, if it has one.
-            role: Another execution role.
+            role: Another execution role, or the name of an existing one, which is not changed.
             environment_encryption: A key for the environment variables.
             log_group: Another log group.
             tracing: Whether X-Ray traces requests.
@@ -153,8 +154,15 @@ class EmbeddingFunction(Construct):
             else RemovalPolicy.DESTROY,
         )
 
-    def _role(self, given: iam.IRole | None) -> iam.IRole:
-        if given is None:
+    def _role(self, given: iam.IRole | str | None) -> iam.IRole:
+        if isinstance(given, str):
+            # The CDK then creates no role here, and reports what this one must be allowed.
+            iam.Role.customize_roles(self, use_precreated_roles={_ROLE: given})
+            Annotations.of(self).add_info(
+                f"the execution role {given} needs the trust policy and the permissions in "
+                "iam-policy-report.txt of the cloud assembly (cdk.out)"
+            )
+        if given is None or isinstance(given, str):
             return function_role(self, self.log_group)
         self.log_group.grant_write(given)
         return given
@@ -197,7 +205,7 @@ def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
 
     AWS's managed policy for this lets a function write to every log group of the account.
     """
-    role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    role = iam.Role(scope, _ROLE, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     log_group.grant_write(role)
     acknowledge(
         role,
@@ -210,7 +218,7 @@ def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
 
 
 def _check_log_group(settings: FunctionSettings) -> None:
-    found = [name for name in _LOG_SETTINGS if name in settings.model_fields_set]
+    found = [name for name in LOG_SETTINGS if name in settings.model_fields_set]
     if found:
         raise rule_error(
             "a log group of your own has its own retention and removal policy",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from aws_cdk import ArnFormat, DefaultStackSynthesizer, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from embedding_kit.bootstrap import bootstrap_value
@@ -47,6 +48,7 @@ class EmbeddingRepository(Construct):
         *,
         name: str,
         settings: RepositorySettings | None = None,
+        key: kms.IKey | None = None,
     ) -> None:
         """Create the repository.
 
@@ -57,6 +59,9 @@ class EmbeddingRepository(Construct):
                 `DefaultStackSynthesizer(image_assets_repository_name=name)`, so it is plain text.
             settings: Which roles of other accounts pull, and whether the images are deleted with
                 the stack.
+            key: The KMS key that encrypts the images; ECR's own if None. ECR cannot change it
+                later, and a repository that is replaced would meet its own name. ECR uses it by
+                grants, which the role that deploys must be allowed to create.
         """
         super().__init__(scope, id)
         settings = settings or RepositorySettings()
@@ -67,6 +72,8 @@ class EmbeddingRepository(Construct):
             repository_name=name,
             image_tag_mutability=ecr.TagMutability.IMMUTABLE,
             image_scan_on_push=True,
+            encryption=ecr.RepositoryEncryption.KMS if key else None,
+            encryption_key=key,
             removal_policy=RemovalPolicy.DESTROY if delete else RemovalPolicy.RETAIN,
             empty_on_delete=delete,
             lifecycle_rules=[

@@ -67,18 +67,19 @@ def stored_zip(environment: Environment) -> StoredZip:
 def monitoring_items(environment: Environment, prices: Prices) -> tuple[LineItem, ...]:
     """Return what watches over the endpoint, and the storage of its image, or zip and artifact.
 
+    A key of your own is billed where it was created.
+
     Args:
         environment: The environment.
         prices: The prices of its region.
     """
+    # CloudFront's alarms notify a topic in us-east-1, with a key there.
+    keys = (environment.encryption is None) + isinstance(environment.front, CloudFrontFront)
     return (
         priced(prices, "alarm", "alarms, by metrics", alarm_metrics(environment)),
         priced(prices, "composite_alarm", "composite alarm", 1),
         priced(prices, "dashboard", "dashboard", 1),
-        # CloudFront's alarms notify a topic in us-east-1.
-        priced(
-            prices, "key", "key of the topic", 1 + isinstance(environment.front, CloudFrontFront)
-        ),
+        *([priced(prices, "key", "key of the topic", keys)] if keys else []),
         *_package_items(environment, prices),
     )
 

@@ -29,10 +29,14 @@ from embedding_kit.settings import (
     Callers,
     Canary,
     CloudFrontFront,
+    Encryption,
+    Existing,
     FunctionSettings,
     Linear,
     NetworkSettings,
     Provisioned,
+    RepositorySettings,
+    RoleRules,
     ScheduledCapacity,
     ServerSettings,
     SnapStart,
@@ -206,6 +210,27 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "budget": Budget(monthly_usd=50.0),
         "account": "123456789012",
         "region": "eu-central-1",
+    },
+    "own-key": {
+        "budget": Budget(monthly_usd=50.0),
+        "encryption": Encryption(
+            key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb-33cc-44dd-555566667777"
+        ),
+        "roles": RoleRules(
+            permissions_boundary="arn:aws:iam::123456789012:policy/team-boundary", path="/team/"
+        ),
+    },
+    "existing": {
+        "existing": Existing(
+            repository="team/embeddings", role="team/embedder", log_group="/team/embedder"
+        ),
+        "function": FunctionSettings(memory_mb=1769),
+        "repository": RepositorySettings(),
+    },
+    "existing-bucket": {
+        "cold_start": SnapStart(),
+        "existing": Existing(bucket="team-artifacts"),
+        "function": FunctionSettings(package="zip", artifact="s3", memory_mb=1769),
     },
     "placed": {"account": "123456789012", "region": "eu-central-1", "tags": {"team": "search"}},
 }

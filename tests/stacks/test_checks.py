@@ -31,6 +31,8 @@ CHECKED = (
     "private-front",
     "cloudfront",
     "plain-cloudfront",
+    "own-key",
+    "existing",
     "zip",
     "zip-s3",
 )

@@ -25,10 +25,13 @@ SWITCHES = (
     "callers",
     "canary",
     "cloudfront",
+    "existing",
+    "existing-bucket",
     "front",
     "index",
     "linear",
     "network",
+    "own-key",
     "placed",
     "plain-cloudfront",
     "private-front",
@@ -164,7 +167,10 @@ def test_every_variant_has_a_snapshot(environments):
 
 @pytest.mark.parametrize("name", ["dev", *ENVIRONMENTS, *SWITCHES])
 def test_the_priced_alarms_are_those_of_the_templates(synthesized, environments, name):
-    """Each metric that an alarm reads is billed, beside one composite alarm, dashboard and key."""
+    """Each metric that an alarm reads is billed, beside one composite alarm, dashboard and key.
+
+    With a key of your own, the kit creates none.
+    """
     resources = [
         resource
         for template in synthesized(name).templates.values()
@@ -181,4 +187,4 @@ def test_the_priced_alarms_are_those_of_the_templates(synthesized, environments,
         assert kinds.count(f"AWS::{priced}") == 1
     # CloudFront's alarms notify a topic in us-east-1.
     edge = isinstance(environments[name].front, CloudFrontFront)
-    assert kinds.count("AWS::KMS::Key") == 1 + edge
+    assert kinds.count("AWS::KMS::Key") == edge + (environments[name].encryption is None)

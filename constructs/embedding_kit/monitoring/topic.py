@@ -19,24 +19,34 @@ _PUBLISHERS = ("cloudwatch.amazonaws.com", "budgets.amazonaws.com")
 
 
 class AlarmTopic(Construct):
-    """An SNS topic with its own KMS key.
+    """An SNS topic that is encrypted with a KMS key.
 
     Attributes:
         topic: The topic.
         emails: The subscribed addresses.
     """
 
-    def __init__(self, scope: Construct, id: str, *, emails: Sequence[str] = ()) -> None:
-        """Create the topic and the key.
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        emails: Sequence[str] = (),
+        key: kms.IKey | None = None,
+    ) -> None:
+        """Create the topic, and its key if there is no other.
 
         Args:
             scope: The parent.
             id: The construct's id.
             emails: Addresses to subscribe. Each recipient confirms the subscription once.
+            key: The KMS key of the topic; a new one if None. The policy of an imported key must
+                let CloudWatch, and AWS Budgets with a budget, use `kms:Decrypt` and
+                `kms:GenerateDataKey*`: without it, no notice is sent.
         """
         super().__init__(scope, id)
         self.emails = tuple(emails)
-        key = kms.Key(
+        key = key or kms.Key(
             self,
             "Key",
             description="Encrypts the notices of alarms and budget",

@@ -35,6 +35,7 @@ from embedding_kit.settings.index import (
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.network import NetworkSettings
 from embedding_kit.settings.observability import AlarmSettings, Budget
+from embedding_kit.settings.ownership import Encryption, Existing, RoleRules, check_ownership
 from embedding_kit.settings.package import artifact_in_s3, check_package, check_without_images
 from embedding_kit.settings.release import (
     AliasExperiment,
@@ -64,6 +65,8 @@ __all__ = [
     "DistributionDomain",
     "Domain",
     "Duration",
+    "Encryption",
+    "Existing",
     "Experiment",
     "Firewall",
     "Front",
@@ -77,6 +80,7 @@ __all__ = [
     "Provisioned",
     "Release",
     "RepositorySettings",
+    "RoleRules",
     "ScheduledCapacity",
     "ServerSettings",
     "Settings",
@@ -89,6 +93,7 @@ __all__ = [
     "check_compatible",
     "check_front",
     "check_memory",
+    "check_ownership",
     "check_package",
     "check_without_images",
     "index_dimension",

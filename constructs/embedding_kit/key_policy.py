@@ -1,0 +1,107 @@
+"""What the policy of your own KMS key must allow, as statements and as a check of a policy.
+
+Sources:
+https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+https://repost.aws/knowledge-center/cloudwatch-configure-alarm-sns
+https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-sns-policy.html
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-data-encryption.html
+"""
+
+from typing import Any
+
+from embedding_kit.environment import Environment
+
+__all__ = ["logs_statement", "needed_statements", "notices_statement"]
+
+Statement = dict[str, Any]
+
+
+def needed_statements(
+    environment: Environment, *, partition: str, region: str, account: str
+) -> list[Statement]:
+    """Return the statements that the key's policy must have for an environment.
+
+    Args:
+        environment: The environment, with a key of its own.
+        partition: The partition, such as `aws`.
+        region: The region.
+        account: The account.
+    """
+    publishers = ["cloudwatch.amazonaws.com"]
+    if environment.budget is not None:
+        publishers.append("budgets.amazonaws.com")
+    place = {"partition": partition, "region": region, "account": account}
+    statements = [
+        _iam_statement(partition=partition, account=account),
+        logs_statement(**place),
+        *(notices_statement(service, account=account) for service in publishers),
+    ]
+    if environment.index is not None and environment.index.key is None:
+        statements.append(_vectors_statement(**place))
+    return statements
+
+
+def logs_statement(*, partition: str, region: str, account: str) -> Statement:
+    """Return the statement for CloudWatch Logs, for the log groups of one account and region."""
+    groups = f"arn:{partition}:logs:{region}:{account}:log-group:*"
+    return {
+        "Sid": "LogsAreEncrypted",
+        "Effect": "Allow",
+        "Principal": {"Service": f"logs.{region}.amazonaws.com"},
+        "Action": [
+            "kms:Decrypt",
+            "kms:Describe*",
+            "kms:Encrypt",
+            "kms:GenerateDataKey*",
+            "kms:ReEncrypt*",
+        ],
+        "Resource": "*",
+        "Condition": {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
+    }
+
+
+def notices_statement(service: str, *, account: str) -> Statement:
+    """Return the statement for a service that publishes to the topic of alarms.
+
+    The key that AWS manages for SNS has none of these services, so a topic with that key gets no
+    notice, and only the alarm's history says so.
+    """
+    return {
+        "Sid": f"{service.partition('.')[0].capitalize()}Publishes",
+        "Effect": "Allow",
+        "Principal": {"Service": service},
+        "Action": ["kms:Decrypt", "kms:GenerateDataKey*"],
+        "Resource": "*",
+        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
+    }
+
+
+def _iam_statement(*, partition: str, account: str) -> Statement:
+    """Return the statement of the default key policy, by which policies of the account decide.
+
+    By it, CloudFormation's role creates the grants of Lambda and ECR, and the kit's roles use the
+    key as their own policies say.
+    """
+    return {
+        "Sid": "PoliciesOfTheAccountDecide",
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:{partition}:iam::{account}:root"},
+        "Action": "kms:*",
+        "Resource": "*",
+    }
+
+
+def _vectors_statement(*, partition: str, region: str, account: str) -> Statement:
+    buckets = f"arn:{partition}:s3vectors:{region}:{account}:bucket/*"
+    return {
+        "Sid": "VectorsAreIndexed",
+        "Effect": "Allow",
+        "Principal": {"Service": "indexing.s3vectors.amazonaws.com"},
+        "Action": ["kms:Decrypt"],
+        "Resource": "*",
+        "Condition": {
+            "StringEquals": {"aws:SourceAccount": account},
+            "ArnLike": {"aws:SourceArn": buckets},
+        },
+    }

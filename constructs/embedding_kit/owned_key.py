@@ -1,0 +1,44 @@
+"""A KMS key of your own for what an app stores, and what the key's policy must allow.
+
+Sources:
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+https://repost.aws/knowledge-center/cloudwatch-configure-alarm-sns
+https://docs.aws.amazon.com/cost-management/latest/userguide/budgets-sns-policy.html
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-data-encryption.html
+"""
+
+import jsii
+from aws_cdk import AspectPriority, Aspects, Aws, IAspect
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from constructs import Construct, IConstruct
+
+from embedding_kit.key_policy import logs_statement
+
+__all__ = ["encrypt_logs"]
+
+
+def encrypt_logs(scope: Construct, key: kms.IKey) -> None:
+    """Encrypt all log groups below a scope that the app creates, with one key.
+
+    The policy of a key that the app creates gets CloudWatch Logs' statement. That of an imported
+    key must have it already.
+
+    Args:
+        scope: An app, a stack or a construct.
+        key: The key, of the same region.
+    """
+    statement = logs_statement(partition=Aws.PARTITION, region=Aws.REGION, account=Aws.ACCOUNT_ID)
+    key.add_to_resource_policy(iam.PolicyStatement.from_json(statement))
+    Aspects.of(scope).add(_LogKey(key.key_arn), priority=AspectPriority.MUTATING)
+
+
+@jsii.implements(IAspect)
+class _LogKey:
+    def __init__(self, arn: str) -> None:
+        self._arn = arn
+
+    def visit(self, node: IConstruct) -> None:
+        if isinstance(node, logs.CfnLogGroup):
+            node.kms_key_id = self._arn

@@ -1,0 +1,210 @@
+"""What an account's owner prescribes: a KMS key, rules of IAM roles, and resources that exist."""
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from embedding_kit.settings.base import Settings, allowed, rule_error
+from embedding_kit.settings.function import FunctionSettings
+from embedding_kit.settings.locations import KeyArn, location_of
+from embedding_kit.settings.model import Model
+from embedding_kit.settings.package import artifact_in_s3
+from embedding_kit.settings.repository import RepositorySettings
+
+__all__ = ["LOG_SETTINGS", "Encryption", "Existing", "RoleRules", "check_ownership"]
+
+#: The settings of the log group that the kit creates.
+LOG_SETTINGS = ("log_retention_days", "logs_on_destroy")
+
+
+class Encryption(Settings):
+    """A KMS key of your own for everything that an environment stores."""
+
+    key: KeyArn = Field(
+        description="The KMS key for environment variables, logs, the image repository, the topic "
+        "of alarms, the bucket of artifacts and the vector index, instead of AWS's own keys. "
+        "`artifact_key` and the index's `key` win over it. Its policy needs the statements in "
+        "docs/security.md."
+    )
+
+    @property
+    def region(self) -> str:
+        """The key's region."""
+        return self.key.split(":")[3]
+
+
+class RoleRules(Settings):
+    """Rules that every IAM role of the environment follows."""
+
+    permissions_boundary: (
+        Annotated[
+            str,
+            Field(pattern=r"^arn:aws[a-z-]*:iam::(aws|[0-9]{12}):policy/[A-Za-z0-9_+=,.@/-]+$"),
+            allowed("a policy's ARN such as arn:aws:iam::111122223333:policy/boundary"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The managed policy that limits all roles as their permissions boundary. It "
+        "must allow what docs/security.md lists.",
+    )
+    path: (
+        Annotated[
+            str,
+            Field(pattern=r"^/([!-.0-~]+/)+$", max_length=512),
+            allowed("a path such as /team/, with a slash at both ends"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The path of all roles; `/` if unset. A change makes new roles, which needs a "
+        "release all at once and without provisioned concurrency.",
+    )
+
+    @model_validator(mode="after")
+    def _sets_something(self) -> Self:
+        if self.permissions_boundary is None and self.path is None:
+            raise rule_error(
+                "[roles] without a setting has no effect",
+                found="nothing in it",
+                allowed="permissions_boundary, path, or both",
+            )
+        return self
+
+
+def _bucket_name(name: str) -> str:
+    if location_of(f"s3://{name}").bucket != name:
+        raise rule_error("a bucket's name is expected", found=name, allowed="a name without /")
+    return name
+
+
+class Existing(Settings):
+    """Resources of your own, by name, instead of those that the kit would create.
+
+    They are in the environment's account and region. The kit changes none of them.
+    """
+
+    repository: (
+        Annotated[
+            str,
+            Field(
+                pattern=r"^[a-z0-9]+([._/-][a-z0-9]+|__[a-z0-9]+|-+[a-z0-9]+)*$",
+                min_length=2,
+                max_length=256,
+            ),
+            allowed("a repository's name such as team/embeddings"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The ECR repository of the images. Its policy must let bootstrap's role push "
+        "and Lambda pull.",
+    )
+    bucket: (
+        Annotated[str, AfterValidator(_bucket_name), allowed("a bucket's name such as artifacts")]
+        | None
+    ) = Field(
+        default=None,
+        description="The S3 bucket of an artifact in S3. Its policy must let bootstrap's roles "
+        "publish and deploy from it, and nothing in it may expire.",
+    )
+    role: (
+        Annotated[
+            str,
+            Field(pattern=r"^([A-Za-z0-9_+=,.@-]+/)*[A-Za-z0-9_+=,.@-]{1,64}$"),
+            allowed("a role's name, after its path if it has one, such as team/embedder"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The execution role of the function that serves requests. Synth writes the "
+        "permissions that it needs into `cdk.out/iam-policy-report.txt`. A change of the role "
+        "needs a release all at once and without provisioned concurrency.",
+    )
+    log_group: (
+        Annotated[
+            str,
+            Field(pattern=r"^[A-Za-z0-9_./#-]{1,512}$"),
+            allowed("a log group's name such as /team/embedder"),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The log group of the function that serves requests, of the class Standard. "
+        "Nothing else may write to it. Its retention and its key are yours.",
+    )
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not any((self.repository, self.bucket, self.role, self.log_group)):
+            raise rule_error(
+                "[existing] without a name has no effect",
+                found="nothing in it",
+                allowed="repository, bucket, role or log_group",
+            )
+        return self
+
+
+def check_ownership(
+    *,
+    account: str | None,
+    region: str | None,
+    model: Model,
+    function: FunctionSettings,
+    repository: RepositorySettings,
+    encryption: Encryption | None,
+    roles: RoleRules | None,
+    existing: Existing | None,
+) -> None:
+    """Refuse what AWS would refuse, and a name of a resource that the environment does not use.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    if encryption and region and encryption.region != region:
+        raise rule_error(
+            "AWS services use a key of their own region only",
+            found=f"encryption.key in {encryption.region} with region = {region}",
+            allowed=f"a key in {region}, such as a replica of a multi-Region key",
+        )
+    boundary = roles.permissions_boundary if roles else None
+    owner = boundary.split(":")[4] if boundary else None
+    if owner not in (None, "aws", account) and account:
+        raise rule_error(
+            "IAM takes a permissions boundary of the role's own account only",
+            found=f"roles.permissions_boundary of {owner} with account = {account}",
+            allowed=f"a policy of {account}",
+        )
+    if existing:
+        _check_existing(existing, model, function, repository)
+
+
+def _check_existing(
+    existing: Existing, model: Model, function: FunctionSettings, repository: RepositorySettings
+) -> None:
+    if existing.repository and function.package != "image":
+        raise rule_error(
+            "a zip has no image repository",
+            found=f'existing.repository with function.package = "{function.package}"',
+            allowed='function.package = "image", or no existing.repository',
+        )
+    if existing.repository and repository.model_fields_set:
+        raise rule_error(
+            "an existing repository has its own policy and its own end",
+            found="existing.repository with repository."
+            + " and repository.".join(sorted(repository.model_fields_set)),
+            allowed="one of the two",
+        )
+    if existing.bucket and not artifact_in_s3(model, function):
+        raise rule_error(
+            "only a zip with its artifact in S3 has a bucket",
+            found="existing.bucket without an artifact in S3",
+            allowed='function.package = "zip" with function.artifact = "s3", or no existing.bucket',
+        )
+    found = [name for name in LOG_SETTINGS if name in function.model_fields_set]
+    if existing.log_group and found:
+        raise rule_error(
+            "a log group of your own has its own retention and removal policy",
+            found=f"existing.log_group with function.{' and function.'.join(found)}",
+            allowed="existing.log_group, or these settings for the kit's own log group",
+        )

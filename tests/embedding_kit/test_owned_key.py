@@ -1,0 +1,128 @@
+"""Test that one key reaches what an app stores, and that its policy lets AWS's services use it."""
+
+import json
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+
+from embedding_kit import (
+    AlarmTopic,
+    EmbeddingBatch,
+    EmbeddingEndpoint,
+    EmbeddingRepository,
+    encrypt_logs,
+)
+from embedding_kit.settings import BatchSettings
+
+HOME = "123456789012"
+ARN = f"arn:aws:kms:us-east-1:{HOME}:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def _build(stack: Stack, key: kms.IKey, model) -> None:
+    encrypt_logs(stack, key)
+    EmbeddingEndpoint(stack, "Endpoint", model=model, environment_encryption=key)
+    settings = BatchSettings(input="s3://example-texts/", output="s3://example-vectors/")
+    EmbeddingBatch(stack, "Batch", model=model, settings=settings, environment_encryption=key)
+    EmbeddingRepository(stack, "Repository", name="images", key=key)
+    AlarmTopic(stack, "Notices", key=key)
+    logs.LogGroup(stack, "Later")
+
+
+@pytest.fixture(scope="module")
+def imported(synthesize, model):
+    """Return the template with an imported key."""
+    return synthesize(lambda stack: _build(stack, kms.Key.from_key_arn(stack, "Key", ARN), model))
+
+
+@pytest.fixture(scope="module")
+def created(synthesize, model):
+    """Return the template with a key of the app."""
+    return synthesize(lambda stack: _build(stack, kms.Key(stack, "Key"), model))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "at_least"),
+    [
+        ("AWS::Lambda::Function", "KmsKeyArn", 4),
+        ("AWS::Logs::LogGroup", "KmsKeyId", 6),
+        ("AWS::SNS::Topic", "KmsMasterKeyId", 1),
+    ],
+)
+def test_every_resource_has_the_key(imported, kind, name, at_least):
+    """Those of the CDK's provider framework, and those that are added later, too."""
+    found = imported.find_resources(kind).values()
+    assert len(found) >= at_least
+    assert {resource["Properties"].get(name) for resource in found} == {ARN}
+
+
+def test_the_repository_has_it_too(imported):
+    """ECR takes it when the repository is created."""
+    imported.has_resource_properties(
+        "AWS::ECR::Repository",
+        {"EncryptionConfiguration": {"EncryptionType": "KMS", "KmsKey": ARN}},
+    )
+
+
+def test_no_other_key_is_made(imported):
+    """The topic needs none of its own."""
+    imported.resource_count_is("AWS::KMS::Key", 0)
+
+
+def test_no_role_gets_a_permission_on_the_key(imported):
+    """Lambda decrypts by a grant, and CloudWatch Logs, ECR and CloudWatch by the key's policy."""
+    policies = json.dumps(imported.find_resources("AWS::IAM::Policy"))
+    assert "kms:" not in policies
+
+
+@pytest.fixture(scope="module")
+def policy(created) -> dict:
+    """Return the policy of the app's key with the references of a deployed account."""
+    (key,) = created.find_resources("AWS::KMS::Key").values()
+    text = json.dumps(key["Properties"]["KeyPolicy"])
+    for name, value in (("AccountId", HOME), ("Partition", "aws"), ("Region", "us-east-1")):
+        text = text.replace(json.dumps({"Ref": f"AWS::{name}"}), json.dumps(value))
+    assert "kms:EncryptionContext:aws:logs:arn" in text
+    text = text.replace("kms:EncryptionContext:aws:logs:arn", CONTEXT)
+    return json.loads(text, object_hook=_joined)
+
+
+def _joined(value: dict) -> object:
+    return value["Fn::Join"][0].join(value["Fn::Join"][1]) if "Fn::Join" in value else value
+
+
+# The evaluator knows a key of the encryption context by a name without colons only.
+CONTEXT = "kms:EncryptionContext:arn"
+LOGS = f"arn:aws:logs:us-east-1:{HOME}:log-group:"
+GROUP = {CONTEXT: f"{LOGS}one"}
+OTHER_GROUP = {CONTEXT: LOGS.replace(HOME, "999988887777") + "one"}
+HERE, ELSEWHERE = {"aws:SourceAccount": HOME}, {"aws:SourceAccount": "999988887777"}
+
+
+@pytest.mark.parametrize(
+    ("case", "allowed"),
+    [
+        (("logs.us-east-1.amazonaws.com", "kms:Encrypt", GROUP), True),
+        (("logs.us-east-1.amazonaws.com", "kms:GenerateDataKey", GROUP), True),
+        (("logs.us-east-1.amazonaws.com", "kms:DescribeKey", GROUP), True),
+        (("logs.us-east-1.amazonaws.com", "kms:Encrypt", OTHER_GROUP), False),
+        (("logs.us-east-1.amazonaws.com", "kms:Encrypt", {}), False),
+        (("logs.us-east-1.amazonaws.com", "kms:CreateGrant", GROUP), False),
+        (("logs.eu-west-1.amazonaws.com", "kms:Encrypt", GROUP), False),
+        (("cloudwatch.amazonaws.com", "kms:GenerateDataKey", HERE), True),
+        (("cloudwatch.amazonaws.com", "kms:Decrypt", HERE), True),
+        (("cloudwatch.amazonaws.com", "kms:Decrypt", ELSEWHERE), False),
+        (("cloudwatch.amazonaws.com", "kms:Encrypt", HERE), False),
+        (("budgets.amazonaws.com", "kms:GenerateDataKey", HERE), True),
+        (("budgets.amazonaws.com", "kms:GenerateDataKey", ELSEWHERE), False),
+        (("sns.amazonaws.com", "kms:Decrypt", HERE), False),
+    ],
+)
+def test_services_may_use_the_apps_key_for_this_account_only(policy, question, may, case, allowed):
+    """An independent evaluator reads the key's policy."""
+    principal, action, context = case
+    asked = question(
+        principal=principal, action=action, resource=ARN, context=context, resource_policy=policy
+    )
+    assert may(asked) == [allowed]
