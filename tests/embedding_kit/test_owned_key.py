@@ -92,8 +92,8 @@ def _joined(value: dict) -> object:
     return value["Fn::Join"][0].join(value["Fn::Join"][1]) if "Fn::Join" in value else value
 
 
-# The evaluator knows a key of the encryption context by a name without colons only.
-CONTEXT = "kms:EncryptionContext:arn"
+# The evaluator's name for any key of the encryption context.
+CONTEXT = "kms:EncryptionContext:${EncryptionContextKey}"
 LOGS = f"arn:aws:logs:us-east-1:{HOME}:log-group:"
 GROUP = {CONTEXT: f"{LOGS}one"}
 OTHER_GROUP = {CONTEXT: LOGS.replace(HOME, "999988887777") + "one"}
@@ -105,7 +105,6 @@ HERE, ELSEWHERE = {"aws:SourceAccount": HOME}, {"aws:SourceAccount": "9999888877
     [
         (("logs.us-east-1.amazonaws.com", "kms:Encrypt", GROUP), True),
         (("logs.us-east-1.amazonaws.com", "kms:GenerateDataKey", GROUP), True),
-        (("logs.us-east-1.amazonaws.com", "kms:DescribeKey", GROUP), True),
         (("logs.us-east-1.amazonaws.com", "kms:Encrypt", OTHER_GROUP), False),
         (("logs.us-east-1.amazonaws.com", "kms:Encrypt", {}), False),
         (("logs.us-east-1.amazonaws.com", "kms:CreateGrant", GROUP), False),
