@@ -83,3 +83,10 @@ def test_a_file_that_is_missing_is_named(check, capsys):
     """As an error, not as a fault of the program."""
     assert check(dev=model(index="gone.txt"), staging=model()) == 1
     assert "gone.txt" in capsys.readouterr().err
+
+
+def test_an_existing_repository_has_no_stack(check, capsys):
+    """The script publishes into it without a deploy."""
+    existing = '[existing]\nrepository = "team/embeddings"\n'
+    assert check(dev=model() + existing) == 0
+    assert capsys.readouterr().out == "existing\n"
