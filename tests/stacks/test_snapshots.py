@@ -146,7 +146,7 @@ def test_this_differs_from_dev(synthesized, snapshot, name):
     environment = name if name in ENVIRONMENTS else "dev"
     lines = [
         line
-        for stack in (*STACKS, *(after.keys() - before.keys()))
+        for stack in (*STACKS, *sorted(after.keys() - before.keys()))
         for line in difflib.unified_diff(
             _readable(before[stack], "dev") if stack in before else [],
             _readable(after[stack], environment) if stack in after else [],
