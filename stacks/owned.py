@@ -1,5 +1,7 @@
 """What an environment's account prescribes, in its stacks: its own key, and rules of roles."""
 
+from typing import cast
+
 from aws_cdk import Stack, Token
 from aws_cdk import aws_kms as kms
 
@@ -24,7 +26,7 @@ def own_key(stack: Stack, environment: Environment) -> kms.IKey | None:
     if not Token.is_unresolved(stack.region) and stack.region != encryption.region:
         return None
     found = stack.node.try_find_child(_KEY)
-    return found or kms.Key.from_key_arn(stack, _KEY, encryption.key)
+    return cast("kms.IKey", found) or kms.Key.from_key_arn(stack, _KEY, encryption.key)
 
 
 def prescribe(stack: Stack, environment: Environment) -> None:
