@@ -33,6 +33,8 @@ def test_the_tests_run_by_the_one_script(workflow):
     assert [step["run"] for step in jobs["test"]["steps"] if "run" in step] == ["scripts/test"]
     runs = [step["run"] for step in jobs["coverage"]["steps"] if "run" in step]
     assert runs[0].split()[:2] == ["scripts/test", "--cov"]
+    (slow,) = [step["run"] for step in jobs["slow"]["steps"] if "run" in step]
+    assert slow.split()[:3] == ["scripts/test", "-m", "slow"]
 
 
 def test_every_change_is_rehearsed_with_containers(workflow):
