@@ -25,7 +25,7 @@ __all__ = [
 
 
 def check_front(facts: Facts) -> Finding:
-    """Send a request without a key to the API in front of the endpoint."""
+    """Send a request without a key to the API or the distribution in front of the endpoint."""
     url = facts.output("Front", "Url")
     if url is None:
         raise SkippedError("[front] is off")
@@ -49,8 +49,8 @@ def judge_front(reply: Reply | str) -> Finding:
         return ok(f"without a key: {reply.status} {code}", status=reply.status, code=code)
     if reply.status in {200, 401, 403}:
         return ill(
-            f"without a key: {reply.status} instead of API Gateway's 401 invalid_api_key",
-            "deploy the API again: docs/front.md#keys",
+            f"without a key: {reply.status} instead of 401 invalid_api_key",
+            "deploy the front again: docs/front.md#keys, docs/cloudfront.md#keys",
             status=reply.status,
         )
     return ill(f"without a key: {reply.status}", "docs/runbook.md#front5xx", status=reply.status)

@@ -136,8 +136,8 @@ def test_the_api_in_front_gets_a_request_without_a_key(aws, facts):
     [
         (403, {"error": {"code": "access_denied"}}, State.OK, "403 access_denied"),
         # Not by the templates of the API: somebody else answers, or the API is an old one.
-        (403, {"message": "Forbidden"}, State.ILL, "403 instead of API Gateway's 401"),
-        (200, {"status": "ok"}, State.ILL, "200 instead of API Gateway's 401"),
+        (403, {"message": "Forbidden"}, State.ILL, "403 instead of 401"),
+        (200, {"status": "ok"}, State.ILL, "200 instead of 401"),
         (500, {"error": {"code": "internal_error"}}, State.ILL, "500"),
     ],
 )
