@@ -26,6 +26,7 @@ from embedding_client.signing import SigV4Auth
 
 __all__ = ["ROLE", "Doctor", "make_doctor"]
 
+#: The name of each environment's role starts with it.
 ROLE = "rehearsal-doctor"
 _POLICY = "Doctor"
 _PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
@@ -104,7 +105,7 @@ class Doctor:
 
 def make_doctor(aws: Emulator, environment: str, *, memory: Path) -> Doctor:
     """Create the role, and return a doctor with its credentials."""
-    role = make_role(aws, ROLE)
+    role = make_role(aws, _role(environment))
     _allow(aws, environment)
     return Doctor(aws=aws, environment=environment, memory=memory, who=aws.assume(role))
 
@@ -116,7 +117,7 @@ def _allow(aws: Emulator, environment: str, *, without: tuple[str, ...] = ()) ->
         "REGION": aws.region,
         "ACCOUNT": aws.account,
         "NAME": environment,
-        "CALLER": ROLE,
+        "CALLER": _role(environment),
     }
     for word, value in words.items():
         block = re.sub(rf"\b{word}\b", value, block)
@@ -127,8 +128,12 @@ def _allow(aws: Emulator, environment: str, *, without: tuple[str, ...] = ()) ->
         # A statement must have an action.
         statement["Action"] = [name for name in listed if name not in without] or ["none:None"]
     aws.client("iam").put_role_policy(
-        RoleName=ROLE, PolicyName=_POLICY, PolicyDocument=json.dumps(policy)
+        RoleName=_role(environment), PolicyName=_POLICY, PolicyDocument=json.dumps(policy)
     )
+
+
+def _role(environment: str) -> str:
+    return f"{ROLE}-{environment}"
 
 
 class _ToEmulator(httpx.BaseTransport):

@@ -3,6 +3,7 @@
 The destroy retains the bucket, and the second deploy imports it as docs/operations.md says.
 """
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import tomlkit
 
 from deploy_rehearsal.cdk import Cdk, check_success
 from deploy_rehearsal.deployed import DeployedStacks, check_deployed, read_deployed
+from deploy_rehearsal.doctor import make_doctor
 from deploy_rehearsal.environment_checks import check_environment
 from deploy_rehearsal.zip_calls import check_vectors
+from embedding_client.doctor.findings import State
 from embedding_kit.environment_file import load_environment
 from image_rehearsal.report import Report
 from stacks.names import artifact_bucket_name
@@ -57,6 +60,8 @@ def check_zip_from_s3(report: Report, cdk: Cdk, beside: DeployedStacks) -> None:
             by="S3",
             found=[key for key, _ in _artifacts(cdk)],
         )
+    with report.step("deleting the artifact, and scripts/deploy again"):
+        _check_lost_artifact(report, cdk)
     with report.step("scripts/destroy of its environment"):
         destroyed = cdk.destroy(cdk.assembly)
     check_success(report, "scripts/destroy of an imported artifact", destroyed)
@@ -105,6 +110,26 @@ def _check_refusal(report: Report, cdk: Cdk) -> None:
         and not refused.count("Synthesis time"),
         by="scripts/deploy",
         found=refused.tail(1),
+    )
+
+
+def _check_lost_artifact(report: Report, cdk: Cdk) -> None:
+    """Delete the artifact, which the doctor must find, and upload it again as it advises."""
+    with tempfile.TemporaryDirectory() as name:
+        doctor = make_doctor(cdk.aws, cdk.checkout.environment, memory=Path(name, "spaces.json"))
+        well = doctor.check("artifact")
+        ((key, _),) = _artifacts(cdk)
+        cdk.aws.client("s3").delete_object(Bucket=_bucket(cdk), Key=key)
+        lost = doctor.check("artifact")
+        deployed = cdk.deploy(cdk.assembly)
+        again = doctor.check("artifact")
+    found = [finding.state for finding in (well, lost, again)]
+    report.check(
+        _SUBJECT,
+        "the doctor finds a deleted artifact, and the next deploy uploads it again",
+        deployed.status == 0 and found == [State.OK, State.ILL, State.OK],
+        by="`embed doctor` as a role with the documented policy; scripts/deploy",
+        found=[finding.found for finding in (well, lost, again)],
     )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from embedding_client.doctor import (
     access,
     alarms,
+    artifact,
     capacity,
     distribution,
     image,
@@ -67,6 +68,7 @@ CHECKS = (
     Check("Release", "weights", release.check_weights),
     Check("Release", "version", release.check_version),
     Check("Release", "base image", image.check_image),
+    Check("Release", "artifact", artifact.check_artifact),
     Check("Monitoring", "alarms", alarms.check_alarms),
     Check("Monitoring", "notices", alarms.check_notices),
     Check("Monitoring", "log format", logs.check_format),

@@ -17,7 +17,7 @@ from embedding_client.doctor.findings import SkippedError
 from embedding_client.doctor.outside import NoCredentialsError, Outside, Reply
 from embedding_client.errors import CredentialsError
 
-__all__ = ["Alias", "Asked", "Facts", "NoAnswer", "stack_name"]
+__all__ = ["PARTS", "Alias", "Asked", "Facts", "NoAnswer", "stack_name"]
 
 _ALIAS = re.compile(
     r"arn:aws[\w-]*:lambda:(?P<region>[\w-]+):(?P<account>\d{12})"
@@ -26,7 +26,16 @@ _ALIAS = re.compile(
 _STACK = re.compile(r"EmbeddingKit-(?P<environment>.+)-Endpoint")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 #: The parts of an environment that may have a stack.
-_PARTS = ("Repository", "Index", "Endpoint", "Front", "Batch", "Server", "Observability")
+PARTS = (
+    "Repository",
+    "Artifact",
+    "Index",
+    "Endpoint",
+    "Front",
+    "Batch",
+    "Server",
+    "Observability",
+)
 _HELLO = b'{"text": "hello world"}'
 _Facts = TypeVar("_Facts", bound="Facts")
 _T = TypeVar("_T")
@@ -190,7 +199,7 @@ class Facts:
         """Return the stacks of the environment by their part, as far as they exist."""
         self.require_aws()
         environment = self.environment()
-        found = {part: self._stack(stack_name(environment, part)) for part in _PARTS}
+        found = {part: self._stack(stack_name(environment, part)) for part in PARTS}
         return {part: stack for part, stack in found.items() if stack is not None}
 
     def output(self, part: str, key: str) -> str | None:

@@ -46,6 +46,8 @@ _CONFIG = Config(
 )
 #: The services whose actions have another prefix in IAM.
 _PREFIXES = {"stepfunctions": "states", "elbv2": "elasticloadbalancing"}
+#: Operations that IAM calls by another name.
+_ACTIONS = {"s3:ListObjectsV2": "s3:ListBucket"}
 _DENIED = frozenset(
     {
         "AccessDenied",
@@ -124,6 +126,7 @@ class Aws:
             client = self._client(service)
             name = client.meta.method_to_api_mapping[operation]
             action = f"{_PREFIXES.get(service, service)}:{name}"
+            action = _ACTIONS.get(action, action)
             answer: dict[str, Any] = getattr(client, operation)(**arguments)
         except botocore.exceptions.ClientError as error:
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message")

@@ -219,6 +219,22 @@ def test_weights_that_are_not_the_manifests_are_refused(
     check_nothing_is_left(tmp_path / "tmp")
 
 
+@pytest.mark.parametrize("others", [slice(None), slice(30_000, None), slice(20_000, 20_001)])
+def test_an_object_of_another_build_is_refused(
+    fetch: Fetch, server: S3Server, tmp_path: Path, delays: list[float], others: slice
+) -> None:
+    """Two builds of the same inputs have the same key: other bytes, all or some, never load."""
+    write_object(write_artifact(tmp_path / "other", seed=1), tmp_path / "object")
+    mixed, other = bytearray(server.content), (tmp_path / "object").read_bytes()
+    assert len(mixed) == len(other)
+    mixed[others] = other[others]
+    assert bytes(mixed) != server.content
+    server.content = bytes(mixed)
+    with pytest.raises(ArtifactDownloadError, match=r"were altered: their CRC-32 is"):
+        fetch()
+    check_nothing_is_left(tmp_path / "tmp")
+
+
 def test_a_start_after_one_that_was_killed_gets_the_artifact(
     fetch: Fetch, server: S3Server, artifact: Path, tmp_path: Path
 ) -> None:

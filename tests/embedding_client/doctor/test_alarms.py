@@ -3,6 +3,7 @@
 import pytest
 
 from embedding_client.doctor.alarms import check_alarms, check_notices, judge_alarms, judge_notices
+from embedding_client.doctor.facts import PARTS
 from embedding_client.doctor.findings import SkippedError, State
 
 from .conftest import deployed, resources, stack
@@ -60,7 +61,7 @@ def test_disabled_actions_and_no_alarms_are_warnings():
 def environment(aws, *parts, **outputs):
     """Answer with the stacks of an environment."""
     deployed(aws)
-    for part in ("Repository", "Index", "Endpoint", "Front", "Batch", "Server", "Observability"):
+    for part in PARTS:
         if part in parts:
             found = {"Stacks": [stack(part, **outputs)]}
             aws.answers("cloudformation", "describe_stacks", found)

@@ -5,6 +5,7 @@ import json
 import httpx
 import pytest
 
+from embedding_client.doctor.facts import PARTS
 from embedding_client.doctor.findings import SkippedError, State
 from embedding_client.doctor.outside import Reply
 from embedding_client.doctor.parts import (
@@ -27,7 +28,7 @@ MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:m"
 def environment(aws, part="", **outputs):
     """Answer with an environment that has this part."""
     deployed(aws)
-    for name in ("Repository", "Index", "Endpoint", "Front", "Batch", "Server", "Observability"):
+    for name in PARTS:
         if name == part:
             found = {"Stacks": [stack(part, **outputs)]}
             aws.answers("cloudformation", "describe_stacks", found)

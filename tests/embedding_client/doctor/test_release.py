@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from embedding_client.doctor.facts import PARTS
 from embedding_client.doctor.findings import State
 from embedding_client.doctor.release import (
     check_stacks,
@@ -52,8 +53,8 @@ def test_an_environment_that_is_not_deployed_is_ill(aws, facts):
 def test_each_stack_of_the_environment_is_read(aws, facts):
     """As far as it exists."""
     deployed(aws)
-    for part in ("Repository", "Index", "Endpoint", "Front", "Batch", "Server", "Observability"):
-        if part in {"Index", "Front", "Server"}:
+    for part in PARTS:
+        if part in {"Artifact", "Index", "Front", "Server"}:
             aws.refuses("cloudformation", "describe_stacks", "ValidationError")
         else:
             aws.answers("cloudformation", "describe_stacks", {"Stacks": [stack(part)]})
