@@ -1,4 +1,4 @@
-"""The benchmark of starts with an artifact from S3."""
+"""`scripts/bench download` measures starts with an artifact from S3."""
 
 import json
 import subprocess
@@ -56,14 +56,14 @@ def test_the_report_has_each_target(figures: Figures) -> None:
 
 
 def test_a_refused_way_says_why(figures: Figures) -> None:
-    """The other ways are compared with the path."""
+    """A way that ONNX Runtime refuses has its error; the others are compared with the path."""
     lines = as_text(figures).splitlines()
     assert "| memfd | 250 ms (2.5x) | 720 MB (4.0x) | 900 MB | a |" in lines
     assert "| link | refused | | | ONNX Runtime says no |" in lines
 
 
 def test_a_step_is_measured_in_a_process_of_its_own() -> None:
-    """It prints its processor time and its memory."""
+    """A worker prints its CPU time and its memory."""
     command = [sys.executable, "-m", "benchmarks.download.worker", "setup"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     found = json.loads(answer.stdout)

@@ -1,4 +1,4 @@
-"""Test the zip's recipe: synth builds nothing, and the name changes with the content alone."""
+"""Synth builds no zip, and names it by the hash of what it is built from."""
 
 import json
 import shutil
@@ -45,7 +45,7 @@ def _built(assets: dict) -> tuple[str, list[str]]:
     "synthesizer", [None, DefaultStackSynthesizer, CliCredentialsStackSynthesizer]
 )
 def test_the_functions_run_the_published_zip(synthesize_zip, model, synthesizer):
-    """The embedder and the check run the same zip on Lambda's Python, whatever publishes it."""
+    """The embedder and the release check run the same zip on Python 3.13."""
     _, template, assets = synthesize_zip(model, synthesizer=synthesizer and synthesizer())
     name, _ = _built(assets)
     (destination,) = assets["files"][name]["destinations"].values()
@@ -73,7 +73,7 @@ def test_the_functions_run_the_published_zip(synthesize_zip, model, synthesizer)
 def test_every_strategy_against_cold_starts_works_with_a_zip(
     synthesize_zip, model, cold_start, expected
 ):
-    """SnapStart supports Python 3.13; provisioned concurrency is the alias's."""
+    """A zip can have SnapStart, provisioned concurrency, or neither."""
     _, template, _ = synthesize_zip(model, cold_start=cold_start)
     template.has_resource_properties(
         "AWS::Lambda::Function", {"Handler": "embedder.handler.handler", **expected}
@@ -83,7 +83,7 @@ def test_every_strategy_against_cold_starts_works_with_a_zip(
 
 
 def test_the_assembly_has_the_recipe_and_no_zip(synthesize_zip, model):
-    """What is built later is what was synthesized, and synth neither compiles nor downloads."""
+    """The assembly has a copy of the recipe, and synth neither compiles nor downloads."""
     out, _, assets = synthesize_zip(model)
     _, command = _built(assets)
     script = Path(command[1])
@@ -101,7 +101,7 @@ def test_the_assembly_has_the_recipe_and_no_zip(synthesize_zip, model):
 def test_the_name_of_the_zip_changes_with_what_is_in_it(
     synthesize_zip, model, tmp_path, monkeypatch
 ):
-    """Another place on this machine gives the same name; other code or another model does not."""
+    """Other code or another model changes the name; another folder of the source does not."""
     name, _ = _built(synthesize_zip(model)[2])
     other, _ = _built(synthesize_zip(model.model_copy(update={"precision": "fp32"}))[2])
     copy = tmp_path / "copy"
@@ -115,7 +115,7 @@ def test_the_name_of_the_zip_changes_with_what_is_in_it(
 
 
 def test_a_folder_and_texts_change_the_name_with_their_content(synthesize_zip, tmp_path):
-    """Their paths are in the command and not in the name."""
+    """The content of the model's folder and of the texts changes the name; their paths do not."""
 
     def build(place: str, text: str) -> tuple[str, list[str]]:
         folder = tmp_path / place / "model"
@@ -135,7 +135,7 @@ def test_a_folder_and_texts_change_the_name_with_their_content(synthesize_zip, t
 
 
 def test_every_choice_reaches_the_command():
-    """They are the arguments of the image's build; the token's variable is named only."""
+    """The builder gets the arguments of an image's build, and the name of the token's variable."""
     model = Model(
         name="google/embeddinggemma-300m",
         revision="0" * 40,

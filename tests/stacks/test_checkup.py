@@ -1,4 +1,4 @@
-"""Test the last step of a deploy, with a stand-in for `embed` on the PATH."""
+"""A deploy ends with `embed doctor`; a stand-in for `embed` is on the PATH."""
 
 import pytest
 
@@ -32,12 +32,12 @@ def run(tmp_path, monkeypatch, capsys):
 
 
 def test_a_well_endpoint_is_no_news(run):
-    """The doctor has printed its report. It takes the vector space that the release has checked."""
+    """If nothing is ill, the step prints nothing more, and its status is 0."""
     assert run("dev") == (0, "doctor --environment dev --accept-vector-space --deployer", "")
 
 
 def test_the_doctor_looks_in_the_environments_region(run):
-    """The shell's region may be another one."""
+    """The doctor gets the region of the environment's file, not that of the shell."""
     _, doctor, _ = run("placed")
     assert (
         doctor
@@ -46,7 +46,7 @@ def test_the_doctor_looks_in_the_environments_region(run):
 
 
 def test_an_ill_endpoint_is_deployed_all_the_same(run):
-    """The message says both, and the status is neither that of success nor of a failed deploy."""
+    """If a check is ill, the status is 3, and the message says that the deploy succeeded."""
     status, _, errors = run("dev", status=1)
     assert status == checkup.ILL == 3
     assert errors == (
@@ -56,12 +56,12 @@ def test_an_ill_endpoint_is_deployed_all_the_same(run):
 
 
 def test_a_stopped_doctor_is_no_illness(run):
-    """Ctrl-C ends the command with its usual status."""
+    """After Ctrl-C the status is 130, and nothing is reported as ill."""
     assert run("dev", status=130)[::2] == (130, "dev is deployed; the doctor was stopped\n")
 
 
 def test_an_unknown_environment_is_an_error(run):
-    """The doctor is not asked."""
+    """For an unknown environment the step prints an error and does not run the doctor."""
     status, doctor, errors = run("other")
     assert (status, doctor) == (1, None)
     assert errors.startswith("error: there is no environment 'other'")

@@ -44,7 +44,7 @@ def test_nothing_is_built_for_an_image_or_from_an_assembly(built, arguments):
     assert built == []
 
 
-def test_an_unknown_environment_is_told(built, capsys):
-    """As by the other commands of the script."""
+def test_an_unknown_environment_is_an_error(built, capsys):
+    """An unknown environment is an error with the name."""
     assert zip_build.main(["nowhere"]) == 1
     assert "there is no environment 'nowhere'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Building a zip from its parts: what is in it, what is kept, and that a failure leaves nothing."""
+"""The builder makes a zip of its parts, caches them, and leaves nothing after a failure."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def build(recipe, tmp_path):
 
 
 def test_it_has_packages_artifact_and_code(build):
-    """No tests, no scripts, no server, no tokenizer library, and byte code for each module."""
+    """The zip has byte code for each module, and no tests, scripts, server or tokenizer library."""
     names = zipfile.ZipFile(build()).namelist()
     assert names == sorted(names)
     assert set(names) == {
@@ -46,7 +46,7 @@ def test_it_has_packages_artifact_and_code(build):
 
 
 def test_a_model_without_tables_gets_the_tokenizer_library(build, recipe, local_wheels):
-    """Its start imports the library, of which the others have no copy."""
+    """A model without tables imports `tokenizers` at its start, and only its zip has it."""
     compiler = recipe / "model_compiler" / "__main__.py"
     compiler.write_text(compiler.read_text().replace("wordpiece", "tokenizers"))
     assert "tokenizers/core.so" in zipfile.ZipFile(build()).namelist()
@@ -54,7 +54,7 @@ def test_a_model_without_tables_gets_the_tokenizer_library(build, recipe, local_
 
 
 def test_two_builds_give_the_same_bytes(build, runs):
-    """Folder and time are not in the bytes; each entry has the same time and mode."""
+    """The bytes do not depend on the folder or the time: each entry has the same time and mode."""
     one, other = build(), build(cache="other")
     assert one.read_bytes() == other.read_bytes()
     assert one.name == other.name
@@ -66,7 +66,7 @@ def test_two_builds_give_the_same_bytes(build, runs):
 
 
 def test_a_change_of_code_downloads_and_compiles_nothing(build, recipe, runs, local_wheels):
-    """The compiler's own code and the embedder's decide the artifact; the check's does not."""
+    """Only the code of the compiler and the embedder changes the artifact."""
     first = build()
     (recipe / "release_check" / "__init__.py").write_text("CHANGED = True\n")
     second = build()
@@ -76,7 +76,7 @@ def test_a_change_of_code_downloads_and_compiles_nothing(build, recipe, runs, lo
 
 
 def test_a_repeated_build_returns_the_same_file(build, runs):
-    """The CDK's command and `scripts/deploy` build the same zip once."""
+    """`scripts/deploy` builds the zip, and the CDK's command takes it from the cache."""
     first = build()
     time = first.stat().st_mtime_ns
     assert build() == first
@@ -85,7 +85,7 @@ def test_a_repeated_build_returns_the_same_file(build, runs):
 
 
 def test_a_copy_of_the_recipe_builds_the_same_zip(build, recipe, runs):
-    """The one in a cloud assembly has no server, and both have byte code of another time."""
+    """The recipe in a cloud assembly builds the same bytes as the repository."""
     first = build()
     (recipe / "embedder" / "server" / "__init__.py").unlink()
     (recipe / "embedder" / "__pycache__").mkdir(exist_ok=True)
@@ -95,7 +95,7 @@ def test_a_copy_of_the_recipe_builds_the_same_zip(build, recipe, runs):
 
 
 def test_the_choices_reach_the_compiler(build, tmp_path):
-    """They are the arguments of the image's build."""
+    """The compiler gets the same arguments as in the build of an image."""
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "modules.json").write_text("[]")
@@ -107,7 +107,7 @@ def test_the_choices_reach_the_compiler(build, tmp_path):
 
 
 def test_after_a_failure_the_same_command_works(build, recipe, runs, capfd):
-    """What the compiler wrote before it failed is not taken for an artifact."""
+    """The builder does not use what the compiler wrote before it failed."""
     compiler = recipe / "model_compiler" / "__main__.py"
     working = compiler.read_text()
     compiler.write_text(working + "sys.exit('error: out of memory')\n")
@@ -121,7 +121,7 @@ def test_after_a_failure_the_same_command_works(build, recipe, runs, capfd):
 
 
 def test_what_lambda_would_not_unpack_is_refused_with_the_sizes(build, monkeypatch, recipe):
-    """The sizes are those of the built parts, and nothing is left that a deploy would take."""
+    """The error has the sizes of the built parts, and no zip is left in the cache."""
     monkeypatch.setattr("zip_builder.tree.LIMIT_BYTES", 1500)
     with pytest.raises(
         ZipError, match=r"up to 0\.0 MB; found: 0\.0 MB \(dependencies .* MB, artifact .* MB, code "
@@ -131,7 +131,7 @@ def test_what_lambda_would_not_unpack_is_refused_with_the_sizes(build, monkeypat
 
 
 def test_old_zips_are_removed(build, recipe, tmp_path):
-    """Each change of code makes one; the newest three are kept when another is built."""
+    """When a zip is built, the cache keeps the newest three before it."""
     for number in range(5):
         (recipe / "release_check" / "__init__.py").write_text(f"N = {number}\n")
         newest = build()
@@ -141,7 +141,7 @@ def test_old_zips_are_removed(build, recipe, tmp_path):
 
 
 def test_a_zip_without_the_artifact_has_what_checks_it(build):
-    """The manifest and the checksums of the parts are in the zip, which has another name."""
+    """The zip has the manifest and the checksums of the parts, and a name of its own."""
     whole, without = build(), build(with_artifact=False)
     assert whole.name != without.name
     with zipfile.ZipFile(without) as archive:
@@ -151,7 +151,7 @@ def test_a_zip_without_the_artifact_has_what_checks_it(build):
 
 
 def test_an_artifact_for_s3_is_one_file_of_the_same_compilation(build, recipe, tmp_path, runs):
-    """The object and the zip that checks it are of one artifact, which is compiled once."""
+    """The artifact is compiled once, for the object in S3 and for the zip that checks it."""
     build(with_artifact=False)
     found = build_artifact_object(CHOICE, recipe=recipe, cache=tmp_path / "cache")
     assert found.read_bytes() == bytes(1000)
@@ -160,7 +160,7 @@ def test_an_artifact_for_s3_is_one_file_of_the_same_compilation(build, recipe, t
 
 
 def test_only_the_newest_object_is_kept(recipe, tmp_path):
-    """Each is as large as a model, and the artifact that it is a copy of is kept."""
+    """An object is as large as a model, so the cache keeps only the newest one."""
     cache = tmp_path / "cache"
     made = [
         build_artifact_object(ModelChoice(name=name), recipe=recipe, cache=cache)
@@ -170,7 +170,7 @@ def test_only_the_newest_object_is_kept(recipe, tmp_path):
 
 
 def test_an_artifact_that_cannot_be_packed_leaves_nothing(build, recipe, tmp_path):
-    """The next build begins again and succeeds."""
+    """After a failure nothing is in the cache, and the next build succeeds."""
     packer = recipe / "model_compiler" / "artifact" / "packed.py"
     right = packer.read_text()
     packer.write_text("raise SystemExit(1)")

@@ -142,6 +142,6 @@ def check_without_images(
         raise rule_error(
             "batch jobs, loads of an index and the server run from an image, which Docker builds",
             found=f'{" and ".join(found)} with function.package = "zip"',
-            allowed='function.package = "image", or another environment with an image for them: '
-            "the same model has the same vectors in both",
+            allowed='function.package = "image", or a second environment with package = "image" '
+            "for them: the same model has the same vectors in both",
         )

@@ -1,4 +1,4 @@
-"""Both permissions of the caller: what is allowed, by what, and what is missing."""
+"""The doctor finds which of a caller's permissions is missing, and which policy grants them."""
 
 import json
 
@@ -42,7 +42,7 @@ def decisions(url="implicitDeny", invoke="implicitDeny"):
 
 
 def test_an_answered_request_proves_both():
-    """Whatever may be read."""
+    """If a signed request is answered, the caller has both permissions."""
     found = judge_permissions(HERE, Evidence(200, ACCOUNT, None, None, ("lambda:GetPolicy",)))
     assert (found.state, found.found) == (State.OK, "both: a signed request is answered")
     found = judge_permissions(HERE, Evidence(200, ACCOUNT, both(), decisions()))
@@ -51,7 +51,7 @@ def test_an_answered_request_proves_both():
 
 @pytest.mark.parametrize("action", CONDITIONS)
 def test_one_missing_permission_is_named(action):
-    """The other one is granted."""
+    """If one permission is granted and the other is not, the finding names the other."""
     policy = [statement for statement in both() if statement["Action"] != action]
     found = judge_permissions(HERE, Evidence(403, ACCOUNT, policy, decisions()))
     assert found.state == State.ILL
@@ -73,14 +73,14 @@ def test_one_missing_permission_is_named(action):
     ],
 )
 def test_in_one_account_either_policy_is_enough(policy, simulated, source):
-    """The role's own or the function's."""
+    """In one account, the role's own policies or the function's policy can grant both."""
     found = judge_permissions(HERE, Evidence(None, ACCOUNT, policy, simulated))
     assert (found.state, found.found) == (State.OK, f"both are granted, by {source}")
 
 
 @pytest.mark.parametrize("principal", [ACCOUNT, f"arn:aws:iam::{ACCOUNT}:root"])
 def test_a_grant_to_the_account_needs_the_roles_own_policies(principal):
-    """It leaves the decision to them."""
+    """A function's policy that names the account is not enough without the role's own policies."""
     found = judge_permissions(HERE, Evidence(403, ACCOUNT, both(principal), decisions()))
     assert found.found == (
         f"{ROLE} lacks {URL_ACTION} and {INVOKE} (its own policies do not allow it)"
@@ -88,7 +88,7 @@ def test_a_grant_to_the_account_needs_the_roles_own_policies(principal):
 
 
 def test_across_accounts_both_policies_are_needed():
-    """Each alone is not enough."""
+    """A caller of another account needs both its own policies and the function's policy."""
     allowed = decisions("allowed", "allowed")
     account = f"arn:aws:iam::{THERE.account}:root"
     for policy, simulated, why in (
@@ -102,7 +102,7 @@ def test_across_accounts_both_policies_are_needed():
 
 
 def test_a_denial_wins():
-    """Of the role's own policies, and of the function's."""
+    """An explicit denial in either policy overrides each grant."""
     found = judge_permissions(
         HERE, Evidence(403, ACCOUNT, both(), decisions("explicitDeny", "allowed"))
     )
@@ -113,7 +113,7 @@ def test_a_denial_wins():
 
 
 def test_conditions_count():
-    """A statement for direct invocations, or with a condition that is unknown here, grants none."""
+    """A statement for direct invocations, or with an unknown condition, grants nothing."""
     for conditions in (
         {"Bool": {"lambda:InvokedViaFunctionUrl": "false"}},
         {"StringEquals": {"aws:SourceVpc": "vpc-1"}},
@@ -127,7 +127,7 @@ def test_conditions_count():
 
 
 def test_both_granted_and_403_has_another_cause():
-    """Something that neither policy shows."""
+    """If both are granted and the answer is 403, the advice names other policies."""
     found = judge_permissions(HERE, Evidence(403, ACCOUNT, both(), decisions()))
     assert (found.state, found.found) == (
         State.ILL,
@@ -137,7 +137,7 @@ def test_both_granted_and_403_has_another_cause():
 
 
 def test_what_may_not_be_read_is_named():
-    """403 is ill even so; without an answer the check is skipped."""
+    """The finding names the actions that the doctor may not call."""
     unread = ("lambda:GetPolicy", "iam:SimulatePrincipalPolicy")
     refused = judge_permissions(HERE, Evidence(403, ACCOUNT, None, None, unread))
     silent = judge_permissions(HERE, Evidence(None, ACCOUNT, None, None, unread))
@@ -147,7 +147,7 @@ def test_what_may_not_be_read_is_named():
 
 
 def test_a_refused_deployer_is_a_warning():
-    """Whether the missing permission is known or not; both granted and 403 is ill even so."""
+    """A role that deploys need not be a caller, so its 403 is only a warning."""
     for policy, simulated, state in (
         ([], decisions(), State.WARNING),
         (None, None, State.WARNING),
@@ -158,7 +158,7 @@ def test_a_refused_deployer_is_a_warning():
 
 
 def test_the_simulation_has_the_conditions_of_a_url(aws, facts):
-    """For the role behind the session, with its path."""
+    """IAM simulates the role behind the session, with the conditions of a request by the URL."""
     role = f"arn:aws:iam::{ACCOUNT}:role/team/caller"
     deployed(aws)
     aws.answers("lambda", "get_policy", {"Policy": json.dumps({"Statement": []})})
@@ -182,7 +182,7 @@ def test_the_simulation_has_the_conditions_of_a_url(aws, facts):
 
 
 def test_without_permission_to_look_the_answer_decides(aws, facts):
-    """The actions that are missing are named."""
+    """If no policy can be read, a 403 is ill, and the finding names the missing actions."""
     deployed(aws)
     aws.refuses("lambda", "get_policy")
     aws.refuses("iam", "get_role", "AccessDenied")
@@ -193,7 +193,7 @@ def test_without_permission_to_look_the_answer_decides(aws, facts):
 
 
 def test_an_answer_is_enough_without_the_function(aws, facts):
-    """With a URL alone, if stacks may not be listed."""
+    """With only a URL and no permission to list stacks, an answered request is enough."""
     identify(aws)
     aws.refuses("cloudformation", "describe_stacks", "AccessDenied")
     found = check_permissions(facts(lambda _: httpx.Response(200)))
