@@ -16,6 +16,7 @@ from embedding_client.doctor.distribution import (
     judge_distribution,
     judge_firewall,
 )
+from embedding_client.doctor.facts import PARTS
 from embedding_client.doctor.findings import SkippedError, State
 from embedding_client.doctor.outside import Certificate, Reply
 
@@ -24,7 +25,6 @@ from .conftest import ACCOUNT, NOW, URL, deployed, stack
 HOST = URL.removeprefix("https://")
 FRONT = "https://d111111abcdef8.cloudfront.net/"
 ARN = f"arn:aws:cloudfront::{ACCOUNT}:distribution/E123"
-PARTS = ("Repository", "Index", "Endpoint", "Front", "Batch", "Server", "Observability")
 
 
 def in_front(aws, **outputs):
