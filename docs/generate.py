@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import embedding_kit
 from embedder.service import ROUTES
 from embedding_client import errors
 from embedding_kit.environment import Environment
@@ -112,6 +113,25 @@ def cost_page() -> str:
     return text
 
 
+def classes_page() -> str:
+    """Return the page whose directives show the docstrings of all constructs and settings."""
+    exported = [getattr(embedding_kit, name) for name in embedding_kit.__all__]
+    settings = [one for one in exported if ".settings." in one.__module__]
+    constructs = [one for one in exported if one not in settings]
+    return "\n".join(
+        [
+            "# Classes of the constructs",
+            "",
+            "`pip install embedding-kit`. The pages with examples and with all settings:",
+            "[Constructs](../constructs.md), [Settings](../settings.md).",
+            "",
+            *(f"::: {one.__module__}.{one.__qualname__}\n" for one in constructs),
+            "## Settings\n",
+            *(f"::: {one.__module__}.{one.__qualname__}\n" for one in settings),
+        ]
+    )
+
+
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
     "README.md": _block("README.md", "models", first_models),
@@ -127,6 +147,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/pictures/dashboard.svg": dashboard.draw_dev,
     "docs/pictures/demo.svg": demo.draw,
     "docs/pictures/flow.svg": flow.draw,
+    "docs/reference/constructs.md": classes_page,
     "docs/settings.md": lambda: settings_page(export_schema(Environment)),
     "environments/environment.schema.json": environment_schema,
 }

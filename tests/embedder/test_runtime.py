@@ -92,3 +92,9 @@ def test_a_lone_surrogate_in_the_event_gets_an_answer(runtime: Runtime) -> None:
     answer = ask(runtime, "POST", "/", '{"text": "\ud83d"}')
     assert answer["statusCode"] == 400
     assert "lone surrogate" in answer["body"]
+
+
+def test_the_documentation_shows_this_document(document: dict[str, Any]) -> None:
+    """docs/reference/openapi.json is `GET /openapi.json` of all-MiniLM-L6-v2, indented."""
+    page = SOURCE_ROOT.parent / "docs" / "reference" / "openapi.json"
+    assert json.loads(page.read_text(encoding="utf-8")) == document
