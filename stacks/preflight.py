@@ -6,7 +6,6 @@ It only reads. Without permission to read, it leaves the failure to the CDK.
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
 from stacks.deployed import find_deployed
 from stacks.existing import has_bucket_stack, has_repository_stack
+from stacks.finding import Finding
 from stacks.names import (
     artifact_bucket_name,
     artifact_stack_name,
@@ -33,6 +33,8 @@ from stacks.names import (
     repository_name,
     repository_stack_name,
 )
+from stacks.preflight_existing import check_existing, check_role_change
+from stacks.preflight_key import check_key
 
 __all__ = ["Finding", "before_deploy", "main"]
 
@@ -43,14 +45,6 @@ _BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 #: An established account's default quota of concurrent executions; a new account has less.
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _ESTABLISHED_CONCURRENCY = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A fact to report before a deploy; `stops` if the deploy would certainly fail."""
-
-    text: str
-    stops: bool = False
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -98,6 +92,7 @@ def before_deploy(
         yield from _package(session, environment)
     except (BotoCoreError, ClientError) as error:
         yield Finding(f"the deployed function could not be looked up: {error}")
+    yield from _prescribed(session, environment)
     # With the account in its file, the template has the bucket's name in plain text.
     imports_bucket = imports and environment.account is not None
     if has_bucket_stack(environment) and not imports_bucket:
@@ -114,6 +109,27 @@ def before_deploy(
             yield from _repository(session, environment)
         except (BotoCoreError, ClientError) as error:
             yield Finding(f"the image repository could not be looked up: {error}")
+
+
+def _prescribed(session: Session, environment: Environment) -> Iterator[Finding]:
+    """Check the account's own key, roles and existing resources."""
+    if environment.encryption is not None:
+        try:
+            yield from check_key(session, environment, environment.encryption)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the key of [encryption] could not be looked up: {error}")
+    if environment.existing is not None:
+        try:
+            yield from check_existing(session, environment, environment.existing)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the resources of [existing] could not be looked up: {error}")
+    new_path = environment.roles is not None and environment.roles.path is not None
+    new_role = environment.existing is not None and environment.existing.role is not None
+    if new_path or new_role:
+        try:
+            yield from check_role_change(session, environment)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the deployed role could not be looked up: {error}")
 
 
 def _quotas(session: Session, environment: Environment) -> Iterator[Finding]:

@@ -9,23 +9,11 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from embedding_kit.bootstrap import bootstrap_value
+from embedding_kit.publishing import PULL_ACTIONS, PUSH_ACTIONS
 from embedding_kit.settings import RepositorySettings
 
 __all__ = ["EmbeddingRepository"]
 
-#: The actions of `docker push`, and of the CDK's query whether an image exists.
-PUBLISH_ACTIONS = (
-    "ecr:BatchCheckLayerAvailability",
-    "ecr:BatchGetImage",
-    "ecr:CompleteLayerUpload",
-    "ecr:DescribeImages",
-    "ecr:DescribeRepositories",
-    "ecr:GetDownloadUrlForLayer",
-    "ecr:InitiateLayerUpload",
-    "ecr:PutImage",
-    "ecr:UploadLayerPart",
-)
-PULL_ACTIONS = ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
 #: An interrupted upload leaves untagged layers; they are deleted after this time.
 _UNTAGGED_KEPT = Duration.days(14)
 
@@ -95,7 +83,7 @@ class EmbeddingRepository(Construct):
         self.repository.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="BootstrapPublishes",
-                actions=list(PUBLISH_ACTIONS),
+                actions=list(PUSH_ACTIONS),
                 principals=[iam.ArnPrincipal(bootstrap_value(self, role))],
             )
         )

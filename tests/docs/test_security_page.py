@@ -16,6 +16,7 @@ from aws_cdk.assertions import Template
 from embedding_kit import EmbeddingRepository
 from embedding_kit.environment import Environment
 from embedding_kit.key_policy import needed_statements
+from embedding_kit.publishing import repository_statements
 from stacks.environment_stacks import EnvironmentStacks
 
 from .pages import ROOT, blocks
@@ -95,7 +96,9 @@ def test_the_repositorys_policy_is_that_of_the_kits_own():
     for name, value in (("AccountId", ACCOUNT), ("Partition", "aws"), ("Region", REGION)):
         text = text.replace(json.dumps({"Ref": f"AWS::{name}"}), json.dumps(value))
         text = text.replace(f"${{AWS::{name}}}", value)
+    place = {"partition": "aws", "region": REGION, "account": ACCOUNT}
     assert json.loads(text, object_hook=_joined) == REPOSITORY_POLICY
+    assert repository_statements(**place, qualifier="hnb659fds") == REPOSITORY_POLICY
 
 
 def _joined(value: dict) -> object:

@@ -429,3 +429,18 @@ def test_an_unknown_environment_is_an_error(capsys):
     """The message is the same as that of synth."""
     assert main(["nowhere"]) == 1
     assert capsys.readouterr().err.startswith("error: there is no environment 'nowhere'")
+
+
+def test_an_own_key_and_existing_resources_are_looked_up(environments):
+    """What cannot be looked up is a note, and the rest of the checks goes on."""
+    session = _Session("lambda", "cloudformation", "kms", "sts")
+    session.has(1000)
+    session.stubs["kms"].add_client_error("describe_key", "AccessDeniedException")
+    (finding,) = before_deploy(session, environments["own-key"], imports=False)
+    assert not finding.stops
+    assert finding.text.startswith("the key of [encryption] could not be looked up")
+    session.has(1000)
+    session.stubs["sts"].add_client_error("get_caller_identity", "AccessDeniedException")
+    (finding,) = before_deploy(session, environments["existing"], imports=False)
+    assert not finding.stops
+    assert finding.text.startswith("the resources of [existing] could not be looked up")
