@@ -1,5 +1,8 @@
 """Test the private network: settings, functions and services in a VPC, callers by Invoke."""
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +28,7 @@ from embedding_kit.environment_file import EnvironmentFileError, load_environmen
 from embedding_kit.network import network_properties
 from tests.embedding_kit.roles import HOME, asker
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "network.md"
 VPC = "vpc-0123456789abcdef0"
 ONE, TWO = "subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"
 GROUP = "sg-0123456789abcdef0"
@@ -290,3 +294,29 @@ def test_callers_invoke_only_if_they_may(endpoint_template):
     }  # fmt: skip
     assert plain(Callers(**everyone)) == []
     assert plain(Callers(**everyone, invoke=True)) == ["*", "444455556666", role]
+
+
+@pytest.mark.parametrize(
+    ("caller", "action", "resource", "allowed"),
+    [
+        ("search", "InvokeFunction", "function:NAME:live", True),
+        ("search", "InvokeFunction", "function:NAME", False),
+        ("search", "InvokeFunction", "function:OTHER:live", False),
+        ("search", "UpdateFunctionCode", "function:NAME", False),
+        ("other", "InvokeFunction", "function:NAME:live", False),
+    ],
+)
+def test_the_documented_policy_of_the_endpoint_leads_nowhere_else(  # noqa: PLR0917 - a table
+    question, may, caller, action, resource, allowed
+):
+    """It is judged as the only policy, as AWS judges it beside those of role and function."""
+    (pasted,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    account = "111122223333"
+    asked = question(
+        principal=f"arn:aws:iam::{account}:role/{caller}",
+        action=f"lambda:{action}",
+        resource=f"arn:aws:lambda:eu-central-1:{account}:{resource}",
+        account=account,
+        resource_policy=json.loads(pasted),
+    )
+    assert may(asked) == [allowed]
