@@ -5,6 +5,7 @@ from the synthesized template. Only the data is made up.
 """
 
 import json
+import re
 import textwrap
 from collections.abc import Iterator
 from html import escape
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aws_cdk import App
-from pictures.dashboard_sample import MINUTES, rows, series, single_value
+from pictures.dashboard_sample import BEGIN_HOUR, MINUTES, rows, series, single_value
 
 from embedding_kit.environment_file import load_environment
 from stacks.environment_stacks import EnvironmentStacks
@@ -28,6 +29,7 @@ _COLORS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
 _STYLE = (
     "text{font-family:Helvetica,Arial,sans-serif;font-size:11px;fill:#16191f}"
     ".title{font-size:13px;font-weight:bold}.quiet{fill:#687078}"
+    ".row{font-family:Menlo,Consolas,monospace;white-space:pre}"
     ".frame{fill:#fff;stroke:#d5dbdb}.big{font-size:26px}"
 )
 
@@ -93,21 +95,21 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
     drawn = list(_lines(properties["metrics"]))
     limits = properties.get("annotations", {}).get("horizontal", [])
     sides = {
-        side: [series(key, line=n) for n, (key, at) in enumerate(drawn) if at["side"] == side]
-        for side in ("left", "right")
+        side: [series(key) for key, at in drawn if at["side"] == side] for side in ("left", "right")
     }
     tops = {
-        side: max((max(values) for values in found), default=1) for side, found in sides.items()
+        side: max((value for line in found for _, value in line), default=1) or 1
+        for side, found in sides.items()
     }
-    # A limit far above would flatten the lines; its label then says that it is above the picture.
+    # A limit far above would flatten the lines; its label then says that it is above the graph.
     shown = [limit for limit in limits if limit["value"] <= 3 * tops["left"]]
     tops["left"] = max([tops["left"], *(limit["value"] for limit in shown)]) * 1.08
     labels = [at["label"] + (" (right)" if at["side"] == "right" else "") for _, at in drawn]
     for limit in limits:
-        above = "" if limit in shown else ", above the picture"
+        above = "" if limit in shown else ", above the graph"
         labels.append(f"{limit['label']}: {_number(limit['value'])}{above}")
     legend = list(_legend(labels, width))
-    top, bottom = 40, height - 44 - legend[-1][1]
+    top, bottom = 40, height - 60 - legend[-1][1]
     left, right = 44, width - (44 if sides["right"] else 14)
     for share in (0, 0.5, 1):
         y = bottom - share * (bottom - top)
@@ -115,12 +117,16 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
         yield _text(left - 6, y + 4, _number(share * tops["left"]), "quiet", anchor="end")
         if sides["right"]:
             yield _text(right + 6, y + 4, _number(share * tops["right"]), "quiet")
+    for hour in range(MINUTES // 60 + 1):
+        x = left + hour * 60 / MINUTES * (right - left)
+        anchor = "start" if hour == 0 else "end" if hour == MINUTES // 60 else "middle"
+        yield _text(x, bottom + 14, f"{BEGIN_HOUR + hour:02d}:00", "quiet", anchor=anchor)
     for n, (key, at) in enumerate(drawn):
-        highest = tops[at["side"]] or 1
+        highest = tops[at["side"]]
         step = (right - left) / (MINUTES - 1)
         points = " ".join(
             f"{left + minute * step:.1f},{bottom - min(value / highest, 1) * (bottom - top):.1f}"
-            for minute, value in enumerate(series(key, line=n))
+            for minute, value in series(key)
         )
         color = _COLORS[n % len(_COLORS)]
         yield f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.3"/>'
@@ -129,8 +135,8 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
         yield f'<path d="M{left} {y:.0f}H{right}" stroke="#d13212" stroke-dasharray="5 4"/>'
     for n, (label, (x, y)) in enumerate(zip(labels, legend, strict=True)):
         color = _COLORS[n % len(_COLORS)] if n < len(drawn) else "#d13212"
-        yield f'<rect x="{x}" y="{bottom + 16 + y}" width="9" height="9" fill="{color}"/>'
-        yield _text(x + 13, bottom + 24 + y, label)
+        yield f'<rect x="{x}" y="{bottom + 30 + y}" width="9" height="9" fill="{color}"/>'
+        yield _text(x + 13, bottom + 38 + y, label)
 
 
 def _legend(labels: list[str], width: int) -> Iterator[tuple[int, int]]:
@@ -174,7 +180,7 @@ def _alarms(names: list[str], width: int) -> Iterator[str]:
 
 
 def _markdown(markdown: str, width: int) -> Iterator[str]:
-    plain = markdown.replace("[", "").replace("]", "").replace("(https", " (https")
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", markdown)
     for n, line in enumerate(textwrap.wrap(plain, width // 7)):
         yield _text(14, 26 + 15 * n, line, "quiet")
 
@@ -185,7 +191,7 @@ def _query(title: str, query: str) -> Iterator[str]:
     for n, line in enumerate(commands):
         yield _text(14, 46 + 15 * n, line.removeprefix("| "), "quiet")
     for n, row in enumerate(rows(title), start=len(commands) + 1):
-        yield _text(14, 46 + 15 * n, row)
+        yield _text(14, 46 + 15 * n, row, "row")
 
 
 def _text(x: float, y: float, text: str, kind: str = "", *, anchor: str = "start") -> str:

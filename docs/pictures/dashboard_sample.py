@@ -1,93 +1,215 @@
-"""Made-up data for the dashboard's picture: a working day with 15 slow minutes."""
+"""Made-up data for the dashboard's picture, from a simulated function: three hours with a peak.
 
+Requests arrive at random, take a time that depends on their texts, and meet a cold start if no
+environment is free. All lines are statistics of the same requests, so they agree with each other.
+"""
+
+import heapq
 import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 
-__all__ = ["MINUTES", "rows", "series", "single_value"]
+from embedding_kit.prices import load_prices
 
-#: The picture shows three hours.
-MINUTES = 180
+__all__ = ["BEGIN_HOUR", "MINUTES", "rows", "series", "single_value"]
 
-#: The usual level of each line, by metric and statistic, or by label for an expression.
-_LEVELS = {
-    "UrlRequestCount Sum": 620,
-    "Url4xxCount Sum": 6,
-    "Url5xxCount Sum": 0.4,
-    "Errors Sum": 0.3,
-    "Throttles Sum": 0,
-    "Errors, percent": 0.05,
-    "Texts": 38,
-    "Texts from cache": 9,
-    "Tokens": 1900,
-    "Duration p50": 38,
-    "Duration p90": 71,
-    "Duration p99": 190,
-    "Duration Maximum": 420,
-    "UrlRequestLatency p50": 44,
-    "UrlRequestLatency p90": 79,
-    "UrlRequestLatency p99": 205,
-    "TokenizationTime p50": 0.4,
-    "InferenceTime p50": 34,
-    "InferenceTime p99": 160,
-    "PaddingWaste Average": 4,
-    "BatchSize Average": 3.7,
-    "InitDuration p50": 310,
-    "InitDuration p99": 640,
-    "InitDuration Maximum": 900,
-    "InitDuration SampleCount": 2.4,
-    "RestoreDuration SampleCount": 0,
-    "ProvisionedInitDuration SampleCount": 0,
-    "ColdStarts Sum": 2.4,
-    "Percent": 0.4,
-    "ConcurrentExecutions Maximum": 9,
-    "ConcurrentExecutions Maximum of the account": 21,
-    "MaxMemoryUsed p50": 410,
-    "MaxMemoryUsed Maximum": 690,
-    "US dollars per hour": 0.021,
-    "US dollars per 1,000 embeddings": 0.00016,
-}
+#: The picture shows three hours, from this hour on.
+MINUTES, BEGIN_HOUR = 180, 9
+_GB = 1769 / 1024
+_PRICES = load_prices()
+#: Seconds after which Lambda ends an idle environment, in this simulation.
+_IDLE = 420
+_SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "Maximum": 1.0}
+_APIS = ("openai", "openai", "openai", "native", "tei")
 
-_ROWS = {
-    "Slowest requests": (
-        "11:02:41     612 ms   16 texts   7,310 tokens   openai   200",
-        "11:01:07     598 ms   16 texts   6,122 tokens   openai   200",
-        "10:58:50     540 ms     1 text     2,048 tokens   native   200",
-        "11:03:12     471 ms     8 texts   3,004 tokens   tei         200",
-    ),
-    "Cold starts": (
-        "11:02:39   init 402 ms   318 MB",
-        "11:02:38   init 371 ms   318 MB",
-        "10:41:05   init 298 ms   317 MB",
-        "10:17:44   init 305 ms   317 MB",
-    ),
-}
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    second: float
+    texts: int
+    cached: int
+    tokens: int
+    milliseconds: float
+    #: Milliseconds of the initialization before it; 0 if an environment was free.
+    init: float
+    memory: int
+    status: int
+    api: str
+    #: Environments that are busy, with this one.
+    concurrent: int
+
+    @property
+    def minute(self) -> int:
+        return int(self.second // 60)
 
 
 def rows(title: str) -> tuple[str, ...]:
     """Return the first rows of a query's result."""
-    return _ROWS[title]
+    if title == "Slowest requests":
+        slowest = sorted(_requests(), key=lambda one: -one.milliseconds)[:4]
+        return tuple(
+            f"{_clock(one)}  {one.milliseconds:5.0f} ms  {one.texts:2d} texts  "
+            f"{one.tokens:5,d} tokens  {one.api:6s}  {one.status}"
+            for one in slowest
+        )
+    if title == "Cold starts":
+        latest = [one for one in _requests() if one.init][-4:]
+        return tuple(
+            f"{_clock(one)}  init {one.init:3.0f} ms  {one.memory} MB" for one in reversed(latest)
+        )
+    raise KeyError(title)
 
 
-def series(key: str, *, line: int) -> list[float]:
-    """Return a value for each minute of a line.
+def series(key: str) -> list[tuple[int, float]]:
+    """Return the minutes and values of a line; a minute may have no value.
 
     Args:
         key: Metric and statistic, or an expression's label.
-        line: The line's position in its graph, so that no two lines are the same.
 
     Raises:
         KeyError: The dashboard shows a line that has no made-up data.
     """
-    level = _LEVELS[key]
-    return [level * _shape(minute, line) for minute in range(MINUTES)]
+    metric, _, statistic = key.partition(" ")
+    if metric == "InitDuration" and statistic in _SHARES:
+        return [
+            (minute, _share(_inits(requests), _SHARES[statistic]))
+            for minute, requests in enumerate(_by_minute())
+            if _inits(requests)
+        ]
+    return list(enumerate(_all_series()[key]))
 
 
 def single_value(key: str) -> str:
-    """Return the value of a single-value widget."""
-    return f"${_LEVELS[key]:.5f}"
+    """Return the value of a single-value widget, over the three hours."""
+    if key != "US dollars per 1,000 embeddings":
+        raise KeyError(key)
+    texts = sum(one.texts for one in _requests())
+    return f"${1000 * sum(map(_usd, _requests())) / texts:.5f}"
 
 
-def _shape(minute: int, line: int) -> float:
-    day = 1 + 0.25 * math.sin(minute / 40 + 0.3 * line)
-    noise = 0.07 * math.sin(minute * 2.7 + line) + 0.05 * math.sin(minute * 7.1 + 2 * line)
-    slow = 0.6 * math.exp(-(((minute - 120) / 6) ** 2))
-    return day + noise + slow
+@cache
+def _requests() -> tuple[_Request, ...]:
+    return tuple(_simulate(random.Random(4)))  # noqa: S311 - chance that can be repeated
+
+
+def _simulate(chance: random.Random) -> Iterator[_Request]:
+    busy: list[float] = []  # When each busy environment is free again.
+    free: list[float] = []  # Since when each free environment is idle; the last is used first.
+    second = 0.0
+    while True:
+        minute = second / 60
+        peak = 1.1 * math.exp(-(((minute - 118) / 7) ** 2))
+        second += chance.expovariate(7 + 3 * math.sin(minute / 58) + 10 * peak)
+        if second >= MINUTES * 60:
+            return
+        while busy and busy[0] <= second:
+            free.append(heapq.heappop(busy))
+        free = [since for since in free if second - since < _IDLE]
+        init = 0.0
+        if free:
+            free.pop()
+        else:
+            init = max(240.0, chance.gauss(310, 30)) * (1.6 if chance.random() < 0.05 else 1)
+        texts = chance.choice((1, 1, 1, 1, 1, 1, 2, 4, 16))
+        tokens = sum(min(256, 4 + int(chance.lognormvariate(3.2, 0.7))) for _ in range(texts))
+        status = 200 if chance.random() > 0.008 else 400
+        milliseconds = 4 + tokens * 0.125 * chance.lognormvariate(0, 0.16) if status == 200 else 2.0
+        heapq.heappush(busy, second + (init + milliseconds) / 1000)
+        yield _Request(
+            second=second,
+            texts=texts,
+            cached=sum(chance.random() < 0.12 for _ in range(texts)),
+            tokens=tokens,
+            milliseconds=milliseconds,
+            init=init,
+            memory=214 + min(60, tokens // 40),
+            status=status,
+            api=chance.choice(_APIS),
+            concurrent=len(busy),
+        )
+
+
+@cache
+def _by_minute() -> list[list[_Request]]:
+    minutes: list[list[_Request]] = [[] for _ in range(MINUTES)]
+    for one in _requests():
+        minutes[one.minute].append(one)
+    return minutes
+
+
+@cache
+def _all_series() -> dict[str, list[float]]:
+    minutes = _by_minute()
+    others = random.Random(9)  # noqa: S311
+    account = [others.randint(5, 11) for _ in minutes]
+    zero = [0.0] * MINUTES
+    found = {
+        "UrlRequestCount Sum": [float(len(of)) for of in minutes],
+        "Url4xxCount Sum": [float(sum(one.status == 400 for one in of)) for of in minutes],
+        "Url5xxCount Sum": zero,
+        "Errors Sum": zero,
+        "Throttles Sum": zero,
+        "Errors, percent": zero,
+        "Texts": [sum(one.texts for one in of) / 60 for of in minutes],
+        "Texts from cache": [sum(one.cached for one in of) / 60 for of in minutes],
+        "Tokens": [sum(one.tokens for one in of) / 60 for of in minutes],
+        "TokenizationTime p50": [0.012 * _share(_tokens(of), 0.5) for of in minutes],
+        "InferenceTime p50": [0.95 * _share(_durations(of), 0.5) for of in minutes],
+        "InferenceTime p99": [0.95 * _share(_durations(of), 0.99) for of in minutes],
+        "PaddingWaste Average": [
+            4 * sum(one.texts > 1 for one in of) / max(1, len(of)) for of in minutes
+        ],
+        "BatchSize Average": [sum(one.texts for one in of) / max(1, len(of)) for of in minutes],
+        "InitDuration SampleCount": [float(len(_inits(of))) for of in minutes],
+        "RestoreDuration SampleCount": zero,
+        "ProvisionedInitDuration SampleCount": zero,
+        "ColdStarts Sum": [float(len(_inits(of))) for of in minutes],
+        "Percent": [100 * len(_inits(of)) / max(1, len(of)) for of in minutes],
+        "ConcurrentExecutions Maximum": [
+            float(max((one.concurrent for one in of), default=0)) for of in minutes
+        ],
+        "MaxMemoryUsed p50": [_share([one.memory for one in of], 0.5) for of in minutes],
+        "MaxMemoryUsed Maximum": [_share([one.memory for one in of], 1) for of in minutes],
+        "US dollars per hour": [60 * sum(map(_usd, of)) for of in minutes],
+    }
+    found["ConcurrentExecutions Maximum of the account"] = [
+        own + other
+        for own, other in zip(found["ConcurrentExecutions Maximum"], account, strict=True)
+    ]
+    for name, share in _SHARES.items():
+        found[f"Duration {name}"] = [_share(_durations(of), share) for of in minutes]
+        # The URL adds some milliseconds, and the initialization of a cold start.
+        found[f"UrlRequestLatency {name}"] = [
+            6 + _share([one.milliseconds + one.init for one in of], share) for of in minutes
+        ]
+    return found
+
+
+def _durations(requests: list[_Request]) -> list[float]:
+    return [one.milliseconds for one in requests]
+
+
+def _tokens(requests: list[_Request]) -> list[int]:
+    return [one.tokens for one in requests]
+
+
+def _inits(requests: list[_Request]) -> list[float]:
+    return [one.init for one in requests if one.init]
+
+
+def _share(values: list[float] | list[int], share: float) -> float:
+    """Return the value that this share of the values does not exceed; 0 without values."""
+    ordered = sorted(values)
+    return float(ordered[math.ceil(share * len(ordered)) - 1]) if ordered else 0.0
+
+
+def _usd(one: _Request) -> float:
+    gb_seconds = (one.milliseconds + one.init) / 1000 * _GB
+    return gb_seconds * _PRICES["lambda_duration"].usd + _PRICES["lambda_requests"].usd
+
+
+def _clock(one: _Request) -> str:
+    seconds = int(one.second)
+    return f"{BEGIN_HOUR + seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

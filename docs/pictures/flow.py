@@ -10,8 +10,8 @@ from xml.sax.saxutils import escape
 
 __all__ = ["draw"]
 
-WIDTH, HEIGHT = 980, 430
-BOX_WIDTH, BOX_HEIGHT = 150, 62
+WIDTH, HEIGHT = 1000, 420
+BOX_WIDTH, BOX_HEIGHT = 164, 62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,8 @@ class Box:
         return self.x + BOX_WIDTH // 2, self.y + BOX_HEIGHT
 
 
-COLUMNS = (24, 219, 414, 609, 804)
-BUILD, SERVE, WATCH = 54, 184, 334
+COLUMNS = (24, 221, 418, 615, 812)
+BUILD, SERVE, WATCH = 54, 184, 314
 
 MODEL = Box(x=COLUMNS[0], y=BUILD, title="Model folder", below="or a name of the hub")
 COMPILER = Box(x=COLUMNS[1], y=BUILD, title="Compiler", below="no torch, any machine", kind="ours")
@@ -57,26 +57,25 @@ VERSION = Box(x=COLUMNS[4], y=BUILD, title="Version", below="canary, checked fir
 CALLER = Box(x=COLUMNS[0], y=SERVE, title="Your code", below="openai, LangChain, curl")
 SIGNER = Box(x=COLUMNS[1], y=SERVE, title="Signature", below="SigV4, your IAM role", kind="ours")
 URL = Box(x=COLUMNS[2], y=SERVE, title="Function URL", below="IAM auth, on the alias", kind="aws")
-ALIAS = Box(x=COLUMNS[3], y=SERVE, title="Alias live", below="scaling, release", kind="aws")
+ALIAS = Box(x=COLUMNS[3], y=SERVE, title="Alias “live”", below="scaling, release", kind="aws")
 EMBEDDER = Box(x=COLUMNS[4], y=SERVE, title="Embedder", below="ONNX Runtime", kind="ours")
 
-RECORDS = Box(x=COLUMNS[4], y=WATCH, title="Records", below="JSON logs, EMF metrics")
-METRICS = Box(x=COLUMNS[3], y=WATCH, title="CloudWatch", below="cold starts, latency", kind="aws")
-ALARMS = Box(x=COLUMNS[2], y=WATCH, title="Alarms", below="dashboard, runbook", kind="ours")
-TEAM = Box(x=COLUMNS[1], y=WATCH, title="Your team", below="and your budget")
+RECORDS = Box(x=COLUMNS[4], y=WATCH, title="Logs", below="JSON, without texts")
+METRICS = Box(x=COLUMNS[3], y=WATCH, title="Metrics", below="cold starts, latency", kind="aws")
+ALARMS = Box(x=COLUMNS[2], y=WATCH, title="Alarms", below="dashboard, runbook", kind="aws")
+TEAM = Box(x=COLUMNS[1], y=WATCH, title="Your team", below="mails, budget")
 
 ROWS = (
-    ("cdk deploy builds", BUILD),
-    ("a request travels", SERVE),
-    ("what is measured", WATCH),
+    ("Build and deploy", BUILD),
+    ("A request", SERVE),
+    ("Monitoring", WATCH),
 )
-STAGES = "parse → tokenize → run → truncate → render"
 
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #57606a; text-anchor: middle }
   .title { font-weight: 600; font-size: 14px; fill: #1f2328 }
-  .row { text-anchor: start; font-style: italic }
-  rect { fill: #ffffff; stroke: #8c959f; rx: 8 }
+  .row { text-anchor: start; font-weight: 600 } .legend { text-anchor: start }
+  rect { fill: #ffffff; stroke: #8c959f; rx: 8 } .key { rx: 3 }
   .ours { fill: #ddf4ff; stroke: #0969da }
   .aws { fill: #fff1e5; stroke: #bc4c00 }
   path { stroke: #57606a; stroke-width: 1.5; fill: none; marker-end: url(#head) }
@@ -92,7 +91,7 @@ HEAD = (
     '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
     'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8Z"/></marker></defs>'
 )
-LEGEND = "blue: this kit · orange: AWS"
+LEGEND = (("ours", COLUMNS[0], "this kit"), ("aws", COLUMNS[0] + 90, "AWS, in your account"))
 
 
 def draw() -> str:
@@ -115,8 +114,11 @@ def draw() -> str:
         *ahead,
         *back,
         *down,
-        f'<text x="{COLUMNS[4] - 72}" y="{SERVE + BOX_HEIGHT + 34}">{escape(STAGES)}</text>',
-        f'<text x="{COLUMNS[0] + 80}" y="{WATCH + BOX_HEIGHT // 2 + 4}">{LEGEND}</text>',
+        *(
+            f'<rect class="{kind} key" x="{x}" y="{HEIGHT - 26}" width="14" height="14"/>'
+            f'<text class="legend" x="{x + 21}" y="{HEIGHT - 15}">{name}</text>'
+            for kind, x, name in LEGEND
+        ),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
