@@ -4,35 +4,36 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterator
-from html import escape
 from typing import NamedTuple
 
 from benchmarks.server.measure import LOADS
 from benchmarks.server.report import Results
+from embedding_costs.svg import STYLE, text
 
 __all__ = ["as_svg"]
 
 _WIDTH, _HEIGHT = 920, 430
 _PANEL, _LEFT, _TOP, _BOTTOM, _SPACE = 350, 84, 110, 350, 100
-_COLORS = ("#0b7a75", "#8a8f98", "#b45309")
-_FONT = 'font-family="system-ui, sans-serif" font-size="13"'
+#: The classes of the servers' lines, in the order of the results.
+_KINDS = ("own", "lambda", "server")
 _TITLES = {"short": "short texts, 8 to 20 tokens", "mixed": "mixed texts, 4 to 256 tokens"}
 
 
 def as_svg(results: Results) -> str:
     """Return the picture; to the right and down is better. Both axes are logarithmic."""
-    size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}"'
+    title = "Throughput against latency with 1, 8 and 64 clients"
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {_FONT}>',
-        "<title>Throughput against latency with 1, 8 and 64 clients</title>",
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>',
-        _text(24, 34, "Throughput against latency with 1, 8 and 64 clients", size=18),
-        _text(24, 56, f"To the right and down is better. {results.cpu}, all in turns in one run."),
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">',
+        f"<title>{title}</title>",
+        f"<style>{STYLE}polyline {{ stroke-width: 2 }}</style>",
+        f'<rect class="paper" width="{_WIDTH}" height="{_HEIGHT}"/>',
+        text(24, 34, title, kind="title"),
+        text(24, 56, f"To the right and down is better. {results.cpu}, all in turns in one run."),
     ]
     for number, (name, label) in enumerate(results.labels.items()):
         x = 24 + number * 270
-        lines.append(f'<rect x="{x}" y="70" width="14" height="4" fill="{_color(results, name)}"/>')
-        lines.append(_text(x + 20, 76, label))
+        lines.append(f'<rect class="{_kind(results, name)}" x="{x}" y="70" width="14" height="4"/>')
+        lines.append(text(x + 20, 76, label))
     for number, kind in enumerate(_TITLES):
         lines += _panel(results, kind, _LEFT + number * (_PANEL + _SPACE))
     return "\n".join([*lines, "</svg>"]) + "\n"
@@ -43,18 +44,17 @@ def _panel(results: Results, kind: str, left: float) -> Iterator[str]:
     every = [point for line in points.values() for point in line]
     rates = _decades([rate for rate, _, _ in every])
     times = _decades([time for _, time, _ in every])
-    yield _text(left, _TOP - 6, _TITLES[kind])
+    yield text(left, _TOP - 6, _TITLES[kind], kind="strong")
     for rate in rates:
         x = _place(rate, rates, left, left + _PANEL)
-        yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_BOTTOM}" stroke="#e5e7eb"/>'
-        yield _text(x, _BOTTOM + 18, f"{rate:g}/s", anchor="middle")
+        yield f'<path class="grid" d="M{x:.1f} {_TOP}V{_BOTTOM}"/>'
+        yield text(x, _BOTTOM + 18, f"{rate:g}/s", kind="quiet", anchor="middle")
     for time in times:
         y = _place(time, times, _BOTTOM, _TOP)
-        yield f'<line x1="{left}" x2="{left + _PANEL}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e5e7eb"/>'
-        yield _text(left - 8, y + 4, f"{time:g} ms", anchor="end")
-    yield _text(
-        left + _PANEL / 2, _BOTTOM + 40, "requests a second; median latency", anchor="middle"
-    )
+        yield f'<path class="grid" d="M{left} {y:.1f}H{left + _PANEL}"/>'
+        yield text(left - 8, y + 4, f"{time:g} ms", kind="quiet", anchor="end")
+    caption = "requests a second; median latency"
+    yield text(left + _PANEL / 2, _BOTTOM + 40, caption, kind="quiet", anchor="middle")
     placed = {
         name: [
             (_place(rate, rates, left, left + _PANEL), _place(time, times, _BOTTOM, _TOP), clients)
@@ -64,14 +64,14 @@ def _panel(results: Results, kind: str, left: float) -> Iterator[str]:
     }
     taken = [place for line in placed.values() for place in _along(line)]
     for name, line in placed.items():
-        color = _color(results, name)
+        color = _kind(results, name)
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in line)
-        yield f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>'
+        yield f'<polyline class="line-{color}" points="{path}"/>'
         for x, y, clients in line:
-            yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>'
+            yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="{color}"/>'
             label = _label(x, y, str(clients), taken)
             taken += _inside(label)
-            yield _text(label.x, label.y, str(clients), size=11, anchor="middle")
+            yield text(label.x, label.y, str(clients), kind="quiet", anchor="middle")
 
 
 class _Label(NamedTuple):
@@ -82,9 +82,9 @@ class _Label(NamedTuple):
     half: float
 
 
-def _label(x: float, y: float, text: str, taken: list[tuple[float, float]]) -> _Label:
+def _label(x: float, y: float, shown: str, taken: list[tuple[float, float]]) -> _Label:
     """Return where the label of a point covers the least of the lines and of other labels."""
-    half = 3.5 * len(text)
+    half = 4 * len(shown)
     around = [
         _Label(x + side * (half + gap), y + down, half)
         for side, gap, down in (
@@ -136,12 +136,5 @@ def _place(value: float, axis: list[float], start: float, stop: float) -> float:
     return start + part * (stop - start)
 
 
-def _color(results: Results, name: str) -> str:
-    return _COLORS[list(results.labels).index(name) % len(_COLORS)]
-
-
-def _text(x: float, y: float, text: str, *, size: int = 13, anchor: str = "start") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" '
-        f'fill="#1f2937">{escape(text)}</text>'
-    )
+def _kind(results: Results, name: str) -> str:
+    return _KINDS[list(results.labels).index(name) % len(_KINDS)]
