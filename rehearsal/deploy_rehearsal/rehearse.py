@@ -19,6 +19,7 @@ from deploy_rehearsal.emulator import Emulator, emulator
 from deploy_rehearsal.environment_checks import check_environment
 from deploy_rehearsal.front_scenario import set_log_role
 from deploy_rehearsal.function import FunctionServer, function_server
+from deploy_rehearsal.owned_scenario import check_owned_environment
 from deploy_rehearsal.release_scenarios import Scenarios
 from deploy_rehearsal.release_variants import release_variants
 from deploy_rehearsal.server_scenario import make_network
@@ -71,6 +72,7 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
         if deployed:
             check_zip_environment(report, cdk, deployed, root=root, folder=folder)
             # The first deploy has built and pushed the image: the others push empty ones.
+            check_owned_environment(report, without_images, root=root, folder=folder)
             check_code_change(report, without_images, deployed)
             _unprotect(report, without_images)
             doctor = make_scenario(

@@ -1,0 +1,189 @@
+"""A second environment with a key, a boundary, a path, a repository and a log group of its own."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from deploy_rehearsal.cdk import Cdk, check_success
+from deploy_rehearsal.checkout import copy_checkout
+from deploy_rehearsal.deployed import DeployedStacks, read_deployed
+from deploy_rehearsal.emulator import Emulator
+from embedding_kit.environment_file import load_environment
+from embedding_kit.key_policy import needed_statements
+from embedding_kit.publishing import repository_statements
+from image_rehearsal.report import Report
+
+__all__ = ["check_owned_environment"]
+
+_NAME = "owned"
+_PARTITION, _QUALIFIER = "aws", "hnb659fds"
+_REPOSITORY, _LOG_GROUP, _PATH = "team/embeddings", "/team/embedder", "/team/"
+#: The tables of the environment that the scenario is about, and those that it needs none of.
+_LEFT_OUT = (
+    "batch",
+    "server",
+    "index",
+    "repository",
+    "front",
+    "release",
+    "cold_start",
+    "experiment",
+)
+_BY = "scripts/deploy; the services' APIs"
+
+
+def check_owned_environment(report: Report, cdk: Cdk, *, root: Path, folder: Path) -> None:
+    """Deploy the environment, check it, change its role, and destroy it.
+
+    Args:
+        report: The report of the checks.
+        cdk: Runs the commands for another environment.
+        root: The repository.
+        folder: A folder for the copy of the repository.
+    """
+    aws = cdk.aws
+    checkout = copy_checkout(root, folder / "owned-checkout", _NAME)
+    key = aws.client("kms").create_key()["KeyMetadata"]["Arn"]
+    boundary = _make_boundary(aws)
+    document = tomlkit.parse(cdk.checkout.file.read_text())
+    for table in _LEFT_OUT:
+        document.pop(table, None)
+    function = document.get("function", {})
+    for setting in ("log_retention_days", "logs_on_destroy"):
+        function.pop(setting, None)
+    document["protect"] = False
+    document["encryption"] = {"key": key}
+    document["roles"] = {"permissions_boundary": boundary, "path": _PATH}
+    document["existing"] = {"repository": _REPOSITORY, "log_group": _LOG_GROUP}
+    checkout.file.write_text(tomlkit.dumps(document))
+    owned = replace(cdk, checkout=checkout)
+    _check_refused(report, owned, key)
+    place = {"partition": _PARTITION, "region": aws.region, "account": aws.account}
+    environment = load_environment(_NAME, folder=checkout.file.parent)
+    _put_policy(aws, key, needed_statements(environment, **place))
+    _make_resources(aws, repository_statements(**place, qualifier=_QUALIFIER))
+    with report.step("scripts/deploy of an environment with a key and roles of its own"):
+        done = owned.deploy()
+    if not check_success(report, "scripts/deploy with an own key", done):
+        return
+    deployed = read_deployed(owned.assembly, aws)
+    with report.step("checking the environment with a key and roles of its own"):
+        _check_deployed(report, aws, deployed, key, boundary)
+    document["roles"]["path"] = "/other/"
+    document["release"] = {"kind": "canary"}
+    checkout.file.write_text(tomlkit.dumps(document))
+    with report.step("scripts/deploy, with another path of roles and a canary"):
+        refused = owned.deploy()
+    report.check(
+        "own roles",
+        "a changed role is refused before a gradual release",
+        refused.status != 0
+        and refused.count("must have the same execution role") == 1
+        and not refused.count("Synthesis time"),
+        by="scripts/deploy",
+        found=refused.tail(1),
+    )
+    with report.step("scripts/destroy of the environment with a key and roles of its own"):
+        destroyed = owned.destroy(owned.assembly)
+    if check_success(report, "scripts/destroy with an own key", destroyed):
+        _check_kept(report, aws)
+    # The checks at the end find what the other environment leaves.
+    aws.client("ecr").delete_repository(repositoryName=_REPOSITORY, force=True)
+    aws.client("logs").delete_log_group(logGroupName=_LOG_GROUP)
+    aws.client("kms").schedule_key_deletion(KeyId=key)
+
+
+def _check_refused(report: Report, cdk: Cdk, key: str) -> None:
+    """Deploy with nothing but a key of KMS's default policy, which must change nothing."""
+    with report.step("scripts/deploy, with a key that only roles may use"):
+        refused = cdk.deploy()
+    report.check(
+        "own key",
+        "missing statements and resources are named before anything is deployed",
+        refused.status != 0
+        and refused.count(f"the policy of the key {key} lacks a statement") > 0
+        and refused.count(f"there is no repository {_REPOSITORY}") == 1
+        and refused.count(f"there is no log group {_LOG_GROUP}") == 1
+        and not refused.count("Synthesis time"),
+        by="scripts/deploy",
+        found=refused.tail(4),
+    )
+
+
+def _make_boundary(aws: Emulator) -> str:
+    statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    made = aws.client("iam").create_policy(
+        PolicyName="owned-boundary", PolicyDocument=json.dumps(document)
+    )
+    return str(made["Policy"]["Arn"])
+
+
+def _put_policy(aws: Emulator, key: str, statements: list[dict[str, object]]) -> None:
+    policy = {"Version": "2012-10-17", "Statement": statements}
+    aws.client("kms").put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
+
+
+def _make_resources(aws: Emulator, statements: list[dict[str, object]]) -> None:
+    ecr = aws.client("ecr")
+    ecr.create_repository(repositoryName=_REPOSITORY, imageTagMutability="IMMUTABLE")
+    policy = {"Version": "2012-10-17", "Statement": statements}
+    ecr.set_repository_policy(repositoryName=_REPOSITORY, policyText=json.dumps(policy))
+    aws.client("logs").create_log_group(logGroupName=_LOG_GROUP)
+
+
+def _check_deployed(
+    report: Report, aws: Emulator, deployed: DeployedStacks, key: str, boundary: str
+) -> None:
+    function = deployed.outputs["AliasArn"].rpartition(":")[0]
+    found = aws.client("lambda").get_function_configuration(FunctionName=function)
+    group = found["LoggingConfig"]["LogGroup"]
+    check = "the function writes to the existing log group"
+    report.check("existing resources", check, group == _LOG_GROUP, by=_BY, found=group)
+    role = found["Role"].partition(":role")[2]
+    report.check("own roles", "the role has the path", role.startswith(_PATH), by=_BY, found=role)
+    # The emulated CloudFormation ignores these properties, so they are read from what it got.
+    wanted = {
+        "AWS::Lambda::Function": ("KmsKeyArn", key),
+        "AWS::Logs::LogGroup": ("KmsKeyId", key),
+        "AWS::SNS::Topic": ("KmsMasterKeyId", key),
+        "AWS::IAM::Role": ("PermissionsBoundary", boundary),
+    }
+    for kind, (name, value) in wanted.items():
+        values = [
+            resource["Properties"].get(name)
+            for part in ("Endpoint", "Observability")
+            for resource in _template(aws, part)["Resources"].values()
+            if resource["Type"] == kind
+        ]
+        report.check(
+            "own key and roles",
+            f"each {kind} has its {name}",
+            set(values) == {value},
+            by="the templates that CloudFormation got",
+            found=f"{len(values)} resources",
+        )
+
+
+def _template(aws: Emulator, part: str) -> dict[str, Any]:
+    client = aws.client("cloudformation")
+    body = client.get_template(StackName=f"EmbeddingKit-{_NAME}-{part}")["TemplateBody"]
+    template: dict[str, Any] = json.loads(body) if isinstance(body, str) else body
+    return template
+
+
+def _check_kept(report: Report, aws: Emulator) -> None:
+    listed = aws.client("ecr").describe_repositories()["repositories"]
+    names = [item["repositoryName"] for item in listed if item["repositoryName"] == _REPOSITORY]
+    groups = aws.client("logs").describe_log_groups(logGroupNamePrefix=_LOG_GROUP)["logGroups"]
+    names += [group["logGroupName"] for group in groups]
+    report.check(
+        "existing resources",
+        "stay when the environment is destroyed",
+        names == [_REPOSITORY, _LOG_GROUP],
+        by=_BY,
+        found=", ".join(names),
+    )
