@@ -31,13 +31,13 @@ def test_what_was_left_out_can_be_imported_later() -> None:
 import embedder.startup
 import numpy as np
 import numpy.typing as npt
-print(npt.NDArray[np.float32], npt.ArrayLike.__module__)
+print(npt.NDArray[np.float32], npt.ArrayLike is list)
 import numpy._core._add_newdocs
 print(np.ndarray.reshape.__doc__.split()[0])
 print(np.linalg.eigh(np.eye(2)).eigenvalues, np.random.default_rng(0).integers(1, 2))
 """
     assert run(program) == (
-        "numpy.ndarray[tuple[typing.Any, ...], numpy.dtype[numpy.float32]] typing\n"
+        "numpy.ndarray[tuple[typing.Any, ...], numpy.dtype[numpy.float32]] False\n"
         "a.reshape(shape,\n[1. 1.] 1\n"
     )
 
