@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[1]
 CHANGELOG = "CHANGELOG.md"
 #: Both distributions are released together, with one version.
 PROJECTS = ("pyproject.toml", "client/pyproject.toml")
-EXAMPLE = "examples/app/requirements.txt"
 UNRELEASED = "## Unreleased\n"
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
@@ -30,8 +29,6 @@ _STATED = re.compile(
     r'(^\[project\]\nname = "[^"]+"\nversion = "|"embedding-(?:kit|client)==)([^"]+)(?=")',
     re.MULTILINE,
 )
-#: Which versions the example accepts.
-_ACCEPTED = re.compile(r"(?<=>=)\d+(\.\d+)?,<\d+(\.\d+)?$", re.MULTILINE)
 
 
 class ReleaseError(Exception):
@@ -90,7 +87,7 @@ def notes(root: Path, tag: str) -> str:
 
 
 def prepare(root: Path, version: str, today: dt.date) -> None:
-    """Write the version into both projects and the example, and date the unreleased changes.
+    """Write the version into both projects, and date the unreleased changes.
 
     A second call with the same version changes nothing.
 
@@ -110,8 +107,6 @@ def prepare(root: Path, version: str, today: dt.date) -> None:
             raise ReleaseError(f"{CHANGELOG} has no changes under '{UNRELEASED.strip()}'")
         text = f"{before}{UNRELEASED}\n## {version} - {today.isoformat()}\n{after}"
     texts = {name: _STATED.sub(rf"\g<1>{version}", _read(root, name)) for name in PROJECTS}
-    if version.replace(".", "").isdigit():  # `>=0.2` does not accept 0.2.0rc1
-        texts[EXAMPLE] = _ACCEPTED.sub(_compatible(version), _read(root, EXAMPLE))
     for name, new in {**texts, CHANGELOG: text}.items():
         (root / name).write_text(new, encoding="utf-8")
 
@@ -143,12 +138,6 @@ def _valid(version: str) -> str:
             f"a version is three numbers, such as 0.2.0 or 0.2.0rc1; found {version!r}"
         )
     return version
-
-
-def _compatible(version: str) -> str:
-    """Return the versions that break nothing of this one, as the end of a specifier."""
-    major, minor = (int(part) for part in version.split(".")[:2])
-    return f"{major}.{minor},<{f'{major}.{minor + 1}' if major == 0 else major + 1}"
 
 
 def _read(root: Path, name: str) -> str:

@@ -45,9 +45,9 @@ release = _load()
 
 @pytest.fixture
 def repository(tmp_path):
-    """Copy the projects of this repository and the example, with a changelog and an address."""
-    for name in (*release.PROJECTS, release.EXAMPLE):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    """Copy the projects of this repository, with a changelog and an address."""
+    for name in release.PROJECTS:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         text = (ROOT / name).read_text().replace("/OWNER/", "/example/")
         (tmp_path / name).write_text(text)
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
@@ -79,24 +79,6 @@ def test_a_prepared_release_changes_nothing_else(repository):
         changed = [new for old, new in zip(before[name], after, strict=True) if old != new]
         assert len(changed) == count
         assert all("1.2.3" in line for line in changed)
-
-
-@pytest.mark.parametrize(
-    ("version", "accepted"),
-    [("0.7.0", ">=0.7,<0.8"), ("1.2.3", ">=1.2,<2"), ("0.7.0rc1", ">=0.1,<0.2")],
-)
-def test_the_example_accepts_what_breaks_nothing(repository, version, accepted):
-    """Before 1.0.0 that is a minor version. A release candidate leaves the example as it is."""
-    path = repository / release.EXAMPLE
-    path.write_text("embedding-kit[zip]>=0.1,<0.2\nembedding-client>=0.1,<0.2\n")
-    release.prepare(repository, version, TODAY)
-    assert path.read_text() == f"embedding-kit[zip]{accepted}\nembedding-client{accepted}\n"
-
-
-def test_the_example_names_both_packages():
-    """The lines that a release changes are in the repository's own file."""
-    text = (ROOT / release.EXAMPLE).read_text()
-    assert len(release._ACCEPTED.findall(text)) == 2
 
 
 def test_one_package_needs_the_other_in_the_same_version(repository):
