@@ -42,7 +42,14 @@ RECORDED = {
     ),
     "AWS::EC2::SecurityGroupEgress": (None, ""),
     "AWS::EC2::SecurityGroupIngress": (None, ""),
+    "AWS::Logs::Delivery": (None, ""),
+    "AWS::Logs::DeliveryDestination": (
+        "Name",
+        "logs:{region}:{account}:delivery-destination:{name}",
+    ),
+    "AWS::Logs::DeliverySource": ("Name", "logs:{region}:{account}:delivery-source:{name}"),
     "AWS::Logs::QueryDefinition": (None, ""),
+    "AWS::WAFv2::IPSet": (None, "wafv2:{region}:{account}:global/ipset/{name}/1"),
 }
 
 Properties = dict[str, Any]
