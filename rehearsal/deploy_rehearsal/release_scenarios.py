@@ -22,6 +22,7 @@ from deploy_rehearsal.deployed import DeployedStacks
 from deploy_rehearsal.deployed_functions import DeployedFunctions
 from deploy_rehearsal.doctor_scenario import DoctorScenario
 from deploy_rehearsal.front_scenario import check_front
+from deploy_rehearsal.network_checks import check_network
 from deploy_rehearsal.release_state import ReleaseState
 from deploy_rehearsal.release_variants import SERVING
 from deploy_rehearsal.server_scenario import check_server
@@ -75,7 +76,8 @@ class Scenarios:
         make_documents(self.cdk.aws)
         done = self._deploy(
             "parts",
-            "without provisioned concurrency, with batch jobs, a server and an API in front",
+            "without provisioned concurrency, with batch jobs, a server and an API in front, in "
+            "a VPC",
         )
         check_ended(self.report, self.cdk, self.deployed, done)
         check_job(self.report, self.cdk, done)
@@ -90,6 +92,7 @@ class Scenarios:
             self.doctor.check_batch()
             self.doctor.check_server()
         check_front(self.report, self.cdk, done, url=self.deployed.outputs["Url"])
+        check_network(self.report, self.cdk, done, self.deployed)
         self._experiments()
         self._remove_stacks()
         if done.status == 0:

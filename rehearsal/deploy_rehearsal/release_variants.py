@@ -5,6 +5,7 @@ from typing import Any
 
 from deploy_rehearsal.batch_scenario import BATCH_SETTINGS
 from deploy_rehearsal.front_scenario import FRONT_SETTINGS
+from deploy_rehearsal.network_checks import INVOKERS
 from deploy_rehearsal.variants import Variant
 
 __all__ = ["SERVING", "release_variants"]
@@ -31,7 +32,7 @@ _FIRST_SPACE, SERVING = 2, 8
 
 
 def _variant(name: str, code: str = "", **settings: object) -> Variant:
-    unset = dict.fromkeys(("cold_start", "experiment", "batch", "server", "front"))
+    unset = dict.fromkeys(("cold_start", "experiment", "batch", "server", "front", "network"))
     sections = {"release": _AT_ONCE, **unset, **settings}
     return Variant(name=name, code=code, settings={"model": _OTHER_SPACE, **sections})  # type: ignore[dict-item]
 
@@ -45,6 +46,9 @@ def release_variants(*, server: Mapping[str, Any]) -> tuple[Variant, ...]:
     Args:
         server: The settings of `[server]`, whose network is created in the emulated AWS.
     """
+    # The server takes its place from `[network]`.
+    network = {name: server[name] for name in ("vpc", "subnets")}
+    placed = {name: value for name, value in server.items() if name not in network}
     return (
         _variant("other-space", "\n# Changed by the rehearsal.\n"),
         _variant(
@@ -55,14 +59,16 @@ def release_variants(*, server: Mapping[str, Any]) -> tuple[Variant, ...]:
         _variant("fault", _FAULT),
         _variant("fix", "\n# The fix.\n", **_SHIFTED),
         _variant("next", "\n# The next release.\n", **_SHIFTED),
-        # One deploy creates all three stacks, which saves three. It also changes resources of the
-        # endpoint's stack: MiniStack refuses an update that only adds an output.
+        # One deploy creates all three stacks, in a VPC, which saves three. It also changes
+        # resources of the endpoint's stack: MiniStack refuses an update that only adds an output.
         _variant(
             "parts",
             "\n# The next release.\n",
             batch=BATCH_SETTINGS,
-            server=server,
+            server=placed,
             front=FRONT_SETTINGS,
+            network=network,
+            callers=INVOKERS,
         ),
         _variant(
             "weights",
