@@ -128,8 +128,8 @@ def test_dependabot_updates_every_kind_of_dependency_once_a_week():
     }
     assert [one["package-ecosystem"] for one in updates] == list(files)
     for one in updates:
-        folder = ROOT / one["directory"].strip("/")
-        assert (folder / files[one["package-ecosystem"]]).is_file()
+        for folder in one.get("directories") or [one["directory"]]:
+            assert (ROOT / folder.strip("/") / files[one["package-ecosystem"]]).is_file()
         assert one["schedule"] == {"interval": "weekly"}
         assert [group["patterns"] for group in one["groups"].values()] == [["*"]]
 
