@@ -8,7 +8,7 @@ import pytest
 
 from deploy_rehearsal.docker_client import push_empty
 from embedding_kit.environment import Environment
-from embedding_kit.settings import Model
+from embedding_kit.settings import Existing, Model
 from stacks import prune as command
 from stacks.deployed import find_deployed
 from stacks.prune import make_plan, prune
@@ -202,3 +202,12 @@ def test_nothing_is_deleted_without_yes(deployed, monkeypatch, capsys):
     assert len(deployed.versions()) == 6
     assert command.main([deployed.environment.name, "--keep", "2", "--yes"]) == 0
     assert deployed.versions() == ["$LATEST", "4", "5"]
+
+
+def test_no_image_of_an_existing_repository_is_deleted(deployed):
+    """Others may run its images where the command cannot look."""
+    existing = Existing(repository=deployed.name)
+    environment = deployed.environment.model_copy(update={"existing": existing})
+    plan = make_plan(_Root(deployed.aws), environment, keep=1)
+    assert plan.versions == ["1", "2", "3"]
+    assert plan.images == []
