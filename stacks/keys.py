@@ -158,7 +158,10 @@ def find_store(session: Session, environment: Environment) -> KeyStore:
             f"the key value store belongs to a deployed front; found: no output {_OUTPUT} of "
             f"{name}; allowed: after scripts/deploy {environment.name}"
         )
-    return KeyStore(session.create_client("cloudfront-keyvaluestore"), outputs[_OUTPUT])
+    return KeyStore(
+        session.create_client("cloudfront-keyvaluestore", region_name=environment.region),
+        outputs[_OUTPUT],
+    )
 
 
 def new_key() -> str:

@@ -195,6 +195,29 @@ def test_a_front_that_is_not_deployed_has_no_store(session, environments):
             find_store(session, environments["cloudfront"])
 
 
+def test_requests_are_signed_for_every_region():
+    """The store takes signatures of version 4A alone, at a name of the account's own."""
+    sent = []
+
+    def answer(request, **_):
+        sent.append(request)
+        raise RuntimeError("not sent")
+
+    client = SESSION.create_client(
+        "cloudfront-keyvaluestore",
+        region_name="eu-central-1",
+        aws_access_key_id="AKIDEXAMPLE",
+        aws_secret_access_key="none",
+    )
+    client.meta.events.register("before-send", answer)
+    with pytest.raises(RuntimeError, match="not sent"):
+        KeyStore(client, ARN).add("secret", "search", TODAY)
+    (request,) = sent
+    assert request.url.startswith("https://123456789012.cloudfront-kvs.global.api.aws/")
+    assert request.headers["Authorization"].startswith(b"AWS4-ECDSA-P256-SHA256 ")
+    assert request.headers["X-Amz-Region-Set"] == b"*"
+
+
 def test_keys_are_random():
     """256 bits, which no list of hashes has."""
     made = {new_key() for _ in range(100)}

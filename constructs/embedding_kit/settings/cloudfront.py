@@ -67,7 +67,7 @@ class CloudFrontFront(Settings):
     firewall: Firewall | None = Field(
         default=None,
         description="A web application firewall (AWS WAF); none by default. Ours costs $9 a month, "
-        "and $0.60 for a million requests.",
+        "$1 for each of its lists, and $0.60 for a million requests.",
     )
     timeout: Duration = Field(
         default=DEFAULT_TIMEOUT,
