@@ -28,7 +28,11 @@ _PROGRAM = textwrap.dedent("""\
                   chmod +x .venv/bin/* ;;
     esac
     for line in $(seq 100); do echo "installer line $line of: $*"; done
-    [[ "$*" != "sync "* ]] || cp uv.lock .venv/synced
+    if [[ "$*" == "sync "* ]]; then
+      # Files of an installed package that are missing are not missed.
+      [[ "$*" != *--reinstall* ]] && cmp --silent uv.lock .venv/synced || touch .venv/bin/embed
+      cp uv.lock .venv/synced
+    fi
     if [ -n "$STOP_AT" ] && [[ "$*" == *"$STOP_AT"* ]]; then
       if [ -n "$HANG" ]; then echo hangs > "$HANG"; read -r < "$HANG"; fi
       echo "no room on the disk" >&2
@@ -140,6 +144,16 @@ def test_a_changed_lock_file_updates_the_environment(checkout):
     assert checkout.run(STOP_AT="sync")[0] == 1
     assert checkout.run()[0] == 0
     assert checkout.made_from_nothing
+
+
+def test_a_command_that_moved_to_another_package_is_installed_again(checkout):
+    """It is removed with the package that had it before, and uv finds nothing to do."""
+    checkout.run()
+    (checkout.root / ".venv" / "bin" / "embed").unlink()
+    assert checkout.run()[0] == 0
+    assert (checkout.root / ".venv" / "bin" / "embed").exists()
+    assert "--reinstall-package embedding-client" in checkout.calls.read_text()
+    assert not checkout.made_from_nothing
 
 
 def test_a_setup_can_be_skipped(checkout):
