@@ -30,7 +30,11 @@ _STYLE = (
     "text{font-family:Helvetica,Arial,sans-serif;font-size:11px;fill:#16191f}"
     ".title{font-size:13px;font-weight:bold}.quiet{fill:#687078}"
     ".row{font-family:Menlo,Consolas,monospace;white-space:pre}"
-    ".frame{fill:#fff;stroke:#d5dbdb}.big{font-size:26px}"
+    ".page{fill:#f2f3f3}.frame{fill:#fff;stroke:#d5dbdb}.big{font-size:26px}"
+    ".grid{stroke:#eaeded}.limit{stroke:#d13212}.alarm{fill:#e9f5ea}.well{fill:#1d8102}"
+    "@media (prefers-color-scheme: dark){"
+    "text{fill:#d1d5db}.quiet{fill:#95a5a6}.page{fill:#0f1b2a}.frame{fill:#192534;stroke:#354150}"
+    ".grid{stroke:#2a3646}.limit{stroke:#ff5d64}.alarm{fill:#12301c}.well{fill:#6aaf35}}"
 )
 
 
@@ -62,7 +66,7 @@ def draw(body: dict[str, Any]) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {24 * _CELL} {height}">',
         f"<style>{_STYLE}</style>",
-        f'<rect width="{24 * _CELL}" height="{height}" fill="#f2f3f3"/>',
+        f'<rect width="{24 * _CELL}" height="{height}" class="page"/>',
     ]
     for widget in body["widgets"]:
         x, y = widget["x"] * _CELL, widget["y"] * _CELL
@@ -113,7 +117,7 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
     left, right = 44, width - (44 if sides["right"] else 14)
     for share in (0, 0.5, 1):
         y = bottom - share * (bottom - top)
-        yield f'<path d="M{left} {y:.0f}H{right}" stroke="#eaeded"/>'
+        yield f'<path d="M{left} {y:.0f}H{right}" class="grid"/>'
         yield _text(left - 6, y + 4, _number(share * tops["left"]), "quiet", anchor="end")
         if sides["right"]:
             yield _text(right + 6, y + 4, _number(share * tops["right"]), "quiet")
@@ -132,7 +136,7 @@ def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]
         yield f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.3"/>'
     for limit in shown:
         y = bottom - limit["value"] / tops["left"] * (bottom - top)
-        yield f'<path d="M{left} {y:.0f}H{right}" stroke="#d13212" stroke-dasharray="5 4"/>'
+        yield f'<path d="M{left} {y:.0f}H{right}" class="limit" stroke-dasharray="5 4"/>'
     for n, (label, (x, y)) in enumerate(zip(labels, legend, strict=True)):
         color = _COLORS[n % len(_COLORS)] if n < len(drawn) else "#d13212"
         yield f'<rect x="{x}" y="{bottom + 30 + y}" width="9" height="9" fill="{color}"/>'
@@ -173,8 +177,8 @@ def _alarms(names: list[str], width: int) -> Iterator[str]:
         size = 28 + round(_CHARACTER * len(shown))
         if x + size > width - 14:
             x, y = 14, y + 40
-        yield f'<rect x="{x}" y="{y}" width="{size}" height="30" rx="4" fill="#e9f5ea"/>'
-        yield f'<circle cx="{x + 12}" cy="{y + 15}" r="4" fill="#1d8102"/>'
+        yield f'<rect x="{x}" y="{y}" width="{size}" height="30" rx="4" class="alarm"/>'
+        yield f'<circle cx="{x + 12}" cy="{y + 15}" r="4" class="well"/>'
         yield _text(x + 20, y + 19, shown)
         x += size + 8
 
