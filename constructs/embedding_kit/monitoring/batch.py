@@ -11,13 +11,13 @@ from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
+from embedding_kit.monitoring.graphs import two_axis_graph
 from embedding_kit.settings.observability import RUNBOOK
 
 __all__ = ["BatchAlarms", "batch_widgets"]
 
 #: Shards take half a minute, so shorter periods would have gaps.
 _PERIOD = Duration.minutes(5)
-_FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 
 
 class BatchAlarms(NotifyingAlarms):
@@ -71,28 +71,30 @@ def batch_widgets(batch: EmbeddingBatch, alarms: BatchAlarms) -> list[cloudwatch
         cloudwatch.AlarmStatusWidget(
             title="Batch: alarms", alarms=list(alarms.alarms.values()), width=24, height=2
         ),
-        _graph(
+        two_axis_graph(
             "Batch: jobs",
             machine.metric_started(statistic="Sum", period=_PERIOD, label="Started"),
             machine.metric_succeeded(statistic="Sum", period=_PERIOD, label="Succeeded"),
             machine.metric_failed(statistic="Sum", period=_PERIOD, label="Failed"),
         ),
-        _graph(
+        two_axis_graph(
             "Batch: rows",
             rows,
             _metric(batch, "RejectedRows", "Rejected"),
-            right=_metric(batch, "Tokens", "Tokens"),
+            right=[_metric(batch, "Tokens", "Tokens")],
         ),
-        _graph(
+        two_axis_graph(
             "Batch: shards at a time",
             function.metric(
                 "ConcurrentExecutions", statistic="Maximum", period=_PERIOD, label="Running"
             ),
             function.metric_throttles(statistic="Sum", period=_PERIOD, label="Throttled"),
-            right=function.metric_duration(statistic="p99", period=_PERIOD, label="Duration, p99"),
+            right=[
+                function.metric_duration(statistic="p99", period=_PERIOD, label="Duration, p99")
+            ],
         ),
-        _graph("Batch: rows a second", throughput, width=12),
-        _graph("Batch: US dollars per million rows, at list prices", cost, width=12),
+        two_axis_graph("Batch: rows a second", throughput, width=12),
+        two_axis_graph("Batch: US dollars per million rows, at list prices", cost, width=12),
     ]
 
 
@@ -153,21 +155,4 @@ def _metric(batch: EmbeddingBatch, name: str, label: str | None = None) -> cloud
         statistic="Sum",
         period=_PERIOD,
         label=label,
-    )
-
-
-def _graph(
-    title: str,
-    *left: cloudwatch.IMetric,
-    right: cloudwatch.IMetric | None = None,
-    width: int = 8,
-) -> cloudwatch.GraphWidget:
-    return cloudwatch.GraphWidget(
-        title=title,
-        left=list(left),
-        right=[right] if right else [],
-        left_y_axis=_FROM_ZERO,
-        right_y_axis=_FROM_ZERO,
-        width=width,
-        height=6,
     )

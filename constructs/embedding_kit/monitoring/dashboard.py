@@ -7,6 +7,7 @@ from constructs import Construct
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate, list_prices
+from embedding_kit.monitoring.graphs import FROM_ZERO, two_axis_graph
 from embedding_kit.monitoring.metrics import PERIOD
 from embedding_kit.prices import Prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
@@ -99,19 +100,19 @@ class EndpointDashboard(Construct):
     def _traffic(self) -> list[cloudwatch.IWidget]:
         metrics = self._metrics
         return [
-            _graph(
+            two_axis_graph(
                 "Requests per minute",
                 metrics.of_alias("UrlRequestCount", "Sum", "Requests"),
                 metrics.of_alias("Url4xxCount", "Sum", "4xx"),
                 metrics.of_alias("Url5xxCount", "Sum", "5xx"),
             ),
-            _graph(
+            two_axis_graph(
                 "Errors and throttles",
                 metrics.of_alias("Errors", "Sum", "Errors"),
                 metrics.of_alias("Throttles", "Sum", "Throttled (429)"),
                 right=[metrics.error_rate()],
             ),
-            _graph(
+            two_axis_graph(
                 "Texts and tokens per second",
                 _per_second(metrics.of_embedder("Texts", "Sum"), "Texts"),
                 _per_second(metrics.of_embedder("CacheHits", "Sum"), "Texts from cache"),
@@ -122,16 +123,16 @@ class EndpointDashboard(Construct):
     def _latency(self) -> list[cloudwatch.IWidget]:
         metrics = self._metrics
         return [
-            _graph(
+            two_axis_graph(
                 "Duration, ms",
                 *(metrics.of_alias("Duration", p, p) for p in ("p50", "p90", "p99", "Maximum")),
                 limit=self._threshold("DurationP99"),
             ),
-            _graph(
+            two_axis_graph(
                 "Duration at the URL, ms",
                 *(metrics.of_alias("UrlRequestLatency", p, p) for p in ("p50", "p90", "p99")),
             ),
-            _graph(
+            two_axis_graph(
                 "Tokenization and inference, ms",
                 metrics.of_embedder("TokenizationTime", "p50", "Tokenization, p50"),
                 metrics.of_embedder("InferenceTime", "p50", "Inference, p50"),
@@ -154,19 +155,19 @@ class EndpointDashboard(Construct):
         if isinstance(kind, SnapStart):
             starts.append(metrics.of_platform("RestoreDuration", "p99", "Restore, p99"))
         return [
-            _graph(
+            two_axis_graph(
                 "Init duration, ms",
                 *starts,
                 limit=self._threshold("InitDurationP99"),
             ),
-            _graph(
+            two_axis_graph(
                 "Initializations",
                 metrics.of_platform("InitDuration", "SampleCount", "On demand"),
                 metrics.of_platform("RestoreDuration", "SampleCount", "Restored"),
                 metrics.of_platform("ProvisionedInitDuration", "SampleCount", "Provisioned"),
                 metrics.of_embedder("ColdStarts", "Sum", "First requests after an initialization"),
             ),
-            _graph(
+            two_axis_graph(
                 "Requests with a cold start, percent",
                 cloudwatch.MathExpression(
                     expression="IF(requests > 0, 100 * FILL(cold, 0) / requests, 0)",
@@ -184,14 +185,14 @@ class EndpointDashboard(Construct):
         metrics, function = self._metrics, self._endpoint.settings
         provisioned = isinstance(self._endpoint.cold_start, Provisioned)
         width = _WIDTH // 3 if provisioned else _WIDTH // 2
-        concurrency = _graph(
+        concurrency = two_axis_graph(
             "Concurrent executions",
             metrics.of_function("ConcurrentExecutions", "Maximum", "This function"),
             metrics.of_account("ConcurrentExecutions", "Maximum", "All functions of the account"),
             limit=(function.concurrency_limit, "Limit"),
             width=width,
         )
-        memory = _graph(
+        memory = two_axis_graph(
             "Memory, MB",
             metrics.of_platform("MaxMemoryUsed", "p50", "p50"),
             metrics.of_platform("MaxMemoryUsed", "Maximum", "Maximum"),
@@ -200,7 +201,7 @@ class EndpointDashboard(Construct):
         )
         if not provisioned:
             return [concurrency, memory]
-        utilization = _graph(
+        utilization = two_axis_graph(
             "Provisioned concurrency",
             metrics.of_alias("ProvisionedConcurrentExecutions", "Maximum", "Allocated"),
             metrics.of_alias("ProvisionedConcurrencySpilloverInvocations", "Sum", "Spillover"),
@@ -222,7 +223,11 @@ class EndpointDashboard(Construct):
                 title="US dollars per 1,000 embeddings", metrics=[thousand], width=6, height=4
             ),
             cloudwatch.GraphWidget(
-                title="US dollars per hour", left=[rate], width=12, height=4, left_y_axis=_FROM_ZERO
+                title="US dollars per hour",
+                left=[rate],
+                width=12,
+                height=4,
+                left_y_axis=FROM_ZERO,
             ),
             cloudwatch.TextWidget(
                 markdown=f"List prices of [AWS Lambda]({_PRICES_PAGE}) on ARM64, "
@@ -263,29 +268,6 @@ def _price_list(prices: Prices, kind: ColdStart) -> str:
             f"${prices['lambda_restore'].usd:.10f} per GB of a restore"
         )
     return f"{second}, ${prices['lambda_requests'].usd * 1_000_000:.2f} per million requests{more}"
-
-
-_FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
-
-
-def _graph(
-    title: str,
-    *left: cloudwatch.IMetric,
-    right: list[cloudwatch.IMetric] | None = None,
-    limit: tuple[float, str] | None = None,
-    width: int = _WIDTH // 3,
-) -> cloudwatch.GraphWidget:
-    lines = [cloudwatch.HorizontalAnnotation(value=limit[0], label=limit[1])] if limit else []
-    return cloudwatch.GraphWidget(
-        title=title,
-        left=list(left),
-        right=right or [],
-        left_annotations=lines,
-        left_y_axis=_FROM_ZERO,
-        right_y_axis=_FROM_ZERO,
-        width=width,
-        height=_HEIGHT,
-    )
 
 
 def _per_second(metric: cloudwatch.Metric, label: str) -> cloudwatch.MathExpression:

@@ -12,6 +12,7 @@ from constructs import Construct
 from embedding_kit.front.distribution import EmbeddingDistribution
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.alarms import NotifyingAlarms
+from embedding_kit.monitoring.graphs import graph
 from embedding_kit.monitoring.metrics import PERIOD
 from embedding_kit.settings import EDGE_REGION, AlarmSettings
 
@@ -19,7 +20,6 @@ __all__ = ["DistributionAlarms", "distribution_widgets"]
 
 #: Above this share of 4xx, callers' keys are wrong or somebody tries keys.
 _CLIENT_ERROR_PERCENT = 50
-_FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 
 
 class DistributionAlarms(NotifyingAlarms):
@@ -61,13 +61,13 @@ def distribution_widgets(front: EmbeddingDistribution) -> list[cloudwatch.IWidge
     """Return the row of a dashboard in any region: requests, errors, bytes."""
     named = front.distribution.distribution_id
     return [
-        _graph("CloudFront: requests", _metric(named, "Requests", "Sum", "Requests")),
-        _graph(
+        graph("CloudFront: requests", _metric(named, "Requests", "Sum", "Requests")),
+        graph(
             "CloudFront: errors, percent",
             _metric(named, "4xxErrorRate", "Average", "Refused (4xx)"),
             _metric(named, "5xxErrorRate", "Average", "Failed (5xx)"),
         ),
-        _graph(
+        graph(
             "CloudFront: bytes",
             _metric(named, "BytesUploaded", "Sum", "Received"),
             _metric(named, "BytesDownloaded", "Sum", "Sent"),
@@ -105,10 +105,4 @@ def _metric(
         period=PERIOD,
         label=label,
         region=EDGE_REGION,
-    )
-
-
-def _graph(title: str, *left: cloudwatch.IMetric) -> cloudwatch.GraphWidget:
-    return cloudwatch.GraphWidget(
-        title=title, left=list(left), left_y_axis=_FROM_ZERO, width=8, height=6
     )

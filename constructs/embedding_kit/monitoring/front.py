@@ -14,6 +14,7 @@ from embedding_kit.front.access_log import THROTTLED_METRIC
 from embedding_kit.front.rest_api import STAGE, EmbeddingRestApi
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.alarms import NotifyingAlarms
+from embedding_kit.monitoring.graphs import graph
 from embedding_kit.monitoring.metrics import PERIOD, milliseconds, percent
 from embedding_kit.settings import AlarmSettings
 
@@ -21,7 +22,6 @@ __all__ = ["FrontAlarms", "front_widgets"]
 
 #: Above this share of 4xx, callers' keys are wrong or somebody tries keys.
 _CLIENT_ERROR_PERCENT = 50
-_FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 
 
 class FrontAlarms(NotifyingAlarms):
@@ -65,19 +65,19 @@ def front_widgets(front: EmbeddingRestApi, alarms: FrontAlarms) -> list[cloudwat
         cloudwatch.AlarmStatusWidget(
             title="API: alarms", alarms=list(alarms.alarms.values()), width=24, height=2
         ),
-        _graph(
+        graph(
             "API: requests",
             _of_api(front, "Count", "Sum", "Requests"),
             _of_api(front, "4XXError", "Sum", "Refused (4xx)"),
             _throttled(front, "Throttled (429)"),
         ),
-        _graph(
+        graph(
             "API: duration, ms",
             _of_api(front, "Latency", "p50", "p50"),
             _of_api(front, "Latency", "p99", "p99"),
             _of_api(front, "IntegrationLatency", "p99", "p99 of the function"),
         ),
-        _graph("API: failed requests (5xx)", _of_api(front, "5XXError", "Sum", "Failed")),
+        graph("API: failed requests (5xx)", _of_api(front, "5XXError", "Sum", "Failed")),
     ]
 
 
@@ -143,10 +143,4 @@ def _throttled(front: EmbeddingRestApi, label: str | None = None) -> cloudwatch.
         statistic="Sum",
         period=PERIOD,
         label=label,
-    )
-
-
-def _graph(title: str, *left: cloudwatch.IMetric) -> cloudwatch.GraphWidget:
-    return cloudwatch.GraphWidget(
-        title=title, left=list(left), left_y_axis=_FROM_ZERO, width=8, height=6
     )

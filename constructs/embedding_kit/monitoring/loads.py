@@ -9,12 +9,12 @@ from constructs import Construct
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.alarms import make_alarm
+from embedding_kit.monitoring.graphs import graph
 from embedding_kit.settings.observability import RUNBOOK
 
 __all__ = ["LoadAlarm", "load_widgets"]
 
 _PERIOD = Duration.minutes(5)
-_FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 
 
 class LoadAlarm(Construct):
@@ -62,16 +62,18 @@ def load_widgets(loading: IndexLoading) -> list[cloudwatch.IWidget]:
     """Return the row of the dashboard: loads and vectors."""
     machine = loading.state_machine
     return [
-        _graph(
+        graph(
             "Index: loads",
             machine.metric_started(statistic="Sum", period=_PERIOD, label="Started"),
             machine.metric_succeeded(statistic="Sum", period=_PERIOD, label="Succeeded"),
             machine.metric_failed(statistic="Sum", period=_PERIOD, label="Failed"),
+            width=12,
         ),
-        _graph(
+        graph(
             "Index: vectors",
             _metric(loading, "LoadedVectors", "Loaded"),
             _metric(loading, "RejectedVectors", "Rejected"),
+            width=12,
         ),
     ]
 
@@ -84,10 +86,4 @@ def _metric(loading: IndexLoading, name: str, label: str) -> cloudwatch.Metric:
         statistic="Sum",
         period=_PERIOD,
         label=label,
-    )
-
-
-def _graph(title: str, *lines: cloudwatch.IMetric) -> cloudwatch.GraphWidget:
-    return cloudwatch.GraphWidget(
-        title=title, left=list(lines), left_y_axis=_FROM_ZERO, width=12, height=6
     )

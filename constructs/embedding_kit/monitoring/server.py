@@ -10,6 +10,7 @@ from constructs import Construct
 
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.alarms import NotifyingAlarms
+from embedding_kit.monitoring.graphs import two_axis_graph
 from embedding_kit.monitoring.metrics import PERIOD, percent
 from embedding_kit.service import REJECTED_METRIC, EmbeddingService
 from embedding_kit.settings import AlarmSettings
@@ -20,7 +21,6 @@ __all__ = ["ServerAlarms", "server_widgets"]
 _TIMEOUT = timedelta(seconds=30)
 #: Scaling adds tasks long before, so the highest number of tasks is reached.
 _CPU_PERCENT = 90
-_FROM_ZERO = cloudwatch.YAxisProps(min=0, show_units=False)
 
 
 class ServerAlarms(NotifyingAlarms):
@@ -64,20 +64,20 @@ def server_widgets(service: EmbeddingService, alarms: ServerAlarms) -> list[clou
         cloudwatch.AlarmStatusWidget(
             title="Server: alarms", alarms=list(alarms.alarms.values()), width=24, height=2
         ),
-        _graph(
+        two_axis_graph(
             "Server: requests",
             _balanced(service, "RequestCount", "Sum", "Requests"),
             _failed(service, "FILL(failed, 0) + FILL(unanswered, 0)", "Failed (5xx)"),
             _rejected(service, "Rejected (429)"),
         ),
-        _graph(
+        two_axis_graph(
             "Server: duration, seconds",
             *(
                 _balanced(service, "TargetResponseTime", statistic, statistic)
                 for statistic in ("p50", "p99")
             ),
         ),
-        _graph(
+        two_axis_graph(
             "Server: tasks",
             _balanced(service, "HealthyHostCount", "Minimum", "Healthy"),
             _balanced(service, "UnHealthyHostCount", "Maximum", "Unhealthy"),
@@ -192,18 +192,4 @@ def _rejected(service: EmbeddingService, label: str | None = None) -> cloudwatch
         statistic="Sum",
         period=PERIOD,
         label=label,
-    )
-
-
-def _graph(
-    title: str, *left: cloudwatch.IMetric, right: list[cloudwatch.IMetric] | None = None
-) -> cloudwatch.GraphWidget:
-    return cloudwatch.GraphWidget(
-        title=title,
-        left=list(left),
-        right=right or [],
-        left_y_axis=_FROM_ZERO,
-        right_y_axis=_FROM_ZERO,
-        width=8,
-        height=6,
     )
