@@ -4,36 +4,18 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from botocore.session import get_session
-from botocore.stub import Stubber
 
 from embedding_costs.endpoint_metrics import observe
 from embedding_costs.errors import CostError
+from tests.cloudwatch_session import CloudWatchSession
 
 NOW = datetime(2026, 11, 22, 14, 44, tzinfo=UTC)
 FUNCTION = "EmbeddingKit-dev-Endpoint-Function"
-#: One for all tests: it keeps the model of the service, which takes most of a client's time.
-SESSION = get_session()
 BY_FUNCTION = {"Name": "FunctionName", "Value": FUNCTION}
 
 
-class Session:
-    """A session whose CloudWatch has prepared answers."""
-
-    def __init__(self):
-        self.client = SESSION.create_client(
-            "cloudwatch",
-            region_name="us-east-1",
-            aws_access_key_id="none",
-            aws_secret_access_key="none",
-        )
-        self.stub = Stubber(self.client)
-        self.stub.activate()
-
-    def create_client(self, name, *, region_name):
-        """Return the client that the command may use."""
-        assert (name, region_name) == ("cloudwatch", "eu-central-1")
-        return self.client
+class Session(CloudWatchSession):
+    """A session with the answers of an endpoint."""
 
     def lists(self, *functions):
         """Answer which functions write the metric; one entry has further dimensions."""

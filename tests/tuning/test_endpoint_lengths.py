@@ -3,35 +3,19 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from botocore.session import get_session
-from botocore.stub import ANY, Stubber
+from botocore.stub import ANY
 
+from tests.cloudwatch_session import CloudWatchSession
 from tuning.endpoint_lengths import endpoint_workload
 from tuning.errors import TuneError
 from tuning.workload import Length
 
 NOW = datetime(2026, 11, 22, 14, 44, tzinfo=UTC)
 DAYS = [NOW - timedelta(days=2), NOW - timedelta(days=1)]
-SESSION = get_session()
 
 
-class Session:
-    """A session whose CloudWatch has prepared answers."""
-
-    def __init__(self):
-        self.client = SESSION.create_client(
-            "cloudwatch",
-            region_name="us-east-1",
-            aws_access_key_id="none",
-            aws_secret_access_key="none",
-        )
-        self.stub = Stubber(self.client)
-        self.stub.activate()
-
-    def create_client(self, name, *, region_name):
-        """Return the client that the command may use."""
-        assert (name, region_name) == ("cloudwatch", "eu-central-1")
-        return self.client
+class Session(CloudWatchSession):
+    """A session with the answers of an endpoint."""
 
     def answers(self, **values):
         """Answer with a value of each day, on two pages."""
