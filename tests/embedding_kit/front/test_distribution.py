@@ -19,9 +19,9 @@ from embedding_kit import (
 from embedding_kit.front.distribution_log import FIELDS
 from embedding_kit.front.firewall import MANAGED_RULES
 from embedding_kit.monitoring.distribution import distribution_widgets
+from tests.embedding_kit.front.template_values import HOME, only, resolved
 
 ROOT = Path(__file__).resolve().parents[3]
-HOME = "123456789012"
 ALIAS = f"arn:aws:lambda:eu-central-1:{HOME}:function:embedder:live"
 HOST = "abc.lambda-url.eu-central-1.on.aws"
 CERTIFICATE = f"arn:aws:acm:us-east-1:{HOME}:certificate/1234abcd"
@@ -77,27 +77,6 @@ def make(synthesize):
 @pytest.fixture(scope="module")
 def template(make) -> Template:
     return make()
-
-
-def only(template: Template, kind: str) -> dict[str, Any]:
-    """Return the properties of the only resource of a kind."""
-    (resource,) = template.find_resources(kind).values()
-    properties: dict[str, Any] = resource["Properties"]
-    return properties
-
-
-def resolved(value: Any) -> Any:
-    """Replace references by those of one account and one distribution."""
-    names = {"AWS::Partition": "aws", "AWS::Region": "us-east-1", "AWS::AccountId": HOME}
-    if isinstance(value, list):
-        return [resolved(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "Ref" in value:
-        return names.get(value["Ref"], "E123")
-    if "Fn::Join" in value:
-        return value["Fn::Join"][0].join(resolved(value["Fn::Join"][1]))
-    return {key: resolved(item) for key, item in value.items()}
 
 
 def distribution(template: Template) -> dict[str, Any]:
@@ -173,7 +152,7 @@ def test_only_this_distribution_may_call_only_the_url_of_the_alias(template, que
         )
     assert len(statements) == 2
     policy = {"Version": "2012-10-17", "Statement": statements}
-    ours = f"arn:aws:cloudfront::{HOME}:distribution/E123"
+    ours = f"arn:aws:cloudfront::{HOME}:distribution/abc123"
 
     def asked(
         action: str = "lambda:InvokeFunctionUrl",
@@ -219,11 +198,11 @@ def test_the_access_log_has_no_path_query_or_header(template, question, may):
     assert not any(name.startswith(("cs(", "cs-uri", "cs-headers", "cs-cookie")) for name in FIELDS)
     source = resolved(only(template, "AWS::Logs::DeliverySource"))
     assert source["LogType"] == "ACCESS_LOGS"
-    assert source["ResourceArn"] == f"arn:aws:cloudfront::{HOME}:distribution/E123"
+    assert source["ResourceArn"] == f"arn:aws:cloudfront::{HOME}:distribution/abc123"
     assert len(source["Name"]) <= 60
     assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == 90
     document = resolved(only(template, "AWS::Logs::ResourcePolicy")["PolicyDocument"])
-    stream = f"arn:aws:logs:us-east-1:{HOME}:log-group:E123:log-stream:today"
+    stream = f"arn:aws:logs:us-east-1:{HOME}:log-group:abc123:log-stream:today"
 
     def asked(action: str, account: str = HOME, resource: str = stream) -> Any:
         return question(
@@ -241,7 +220,7 @@ def test_the_access_log_has_no_path_query_or_header(template, question, may):
         asked("logs:PutLogEvents"),
         asked("logs:CreateLogStream"),
         asked("logs:PutLogEvents", "444455556666"),
-        asked("logs:PutLogEvents", resource=stream.replace("E123", "other")),
+        asked("logs:PutLogEvents", resource=stream.replace("abc123", "other")),
         asked("logs:DeleteLogStream"),
     )
     assert answers == [True, True, False, False, False]
@@ -344,7 +323,7 @@ def test_every_alarm_notifies_and_has_a_section_in_the_runbook(template):
     assert all(alarm["AlarmActions"] for alarm in alarms)
     for alarm in alarms:
         dimensions = {one["Name"]: resolved(one["Value"]) for one in alarm["Dimensions"]}
-        assert dimensions == {"DistributionId": "E123", "Region": "Global"}
+        assert dimensions == {"DistributionId": "abc123", "Region": "Global"}
 
 
 def test_the_dashboards_row_reads_metrics_of_us_east_1(template):

@@ -21,9 +21,9 @@ from embedding_kit.front.access_log import FORMAT
 from embedding_kit.front.firewall import MANAGED_RULES
 from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
 from embedding_kit.monitoring.front import front_widgets
+from tests.embedding_kit.front.template_values import HOME, only, resolved
 
 ROOT = Path(__file__).resolve().parents[3]
-HOME = "123456789012"
 ALIAS = f"arn:aws:lambda:us-east-1:{HOME}:function:embedder:live"
 API = f"arn:aws:execute-api:us-east-1:{HOME}:abc123"
 CALLERS = [
@@ -68,27 +68,6 @@ def make(synthesize):
 @pytest.fixture(scope="module")
 def template(make) -> Template:
     return make()
-
-
-def only(template: Template, kind: str) -> dict[str, Any]:
-    """Return the properties of the only resource of a kind."""
-    (resource,) = template.find_resources(kind).values()
-    properties: dict[str, Any] = resource["Properties"]
-    return properties
-
-
-def resolved(value: Any) -> Any:
-    """Replace references by those of one account and one API."""
-    names = {"AWS::Partition": "aws", "AWS::Region": "us-east-1", "AWS::AccountId": HOME}
-    if isinstance(value, list):
-        return [resolved(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "Ref" in value:
-        return names.get(value["Ref"], "abc123")
-    if "Fn::Join" in value:
-        return value["Fn::Join"][0].join(resolved(value["Fn::Join"][1]))
-    return {key: resolved(item) for key, item in value.items()}
 
 
 def test_every_path_and_method_goes_to_the_alias_and_needs_a_key(template):
