@@ -1,6 +1,6 @@
 """Check before a deploy whether AWS's services may use the environment's own key.
 
-Without the key's permission, a deploy fails halfway, or alarms notify nobody and no error says so.
+Without the key's permission, a deploy fails halfway, or alarms notify no one and report no error.
 """
 
 import json

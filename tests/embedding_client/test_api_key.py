@@ -146,7 +146,7 @@ def test_a_key_never_travels_in_the_clear():
 
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "ä"])
 def test_what_cannot_be_a_header_is_refused_without_a_quote(key):
-    """A line break is easily copied along; the message does not have the key."""
+    """The message does not contain the key. A copied key easily ends with a line break."""
     with pytest.raises(CredentialsError, match="printable ASCII characters") as caught:
         ApiKeyAuth(key)
     assert not key or key not in str(caught.value).replace("printable ASCII", "")
@@ -169,7 +169,7 @@ def test_a_refused_key_is_a_forbidden_error():
 
 
 def test_a_used_up_quota_is_not_retried():
-    """It is not over in a moment, and the answer says so."""
+    """The quota is used up until the next period, and the answer has `x-should-retry: false`."""
     requests = []
 
     def answer(request):

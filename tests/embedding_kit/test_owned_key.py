@@ -51,7 +51,7 @@ def created(synthesize, model):
     ],
 )
 def test_every_resource_has_the_key(imported, kind, name, at_least):
-    """Those of the CDK's provider framework, and those that are added later, too."""
+    """So do those of the CDK's provider framework, and those that are added later."""
     found = imported.find_resources(kind).values()
     assert len(found) >= at_least
     assert {resource["Properties"].get(name) for resource in found} == {ARN}
@@ -66,7 +66,7 @@ def test_the_repository_has_it_too(imported):
 
 
 def test_no_other_key_is_made(imported):
-    """The topic needs none of its own."""
+    """The topic uses the environment's key, too."""
     imported.resource_count_is("AWS::KMS::Key", 0)
 
 

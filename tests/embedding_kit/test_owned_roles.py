@@ -32,7 +32,7 @@ def test_every_role_has_the_boundary_and_the_path(roles):
 
 
 def test_one_rule_leaves_the_other_alone(synthesize):
-    """A path alone sets no boundary, and a boundary alone no path."""
+    """A path sets no boundary, and a boundary sets no path."""
 
     def build(stack, rules):
         apply_role_rules(stack, rules)

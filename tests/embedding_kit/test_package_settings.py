@@ -60,7 +60,7 @@ def test_a_model_that_does_not_fit_is_refused_with_both_sizes():
 
 @pytest.mark.parametrize("cold_start", [SnapStart(), Provisioned()])
 def test_a_large_artifact_comes_from_s3(cold_start):
-    """Where nobody waits for the download, a model that does not fit needs no further setting."""
+    """No request waits for the download, so a model that does not fit needs no other setting."""
     check_package(GEMMA, ZIP, cold_start)
     assert artifact_in_s3(GEMMA, ZIP)
     assert not artifact_in_s3(GEMMA, FunctionSettings())

@@ -44,7 +44,7 @@ def test_the_signature_is_that_of_the_client():
     ],
 )
 def test_a_key_replaces_the_signature(monkeypatch, url, sign, name, value):
-    """Of API Gateway, or of a server; also in the question before the test."""
+    """The key is one of API Gateway or of a server, and the request before the test has it, too."""
     monkeypatch.setenv("LOAD_TEST_KEY", "ek-1")
     made = to(url, sign=sign, key_variable="LOAD_TEST_KEY")
     headers = made.headers(b"{}")

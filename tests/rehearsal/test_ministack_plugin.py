@@ -125,7 +125,7 @@ def test_capacity_can_be_described_and_suspended(aws, stack):
 
 @pytest.mark.parametrize("package", ["Image", "Zip"])
 def test_a_version_with_snapstart_is_active_once_it_is_published(aws, package):
-    """MiniStack alone would start the code of a zip, which may be for another processor."""
+    """MiniStack would start the code of a zip, which may be for another processor."""
     image = {"ImageUri": f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com/images:1"}
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as written:
@@ -146,7 +146,7 @@ def test_a_version_with_snapstart_is_active_once_it_is_published(aws, package):
 
 
 def test_the_reserved_concurrency_of_a_template_is_set(aws, stack):
-    """As on AWS. MiniStack alone ignores it."""
+    """The plugin does as AWS does; MiniStack ignores it."""
     trust = {"Version": "2012-10-17", "Statement": []}
     properties = {
         "FunctionName": "reserved",
@@ -167,7 +167,7 @@ def test_the_reserved_concurrency_of_a_template_is_set(aws, stack):
 
 
 def test_a_budget_has_its_notifications(aws, stack):
-    """MiniStack alone does not create budgets of templates."""
+    """Without the plugin, MiniStack does not create budgets of templates."""
     notice = {
         "NotificationType": "ACTUAL",
         "ComparisonOperator": "GREATER_THAN",
@@ -203,7 +203,7 @@ def test_a_budget_has_its_notifications(aws, stack):
 
 
 def test_a_simulation_has_the_conditions_of_the_request(aws):
-    """MiniStack alone ignores them."""
+    """Without the plugin, MiniStack ignores the conditions."""
     key = "lambda:InvokedViaFunctionUrl"
     statement = {
         "Effect": "Allow",
@@ -231,7 +231,7 @@ def test_a_simulation_has_the_conditions_of_the_request(aws):
 
 
 def test_a_filter_pattern_matches_json_by_its_fields(aws):
-    """MiniStack alone takes every message."""
+    """Without the plugin, MiniStack matches every message."""
     logs = aws.client("logs")
     logs.create_log_group(logGroupName="patterns")
     logs.create_log_stream(logGroupName="patterns", logStreamName="a")

@@ -173,7 +173,7 @@ def test_without_a_version_to_go_back_to_all_are_kept(deployed, monkeypatch):
 
 
 def test_what_is_not_deployed_is_refused(aws):
-    """Nothing says then what is in use."""
+    """Without a stack, prune cannot know what is in use, so it deletes nothing."""
     environment = Environment(name="nowhere", model=Model(name="any/model"))
     with pytest.raises(ValueError, match="nowhere is not deployed; nothing was deleted"):
         make_plan(_Root(aws), environment, keep=1)

@@ -229,7 +229,7 @@ def test_lambda_must_be_trusted(aws, check):
 
 
 def test_a_role_at_another_path_is_another_role(aws, check):
-    """IAM finds a role by its name alone, and a function names it by its ARN."""
+    """IAM looks up a role by its name, but the function needs the ARN with the path."""
     _role(aws, arn=ROLE.replace("team/", "other/"))
     (finding,) = check({"role": "team/embedder"})
     assert finding.stops

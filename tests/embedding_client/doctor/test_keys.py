@@ -41,7 +41,7 @@ ALLOWING = {
     ],
 )
 def test_lambda_needs_the_functions_key(function, state, is_ill):
-    """Each start of an environment decrypts the variables."""
+    """Lambda decrypts the variables whenever it starts an execution environment."""
     found = judge_function_key(function, state)
     assert (found.state is State.ILL) is is_ill
 

@@ -54,7 +54,7 @@ def called():
 
 
 def test_the_policy_has_exactly_the_actions_that_are_called():
-    """And the two permissions of a caller. GetCallerIdentity needs none."""
+    """It also has the two permissions of a caller. GetCallerIdentity needs no permission."""
     (block,) = re.findall(
         r"```json\n(.*?)```", (ROOT / "docs" / "doctor.md").read_text(), re.DOTALL
     )

@@ -143,7 +143,7 @@ def test_the_api_in_front_gets_a_request_without_a_key(aws, facts):
     ],
 )
 def test_the_api_in_front_wants_a_key(status, body, state, found):
-    """Only its own refusal is right."""
+    """Only the API's own refusal of a request without a key is right."""
     finding = judge_front(Reply(status, {}, json.dumps(body).encode(), 1.0))
     assert finding.state == state
     assert finding.found.startswith(f"without a key: {found}")

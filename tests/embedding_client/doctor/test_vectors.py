@@ -55,7 +55,7 @@ def test_a_space_may_be_given_without_dimensions():
 
 
 def test_the_space_is_remembered_until_another_one_is_accepted(facts, aws):
-    """A changed space stays ill each time."""
+    """A changed space is ill in every run until it is accepted."""
     file = facts().outside.memory
     local = "http://127.0.0.1:9000"
     first = check_space(facts(serving(), url=local))

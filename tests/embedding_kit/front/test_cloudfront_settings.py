@@ -72,7 +72,7 @@ def test_what_aws_refuses_is_refused(changes: dict[str, Any], message: str) -> N
     ],
 )
 def test_what_a_distribution_excludes_is_refused(changes: dict[str, Any], message: str) -> None:
-    """Nobody beside it may call the URL, and a browser cannot call through it."""
+    """Only the distribution may call the URL, and a browser cannot call through it."""
     assert isinstance(environment().front, CloudFrontFront)
     with pytest.raises(ValidationError, match=message):
         environment(**changes)
