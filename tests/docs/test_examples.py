@@ -13,6 +13,7 @@ from local_function_url.endpoint import endpoint
 
 from .pages import PAGES, RECIPES, ROOT, blocks
 
+README = ROOT / "README.md"
 SERVED = "http://127.0.0.1:9000"
 generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
 
@@ -30,7 +31,13 @@ def url(minilm_artifact):
 
 def pages_with(language):
     return [
-        pytest.param(page, id=page.name)
+        pytest.param(
+            page,
+            id=page.relative_to(ROOT).as_posix(),
+            # Each starts the CDK in a process of its own; one such page is enough for every run.
+            marks=[pytest.mark.slow]
+            * ("aws_cdk" in "".join(examples(page, language)) and page != README),
+        )
         for page in PAGES
         if examples(page, language) and page.parent != RECIPES
     ]

@@ -47,9 +47,9 @@ IGNORED_BY_CFN_LINT = ["W3005"]
         pytest.param("snapstart", marks=pytest.mark.slow),
         "all-together",
         pytest.param("batch", marks=pytest.mark.slow),
-        "front",
+        pytest.param("front", marks=pytest.mark.slow),
         pytest.param("private-front", marks=pytest.mark.slow),
-        "cloudfront",
+        pytest.param("cloudfront", marks=pytest.mark.slow),
     ],
 )
 def test_cfn_lint_finds_nothing(synthesized, name):

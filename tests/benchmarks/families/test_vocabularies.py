@@ -12,7 +12,14 @@ from model_compiler.tokenizer.tables import build
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 
 
-@pytest.mark.parametrize("shape", ["qwen3-28x1024", "modernbert-22x768", "roberta-6x768"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param("qwen3-28x1024", marks=pytest.mark.slow),
+        pytest.param("modernbert-22x768", marks=pytest.mark.slow),
+        "roberta-6x768",
+    ],
+)
 def test_a_filled_vocabulary_is_covered(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The unused tokens come before the added ones, which keep their place around a text."""
     module = "benchmarks.families.vocabularies"
