@@ -28,7 +28,7 @@ def handler(event, context):
 """
 #: Versions at the first experiment: the last one of the first vector space, and the serving one.
 #: Each published version takes a number, even if it is rolled back and deleted.
-_FIRST_SPACE, SERVING = 2, 8
+_FIRST_SPACE, SERVING = 2, 9
 
 
 def _variant(name: str, code: str = "", **settings: object) -> Variant:
@@ -63,7 +63,8 @@ def release_variants(*, server: Mapping[str, Any]) -> tuple[Variant, ...]:
         # resources of the endpoint's stack: MiniStack refuses an update that only adds an output.
         _variant(
             "parts",
-            "\n# The next release.\n",
+            # MiniStack ignores a function's VPC, and publishes no version of an unchanged function.
+            "\n# In a VPC.\n",
             batch=BATCH_SETTINGS,
             server=placed,
             front=FRONT_SETTINGS,
