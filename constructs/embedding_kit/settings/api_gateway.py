@@ -19,7 +19,7 @@ from embedding_kit.settings.base import (
     rule_error,
 )
 from embedding_kit.settings.domain import Certificate, DomainName
-from embedding_kit.settings.firewall import Firewall
+from embedding_kit.settings.firewall import OptionalFirewall
 
 __all__ = ["ApiGatewayFront", "Domain", "FrontCaller", "check_api_gateway"]
 
@@ -110,11 +110,7 @@ class ApiGatewayFront(Settings):
     minimum_tls: Annotated[Literal["1.2", "1.3"], allowed('"1.2" or "1.3"')] = Field(
         default="1.2", description="The oldest version of TLS that callers may use."
     )
-    firewall: Firewall | None = Field(
-        default=None,
-        description="A web application firewall (AWS WAF); none by default. Ours costs $9 a month, "
-        "$1 for each of its lists, and $0.60 for a million requests.",
-    )
+    firewall: OptionalFirewall = None
     authorizer: _Function | None = Field(
         default=None,
         description="A Lambda function of yours that decides about each request, beside the key. "

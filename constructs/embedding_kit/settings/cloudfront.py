@@ -20,7 +20,7 @@ from embedding_kit.settings.base import (
 from embedding_kit.settings.callers import Callers
 from embedding_kit.settings.cors import Cors
 from embedding_kit.settings.domain import Certificate, DomainName
-from embedding_kit.settings.firewall import Firewall
+from embedding_kit.settings.firewall import OptionalFirewall
 
 __all__ = ["EDGE_REGION", "CloudFrontFront", "DistributionDomain", "check_cloudfront"]
 
@@ -64,11 +64,7 @@ class CloudFrontFront(Settings):
         "takes what fits into Lambda's 6 MB, and serves clients that send the SHA-256 of each body."
     )
     domain: DistributionDomain | None = Field(default=None, description="A name of your own.")
-    firewall: Firewall | None = Field(
-        default=None,
-        description="A web application firewall (AWS WAF); none by default. Ours costs $9 a month, "
-        "$1 for each of its lists, and $0.60 for a million requests.",
-    )
+    firewall: OptionalFirewall = None
     timeout: Duration = Field(
         default=DEFAULT_TIMEOUT,
         description="The longest time that CloudFront waits for the function, in whole seconds "
