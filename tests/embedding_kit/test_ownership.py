@@ -116,7 +116,7 @@ def test_this_is_accepted(tables):
     ],
 )
 def test_this_is_refused(tables, message):
-    """What AWS would refuse, and what would have no effect; the error says what was found."""
+    """Settings that AWS would refuse or ignore are errors, which name the value found."""
     with pytest.raises(ValidationError) as refused:
         environment(**tables)
     errors = refused.value.errors()

@@ -1,4 +1,4 @@
-"""Synth builds no zip, and names it by the hash of what it is built from."""
+"""Synth builds no zip, and names it by the hash of its inputs."""
 
 import json
 import shutil

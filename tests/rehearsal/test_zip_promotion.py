@@ -95,7 +95,7 @@ def test_a_zip_is_built_and_uploaded_once(aws, session, make, build):
 def test_a_zip_and_its_artifact_have_the_same_keys_in_the_next_environment(
     aws, session, make, build
 ):
-    """Each environment has a bucket of its own; what is there is not copied again."""
+    """Each environment has its own bucket, and an object in it is not copied again."""
     dev, staging = make(**IN_S3), make(**IN_S3)
     uri = build(dev)
     keys = _objects(aws, _bucket(session, dev))
@@ -116,7 +116,7 @@ def test_a_check_changes_nothing(aws, session, make, build):
 
 
 def test_a_copy_that_broke_off_continues(aws, session, make, build, monkeypatch):
-    """What is there is not sent again."""
+    """An object that the bucket already has is not sent again."""
     dev, staging = make(**IN_S3), make(**IN_S3)
     uri, bucket = build(dev), _bucket(session, staging)
     write, sent = PackageBucket.write, []

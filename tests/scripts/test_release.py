@@ -59,7 +59,7 @@ def contents(root):
 
 
 def test_a_prepared_release_passes_the_check_of_its_tag(repository):
-    """The version is in both packages, and the notes are what was unreleased."""
+    """Both packages get the version, and the notes are the unreleased changes."""
     release.prepare(repository, "1.2.3", TODAY)
     release.check(repository, "v1.2.3")
     assert release.notes(repository, "v1.2.3") == "### Added\n\n- A change.\n"

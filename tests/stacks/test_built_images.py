@@ -64,7 +64,7 @@ def test_a_zip_with_its_artifact_is_another_one(check, capsys):
 
 
 def test_the_stack_that_comes_first_is_printed(check, capsys):
-    """What is built needs its repository, or the bucket of artifacts."""
+    """A build needs the image repository, or the bucket of artifacts."""
     for settings, stack in (("", "Repository"), (IN_S3, "Artifact")):
         assert check(dev=model() + settings) == 0
         assert capsys.readouterr().out == f"EmbeddingKit-dev-{stack}\n"

@@ -432,7 +432,7 @@ def test_an_unknown_environment_is_an_error(capsys):
 
 
 def test_an_own_key_and_existing_resources_are_looked_up(environments):
-    """What cannot be looked up is a note, and the rest of the checks goes on."""
+    """A failed lookup is printed as a note, and the other checks run."""
     session = _Session("lambda", "cloudformation", "kms", "sts")
     session.has(1000)
     session.stubs["kms"].add_client_error("describe_key", "AccessDeniedException")

@@ -1,4 +1,4 @@
-"""The CloudFront distribution in front of the URL: who may call, what is signed, what is logged."""
+"""The CloudFront distribution in front of the URL: its permissions, signatures and logs."""
 
 import json
 from pathlib import Path
