@@ -74,6 +74,21 @@ def test_the_handler_answers_an_event(environment: dict[str, str]) -> None:
     assert rest is False, "the adapter of a REST API is imported only for its events"
 
 
+def test_the_payloads_for_power_tuning_are_answered(environment: dict[str, str]) -> None:
+    """Each event of the documented example gives vectors, so it measures what requests do."""
+    example = json.loads((SOURCE_ROOT.parent / "examples" / "power_tuning.json").read_text("utf-8"))
+    events = [one["payload"] for one in example["payload"]]
+    finished = run(
+        "import json, types\n"
+        "from embedder.handler import handler\n"
+        "context = types.SimpleNamespace(aws_request_id='id',"
+        " get_remaining_time_in_millis=lambda: 30000)\n"
+        f"print(json.dumps([handler(event, context)['statusCode'] for event in {events!r}]))\n",
+        environment,
+    )
+    assert finished.stdout.splitlines()[-1] == "[200, 200]", finished.stderr
+
+
 def test_a_start_that_fails_says_why(environment: dict[str, str], tmp_path: Path) -> None:
     """The error that Lambda logs names the setting."""
     finished = run("import embedder.handler", environment | {"EMBEDDING_THREADS": "many"})

@@ -47,7 +47,7 @@ class FunctionSettings(Settings):
     )
     memory_mb: Annotated[int, Field(ge=128, le=10240)] = Field(
         default=2048,
-        description="Memory in MB; 1,769 MB equal one vCPU. `scripts/tune` measures sizes.",
+        description="Memory in MB; 1,769 MB equal one vCPU.",
     )
     timeout: Duration = Field(
         default=timedelta(seconds=30),
