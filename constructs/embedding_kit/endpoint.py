@@ -205,6 +205,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             package=self.settings.package,
             with_artifact=not artifact_in_s3(model, self.settings),
             release=self.release,
+            reserved_concurrency=self.settings.reserved_concurrency,
             cold_start=self.cold_start,
             experiment=experiment,
             environment_encryption=environment_encryption,

@@ -30,6 +30,9 @@ _MEMORY_MB = 512
 _TIMEOUT = Duration.minutes(5)
 #: CloudFormation waits an hour by default.
 _SERVICE_TIMEOUT = Duration.minutes(10)
+#: Environments of a new version that the check starts at the same time, if there is room for them:
+#: the first starts after a deploy are the slowest.
+_WARM_STARTS = 3
 
 
 class ReleaseCheck(Construct):
@@ -55,6 +58,7 @@ class ReleaseCheck(Construct):
         package: Literal["image", "zip"],
         with_artifact: bool,
         release: Release,
+        reserved_concurrency: int | None,
         cold_start: ColdStart,
         experiment: Experiment | None,
         environment_encryption: kms.IKey | None,
@@ -70,7 +74,9 @@ class ReleaseCheck(Construct):
             package: How the code is deployed.
             with_artifact: Whether a zip has the artifact, of which the check reads the manifest.
             release: Whether vectors may change, and whether the check calls the serving version.
-            cold_start: With provisioned concurrency, Lambda itself uses weights for a moment.
+            reserved_concurrency: The function's, a part of which the check needs.
+            cold_start: With provisioned concurrency, Lambda itself uses weights for a moment, and
+                a version that is invoked by its number has the rest of the reservation.
             experiment: With weights, another version that must have the same vector space.
             environment_encryption: A key for the environment variables of its functions.
             tracing: Whether X-Ray traces the check.
@@ -93,6 +99,7 @@ class ReleaseCheck(Construct):
             properties={
                 "Function": alias.version.lambda_.function_name,
                 "Version": alias.version.version,
+                "WarmStarts": str(_warm_starts(reserved_concurrency, cold_start)),
                 "Alias": alias.alias_name,
                 "OtherVersion": other,
                 "ShiftsTraffic": str(
@@ -200,6 +207,13 @@ class ReleaseCheck(Construct):
                 },
             )
         return provider
+
+
+def _warm_starts(reserved: int | None, cold_start: ColdStart) -> int:
+    if reserved is None:
+        return _WARM_STARTS
+    provisioned = cold_start.ceiling if isinstance(cold_start, Provisioned) else 0
+    return min(_WARM_STARTS, reserved - provisioned)
 
 
 def _logs(scope: Construct, id: str) -> logs.LogGroup:

@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from time import sleep
 from typing import Any
 
 from botocore.config import Config
@@ -37,8 +38,6 @@ __all__ = [
     "handler",
 ]
 
-#: The number of environments to start at once, so that the first requests do not wait for one.
-WARM_STARTS = 3
 #: The largest difference between a component and its golden value. The golden vectors are computed
 #: on the machine that builds the image: int8 kernels of another processor differ by thousandths,
 #: and another model by as much as the components themselves.
@@ -47,6 +46,9 @@ TOLERANCE = 0.01
 MAX_REASON = 1500
 #: Seconds to wait for one response. All responses must arrive within the function's five minutes.
 _READ_TIMEOUT = 60
+#: Other requests may use all of the function's concurrency for a moment: a minute of tries.
+_TRIES, _PAUSE = 13, 5
+_THROTTLED = 429
 _UNKNOWN = "unknown"
 
 _log = logging.getLogger(__name__)
@@ -71,18 +73,20 @@ class Answer:
 Call = Callable[[str, str, Mapping[str, Any] | None], Answer]
 
 
-def check_version(new: Call, manifest: Manifest) -> str:
+def check_version(new: Call, manifest: Manifest, *, starts: int) -> str:
     """Warm a new version, compare its vectors with the golden ones, and return its vector space.
 
     Args:
         new: A function that calls the new version.
         manifest: The manifest of the artifact that the new version should serve.
+        starts: The number of environments to start at the same time, so that the first requests
+            do not wait for one.
 
     Raises:
         ReleaseRefusedError: The new version fails a check.
     """
-    with ThreadPoolExecutor(WARM_STARTS) as pool:
-        answers = list(pool.map(lambda _: new("GET", "/health", None), range(WARM_STARTS)))
+    with ThreadPoolExecutor(starts) as pool:
+        answers = list(pool.map(lambda _: new("GET", "/health", None), range(starts)))
     for answer in answers:
         _require_ok(answer, "GET /health")
     spaces = {str(answer.body["vector_space"]) for answer in answers}
@@ -229,7 +233,8 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     beside = other or (served if wanted["ShiftsTraffic"] == "true" else None)
     if beside:
         check_roles(*(_role(client, function, number) for number in (version, beside)))
-    space = check_version(_caller(client, function, version), manifest)
+    new = _caller(client, function, version)
+    space = check_version(new, manifest, starts=int(wanted["WarmStarts"]))
     serving = None
     if served and version != served and wanted["AllowVectorSpaceChange"] != "true":
         live = None if wanted["BreakGlass"] == "true" else _caller(client, function, served)
@@ -273,6 +278,14 @@ def _role(client: Any, function: str, version: str) -> str:
 
 def _caller(client: Any, function: str, version: str) -> Call:
     def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
+        for _ in range(_TRIES - 1):
+            answer = once(method, path, body)
+            if answer.status != _THROTTLED:
+                return answer
+            sleep(_PAUSE)
+        return once(method, path, body)
+
+    def once(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
         try:
             response = client.invoke(
                 FunctionName=function, Qualifier=version, Payload=_event(method, path, body)
@@ -318,6 +331,12 @@ def _embed(new: Call, text: str, prompt: str | None) -> list[float]:
 
 def _require_ok(answer: Answer, request: str) -> None:
     if answer.status != 200:
+        used_up = (
+            ": the function's or the account's concurrency is used up, and the check needs a part "
+            "of it; deploy again with less traffic, or raise function.reserved_concurrency"
+            if answer.status == _THROTTLED
+            else ""
+        )
         raise ReleaseRefusedError(
-            f"the new version answers {request} with {answer.status}; allowed: 200"
+            f"the new version answers {request} with {answer.status}; allowed: 200{used_up}"
         )

@@ -12,6 +12,7 @@ from embedding_kit import (
     EmbeddingEndpoint,
     FunctionSettings,
     Linear,
+    OnDemand,
     Provisioned,
     SnapStart,
     WeightedExperiment,
@@ -315,6 +316,25 @@ def test_the_check_runs_from_the_image_it_checks(endpoint_template):
         if function["Properties"].get("PackageType") == "Image"
     }
     assert len(images) == 1
+
+
+@pytest.mark.parametrize(
+    ("reserved", "cold_start", "starts"),
+    [
+        (None, Provisioned(maximum=20), "3"),
+        (20, OnDemand(), "3"),
+        (2, OnDemand(), "2"),
+        (6, Provisioned(maximum=5), "1"),
+    ],
+)
+def test_the_check_starts_no_more_environments_than_there_is_room_for(
+    endpoint_template, reserved, cold_start, starts
+):
+    """Lambda counts them as part of the function's reserved concurrency."""
+    template = endpoint_template(
+        function=FunctionSettings(reserved_concurrency=reserved), cold_start=cold_start
+    )
+    template.has_resource_properties("Custom::ReleaseCheck", {"WarmStarts": starts})
 
 
 @pytest.mark.parametrize("allowed", [False, True])

@@ -79,13 +79,14 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
         ),
         (
             FunctionSettings(reserved_concurrency=5),
-            Provisioned(maximum=6),
+            Provisioned(maximum=5),
             AllAtOnce(),
             None,
             (
-                "provisioned concurrency is part of the concurrency that the function may use; "
-                "found: a maximum of 6; "
-                "allowed: up to 5, which is function.reserved_concurrency"
+                "provisioned concurrency is part of the concurrency that the function may use, and "
+                "the check of a new version needs some that is not provisioned; "
+                "found: a maximum of 5; "
+                "allowed: up to 4, which is function.reserved_concurrency less 1, or more of that"
             ),
         ),
         (
@@ -97,9 +98,10 @@ WORKDAY = {"name": "workday", "at": "cron(0 8 ? * MON-FRI *)"}
             AllAtOnce(),
             None,
             (
-                "provisioned concurrency is part of the concurrency that the function may use; "
+                "provisioned concurrency is part of the concurrency that the function may use, and "
+                "the check of a new version needs some that is not provisioned; "
                 "found: a maximum of 11; "
-                "allowed: up to 10, which is function.account_concurrency less 100"
+                "allowed: up to 10, which is function.account_concurrency less 100, or more of that"
             ),
         ),
     ],
@@ -249,10 +251,10 @@ def test_every_scheduled_maximum_counts_for_the_ceiling():
     assert provisioned.ceiling == 8
 
 
-def test_provisioned_concurrency_may_take_the_whole_reservation():
-    """AWS allows up to the reservation, or up to the quota minus the unreserved minimum."""
+def test_provisioned_concurrency_leaves_one_of_the_reservation():
+    """One is for the check of a new version; AWS itself keeps a part of the quota unreserved."""
     for function in (
-        FunctionSettings(reserved_concurrency=6),
+        FunctionSettings(reserved_concurrency=7),
         FunctionSettings(account_concurrency=106),
     ):
         check_compatible(

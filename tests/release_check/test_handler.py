@@ -60,27 +60,27 @@ def space(manifest) -> str:
 
 def test_a_version_that_serves_its_artifact_passes(serving, manifest, space):
     """The same model, compiled and served again, passes, and its vector space is returned."""
-    assert check_version(serving, manifest) == space
+    assert check_version(serving, manifest, starts=3) == space
 
 
-def test_a_new_version_is_warmed_before_it_is_checked(serving, manifest):
-    """Several environments are started before the vectors are compared."""
+@pytest.mark.parametrize("starts", [1, 3])
+def test_a_new_version_is_warmed_before_it_is_checked(serving, manifest, starts):
+    """As many environments as there is room for are started before the vectors are compared."""
     asked = []
 
     def counted(method, path, body):
         asked.append((method, path))
         return serving(method, path, body)
 
-    check_version(counted, manifest)
-    assert asked[: release_check.WARM_STARTS] == [("GET", "/health")] * release_check.WARM_STARTS
-    assert asked.count(("POST", "/")) == 2
+    check_version(counted, manifest, starts=starts)
+    assert asked == [("GET", "/health")] * starts + [("POST", "/")] * 2
 
 
 def test_a_version_of_another_artifact_is_refused(serving, manifest):
     """A version that serves another vector space than its image's manifest is refused."""
     other = manifest._replace(vector_space="other@1/int8/abc")
     with pytest.raises(ReleaseRefusedError, match=f"its image holds {OTHER_SPACE}"):
-        check_version(serving, other)
+        check_version(serving, other, starts=3)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_missed_golden_vector_is_refused(serving, manifest, missed_by, message
     head = (golden.embedding_head[0] + missed_by, *golden.embedding_head[1:])
     wrong = manifest._replace(golden=(golden._replace(embedding_head=head),))
     with pytest.raises(ReleaseRefusedError, match=message):
-        check_version(serving, wrong)
+        check_version(serving, wrong, starts=3)
 
 
 def test_a_vector_of_another_length_is_refused(serving, manifest):
@@ -109,7 +109,7 @@ def test_a_vector_of_another_length_is_refused(serving, manifest):
         return Answer(status=200, body={"embedding": [2 * v for v in answer.body["embedding"]]})
 
     with pytest.raises(ReleaseRefusedError, match=r"a vector has length 2\.0000; allowed: 1"):
-        check_version(long, manifest._replace(golden=()))
+        check_version(long, manifest._replace(golden=()), starts=3)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_version_that_does_not_answer_200_is_refused(serving, manifest, broken
 
     held = manifest if golden else manifest._replace(golden=())
     with pytest.raises(ReleaseRefusedError, match=message):
-        check_version(partly, held)
+        check_version(partly, held, starts=3)
 
 
 def test_a_change_of_the_vectors_is_refused():
@@ -164,6 +164,12 @@ class _Aws:
         self.versions: dict[str, str | int] = {}
         self.roles: dict[str, str] = {}
         self.called: list[str] = []
+        #: How many calls get 429 before the others are answered, and the seconds slept.
+        self.throttled = 0
+        self.slept = 0
+
+    def sleep(self, seconds: int) -> None:
+        self.slept += seconds
 
     def create_client(self, name: str, config: Any = None) -> "_Aws":
         assert name == "cloudformation" or config.read_timeout * 2 < 300
@@ -189,7 +195,7 @@ class _Aws:
         self.called.append(Qualifier)
         event = json.loads(Payload)
         found = self.versions.get(Qualifier)
-        if found == 429:
+        if found == 429 or len(self.called) <= self.throttled:
             raise _error("TooManyRequestsException", 429)
         if found == 504:
             raise ReadTimeoutError(endpoint_url="lambda")
@@ -218,6 +224,7 @@ def aws(service, minilm_artifact, monkeypatch, tmp_path) -> _Aws:
     monkeypatch.setenv("LAMBDA_TASK_ROOT", str(tmp_path))
     made = _Aws(service)
     monkeypatch.setattr(release_check, "get_session", lambda: made)
+    monkeypatch.setattr(release_check, "sleep", made.sleep)
     return made
 
 
@@ -229,6 +236,7 @@ def event(kind: str = "Update", **properties: str) -> dict[str, Any]:
         "ResourceProperties": {
             "Function": "embedder",
             "Version": "6",
+            "WarmStarts": "3",
             "Alias": "live",
             "OtherVersion": "",
             "ShiftsTraffic": "true",
@@ -276,6 +284,18 @@ def test_a_new_version_that_cannot_be_called_is_refused(aws, status, caplog):
     with pytest.raises(ReleaseRefusedError, match=message):
         handler(event(), None)
     assert f"release refused: {message}" in caplog.text
+
+
+def test_a_throttled_call_is_tried_again_for_a_minute(aws, space):
+    """Callers may use all of the concurrency for a moment; a release must not fail for that."""
+    aws.throttled = 12
+    assert handler(event(WarmStarts="1"), None) == passed(space)
+    assert aws.slept == 60
+    aws.called.clear()
+    aws.throttled = 13
+    message = r"with 429; allowed: 200: .* or raise function\.reserved_concurrency"
+    with pytest.raises(ReleaseRefusedError, match=message):
+        handler(event(WarmStarts="1"), None)
 
 
 @pytest.mark.parametrize(("allowed", "refused"), [("false", True), ("true", False)])

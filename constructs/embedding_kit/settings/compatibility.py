@@ -148,15 +148,17 @@ def _check_provisioned(
             allowed='experiment.kind = "alias", or another cold_start.kind',
         )
     if function.reserved_concurrency is not None:
-        most, of = function.reserved_concurrency, "function.reserved_concurrency"
+        # A release's check invokes the new version by its number.
+        most, of = function.reserved_concurrency - 1, "function.reserved_concurrency less 1"
     else:
         most, of = (
             function.account_concurrency - UNRESERVED_MINIMUM,
-            "function.account_concurrency less 100",
+            f"function.account_concurrency less {UNRESERVED_MINIMUM}",
         )
     if cold_start.ceiling > most:
         raise rule_error(
-            "provisioned concurrency is part of the concurrency that the function may use",
+            "provisioned concurrency is part of the concurrency that the function may use, and "
+            "the check of a new version needs some that is not provisioned",
             found=f"a maximum of {cold_start.ceiling}",
-            allowed=f"up to {most}, which is {of}",
+            allowed=f"up to {most}, which is {of}, or more of that",
         )
