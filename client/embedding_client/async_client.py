@@ -9,7 +9,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -28,11 +27,10 @@ from embedding_client.flows import (
     TRANSPORT_ERRORS,
     EmbeddingFlows,
     Flow,
-    checked,
     concatenate,
 )
 from embedding_client.options import EmbedOptions, check_options
-from embedding_client.protocol import Match, check_texts
+from embedding_client.protocol import Match, checked
 from embedding_client.responses import Part
 from embedding_client.retries import RetryPolicy
 from embedding_client.targets import Request
@@ -84,12 +82,12 @@ class AsyncEmbeddingClient:
         return self._flows.guard.current
 
     async def embed(
-        self, texts: Sequence[str], **options: Unpack[EmbedOptions]
+        self, texts: Iterable[str], **options: Unpack[EmbedOptions]
     ) -> npt.NDArray[Any]:
-        """Embed a list of texts of any length. See `EmbeddingClient.embed`."""
+        """Embed texts: a list or any iterable, of any length. See `EmbeddingClient.embed`."""
         check_options(options)
-        check_texts(texts)
-        flows = self._flows.split(self._flows.embed, texts, options)
+        # All are read and checked before the first is sent.
+        flows = self._flows.split(self._flows.embed, list(checked(texts)), options)
         async with _task_group() as tasks:
             parts = [part async for part in self._in_order(tasks, flows)]
         return concatenate(parts, options)

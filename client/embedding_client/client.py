@@ -3,7 +3,7 @@
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
@@ -19,11 +19,10 @@ from embedding_client.flows import (
     TRANSPORT_ERRORS,
     EmbeddingFlows,
     Flow,
-    checked,
     concatenate,
 )
 from embedding_client.options import EmbedOptions, check_options
-from embedding_client.protocol import Match, check_texts
+from embedding_client.protocol import Match, checked
 from embedding_client.responses import Part
 from embedding_client.retries import RetryPolicy
 from embedding_client.targets import Request
@@ -96,8 +95,8 @@ class EmbeddingClient:
         """The vector space of the latest response, or the expected one before the first."""
         return self._flows.guard.current
 
-    def embed(self, texts: Sequence[str], **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
-        """Embed a list of texts of any length.
+    def embed(self, texts: Iterable[str], **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:
+        """Embed texts: a list or any iterable, of any length.
 
         Args:
             texts: The texts.
@@ -111,8 +110,8 @@ class EmbeddingClient:
             EmbeddingClientError: See `embedding_client.errors`.
         """
         check_options(options)
-        check_texts(texts)
-        flows = self._flows.split(self._flows.embed, texts, options)
+        # All are read and checked before the first is sent.
+        flows = self._flows.split(self._flows.embed, list(checked(texts)), options)
         return concatenate(list(self._in_order(flows)), options)
 
     def embed_one(self, text: str, **options: Unpack[EmbedOptions]) -> npt.NDArray[Any]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from embedding_client.batches import Batch, BatchLimits, batches, halves
 from embedding_client.errors import RequestError, ResponseError, UnreachableError
 from embedding_client.options import EmbedOptions, numpy_type
-from embedding_client.protocol import Match, check_texts, embed_body, similar_body
+from embedding_client.protocol import Match, checked, embed_body, similar_body
 from embedding_client.responses import Part, read_matches, read_object, read_vectors, should_split
 from embedding_client.retries import RetryPolicy
 from embedding_client.targets import Request, Target
@@ -27,7 +27,6 @@ __all__ = [
     "TRANSPORT_ERRORS",
     "EmbeddingFlows",
     "Flow",
-    "checked",
     "concatenate",
 ]
 
@@ -123,8 +122,7 @@ class EmbeddingFlows:
 
     def search(self, text: str, *, top: int, where: Mapping[str, Any] | None) -> Flow[list[Match]]:
         """Search the endpoint's index. Return the matches, best first."""
-        check_texts([text])
-        body = similar_body(text, top, where)
+        body = similar_body(*checked([text]), top, where)
         response = yield from self._exchange("POST", "/similar", body)
         matches, space = read_matches(response)
         self.guard.check(space)
@@ -163,13 +161,6 @@ class EmbeddingFlows:
         return UnreachableError(
             f"{self.target.name} did not respond in {attempts} attempts: {reason}"
         )
-
-
-def checked(texts: Iterable[str]) -> Iterator[str]:
-    """Yield texts, each checked when it is read."""
-    for position, text in enumerate(texts):
-        check_texts([text], start=position)
-        yield text
 
 
 def concatenate(parts: list[npt.NDArray[Any]], options: EmbedOptions) -> npt.NDArray[Any]:

@@ -1,7 +1,7 @@
 """The requests of the endpoint's native API: checks of the arguments, and the bodies."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from embedding_client.errors import ConfigurationError
 from embedding_client.options import EmbedOptions, data_type
 
-__all__ = ["Match", "check_texts", "check_url", "embed_body", "similar_body"]
+__all__ = ["Match", "check_url", "checked", "embed_body", "similar_body"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +46,8 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def check_texts(texts: Sequence[str], *, start: int = 0) -> None:
-    """Check texts before anything is sent.
-
-    Args:
-        texts: The texts.
-        start: The position of the first text, for the error message.
+def checked(texts: Iterable[str]) -> Iterator[str]:
+    """Yield texts, each checked when it is read. They may be a stream, so they are read once.
 
     Raises:
         ConfigurationError: If an item is not a string, is blank or is not valid Unicode.
@@ -60,7 +56,7 @@ def check_texts(texts: Sequence[str], *, start: int = 0) -> None:
         raise ConfigurationError(
             "texts must be a list of strings; found one string. Use embed_one."
         )
-    for position, text in enumerate(texts, start):
+    for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise ConfigurationError(
                 f"texts must be strings; found {type(text).__name__} at position {position}."
@@ -75,6 +71,7 @@ def check_texts(texts: Sequence[str], *, start: int = 0) -> None:
             raise ConfigurationError(
                 f"texts must not be blank; found {text!r} at position {position}."
             )
+        yield text
 
 
 def embed_body(texts: Sequence[str], options: EmbedOptions) -> bytes:

@@ -1,0 +1,91 @@
+"""Texts may be any iterable, also one that can be read only once."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+
+import numpy as np
+import pytest
+
+from embedding_client import AsyncEmbeddingClient, ConfigurationError, EmbeddingClient, Part
+from embedding_client.langchain import FunctionUrlEmbeddings
+
+TEXTS = ["a violin", "a kettle", "a violin", "a budget"]
+ITERABLES = {
+    "list": list,
+    "tuple": tuple,
+    "generator": lambda texts: (text for text in texts),
+    "map": lambda texts: map(str, texts),
+    "filter": lambda texts: filter(None, texts),
+    "reversed": lambda texts: reversed([*reversed(texts)]),
+    "iterator": iter,
+    "dictionary view": lambda texts: dict(enumerate(texts)).values(),
+    "numpy array": np.array,
+}
+# LlamaIndex's own methods need a length, and raise TypeError without one.
+CLASSES = (EmbeddingClient, AsyncEmbeddingClient, FunctionUrlEmbeddings)
+METHODS = [
+    (kind, name)
+    for kind in CLASSES
+    for name, method in inspect.getmembers(kind, inspect.isfunction)
+    if not name.startswith("_") and "texts" in inspect.signature(method).parameters
+]
+
+
+def vectors(kind, name, url, texts):
+    """Call a method, and return its vectors as one array."""
+
+    def joined(result):
+        if isinstance(result, Iterator):
+            result = list(result)
+            rows = [part.vectors if isinstance(part, Part) else part for part in result]
+            return np.concatenate(rows)
+        return np.asarray(result)
+
+    async def called():
+        if kind is not AsyncEmbeddingClient:
+            return await getattr(kind(url), name)(texts)
+        async with kind(url) as client:
+            result = getattr(client, name)(texts)
+            if isinstance(result, AsyncIterator):
+                return iter([part async for part in result])
+            return await result
+
+    method = getattr(kind, name)
+    if inspect.iscoroutinefunction(method) or kind is AsyncEmbeddingClient:
+        return joined(asyncio.run(called()))
+    return joined(getattr(kind(url), name)(texts))
+
+
+def test_the_methods_are_those_of_all_classes():
+    """A method that takes texts is in the list, or its parameter has another name."""
+    assert {name for _, name in METHODS} == {
+        "embed", "iter_embed", "iter_parts", "embed_documents", "aembed_documents",
+    }  # fmt: skip
+    assert len(METHODS) == 8
+
+
+@pytest.mark.parametrize("iterable", ITERABLES)
+@pytest.mark.parametrize(("kind", "name"), METHODS)
+def test_each_iterable_gives_the_vectors_of_a_list(running, client, kind, name, iterable):
+    """An iterator is read once, and no text of it is lost."""
+    expected = client.embed(TEXTS)
+    found = vectors(kind, name, running.url, ITERABLES[iterable](TEXTS))
+    assert np.allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "name"), METHODS)
+def test_an_open_file_is_an_iterable_of_its_lines(running, client, kind, name, tmp_path):
+    """Each line is a text, with its end."""
+    path = tmp_path / "texts"
+    path.write_text("a violin\na kettle\n", encoding="utf-8")
+    with path.open(encoding="utf-8") as file:
+        found = vectors(kind, name, running.url, file)
+    assert np.allclose(found, client.embed(["a violin\n", "a kettle\n"]), atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "name"), METHODS)
+def test_one_text_is_no_iterable_of_texts(running, kind, name):
+    """Its letters would get a vector each."""
+    with pytest.raises(ConfigurationError, match="found one string"):
+        vectors(kind, name, running.url, "violin")
