@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from embedding_kit.environment import Environment
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
-from embedding_kit.settings import CloudFrontFront, Provisioned, SnapStart
+from embedding_kit.settings import Provisioned, SnapStart
 from embedding_kit.settings.index import index_dimension
 from embedding_kit.standing_cost import server_items, stored_zip
 
@@ -120,7 +120,7 @@ def _packages(environment: Environment, prices: Prices, volumes: Volumes) -> tup
 
 
 def _front(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
-    """Price a REST API or a distribution for all requests of the endpoint, its log and firewall.
+    """Price a REST API for all requests of the endpoint, its log and firewall.
 
     Not included: a web ACL of your own, the VPC endpoints of a private API, and data transfer.
     """
@@ -128,19 +128,10 @@ def _front(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[
     if front is None:
         return ()
     gigabytes = requests * _ACCESS_LOG_BYTES / _GB
-    if isinstance(front, CloudFrontFront):
-        name = "CloudFront"
-        items = [
-            priced(prices, "edge_requests", "CloudFront, requests", requests),
-            priced(prices, "edge_function", "CloudFront, checks of keys", requests),
-            priced(prices, "edge_key_reads", "CloudFront, reads of keys", requests),
-        ]
-    else:
-        name = "API"
-        items = [priced(prices, "rest_requests", "API, requests", requests)]
-    items += [
-        priced(prices, "log_ingestion", f"{name}, access log, written", gigabytes),
-        priced(prices, "log_storage", f"{name}, access log, kept", gigabytes * _ACCESS_LOG_MONTHS),
+    items = [
+        priced(prices, "rest_requests", "API, requests", requests),
+        priced(prices, "log_ingestion", "API, access log, written", gigabytes),
+        priced(prices, "log_storage", "API, access log, kept", gigabytes * _ACCESS_LOG_MONTHS),
     ]
     if front.firewall is not None and front.firewall.web_acl is None:
         items += [

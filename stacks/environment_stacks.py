@@ -5,10 +5,8 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 
 from embedding_kit.environment import COST_TAG, Environment
-from embedding_kit.settings import ApiGatewayFront, CloudFrontFront
 from stacks.artifact_stack import ArtifactStack
 from stacks.batch_stack import BatchStack
-from stacks.distribution_stacks import DistributionAccessStack, EdgeStack
 from stacks.endpoint_stack import EndpointStack
 from stacks.existing import has_bucket_stack, has_repository_stack, image_repository
 from stacks.front_stack import FrontStack
@@ -16,7 +14,6 @@ from stacks.index_stack import IndexStack
 from stacks.names import (
     artifact_stack_name,
     batch_stack_name,
-    edge_stack_name,
     endpoint_stack_name,
     front_stack_name,
     index_stack_name,
@@ -42,8 +39,7 @@ class EnvironmentStacks:
             with an existing repository.
         index: The stack of the vector index; None without one.
         endpoint: The stack of the endpoint.
-        front: The stack of the API in front of it, or of CloudFront's access; None without one.
-        edge: The stack of the distribution in front of it; None without one.
+        front: The stack of the API in front of it; None without one.
         batch: The stack of the batch jobs; None without them.
         server: The stack of the server; None without it.
         observability: The stack of alarms, dashboard and budget.
@@ -93,7 +89,16 @@ class EnvironmentStacks:
             vector_index=self.index.index if self.index else None,
             env=where,
         )
-        self.front, self.edge = _front_stacks(app, environment, self.endpoint, where)
+        self.front: FrontStack | None = None
+        if environment.front:
+            self.front = FrontStack(
+                app,
+                front_stack_name(environment.name),
+                environment=environment,
+                settings=environment.front,
+                endpoint=self.endpoint.endpoint,
+                env=where,
+            )
         self.batch: BatchStack | None = None
         if environment.batch:
             self.batch = BatchStack(
@@ -125,8 +130,7 @@ class EnvironmentStacks:
             batch=self.batch.batch if self.batch else None,
             loading=self.index.loading if self.index else None,
             service=self.server.service if self.server else None,
-            front=self.front.front if isinstance(self.front, FrontStack) else None,
-            distribution=self.edge.front if self.edge else None,
+            front=self.front.front if self.front else None,
             cost_tag=(COST_TAG, environment.name),
             env=where,
         )
@@ -148,7 +152,6 @@ class EnvironmentStacks:
             self.repository,
             self.index,
             self.endpoint,
-            self.edge,
             self.front,
             self.batch,
             self.server,
@@ -158,38 +161,3 @@ class EnvironmentStacks:
             prescribe(stack, environment)
             for key, value in tags.items():
                 cdk.Tags.of(stack).add(key, value)
-
-
-def _front_stacks(
-    app: cdk.App, environment: Environment, endpoint: EndpointStack, where: cdk.Environment
-) -> tuple[FrontStack | DistributionAccessStack | None, EdgeStack | None]:
-    """Create the stack of what callers reach, and that of a distribution in us-east-1."""
-    settings, name = environment.front, front_stack_name(environment.name)
-    if isinstance(settings, ApiGatewayFront):
-        api = FrontStack(
-            app,
-            name,
-            environment=environment,
-            settings=settings,
-            endpoint=endpoint.endpoint,
-            env=where,
-        )
-        return api, None
-    if isinstance(settings, CloudFrontFront):
-        edge = EdgeStack(
-            app,
-            edge_stack_name(environment.name),
-            environment=environment,
-            settings=settings,
-            endpoint=endpoint.endpoint,
-        )
-        access = DistributionAccessStack(
-            app,
-            name,
-            environment=environment,
-            endpoint=endpoint.endpoint,
-            front=edge.front,
-            env=where,
-        )
-        return access, edge
-    return None, None

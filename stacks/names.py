@@ -4,7 +4,6 @@ __all__ = [
     "artifact_bucket_name",
     "artifact_stack_name",
     "batch_stack_name",
-    "edge_stack_name",
     "endpoint_stack_name",
     "front_stack_name",
     "index_stack_name",
@@ -43,11 +42,6 @@ def index_stack_name(environment: str) -> str:
 def front_stack_name(environment: str) -> str:
     """Return the name of the stack that holds the API in front of the endpoint."""
     return f"EmbeddingKit-{environment}-Front"
-
-
-def edge_stack_name(environment: str) -> str:
-    """Return the name of the stack that holds the distribution in front of the endpoint."""
-    return f"EmbeddingKit-{environment}-Edge"
 
 
 def server_stack_name(environment: str) -> str:

@@ -7,14 +7,12 @@ from constructs import Construct
 from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.environment import Environment
-from embedding_kit.front.distribution import EmbeddingDistribution
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.index_loading import IndexLoading
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.batch import BatchAlarms, batch_widgets
 from embedding_kit.monitoring.budget import CostBudget
 from embedding_kit.monitoring.dashboard import EndpointDashboard
-from embedding_kit.monitoring.distribution import distribution_widgets
 from embedding_kit.monitoring.front import FrontAlarms, front_widgets
 from embedding_kit.monitoring.loads import LoadAlarm, load_widgets
 from embedding_kit.monitoring.server import ServerAlarms, server_widgets
@@ -42,7 +40,6 @@ class ObservabilityStack(Stack):
         loading: IndexLoading | None,
         service: EmbeddingService | None,
         front: EmbeddingRestApi | None,
-        distribution: EmbeddingDistribution | None,
         cost_tag: tuple[str, str],
         env: Where,
     ) -> None:
@@ -106,9 +103,6 @@ class ObservabilityStack(Stack):
                 topic=notices.topic,
             )
             dashboard.dashboard.add_widgets(*front_widgets(front, of_front))
-        if distribution:
-            # Its alarms are in its own stack: CloudFront's metrics are in us-east-1.
-            dashboard.dashboard.add_widgets(*distribution_widgets(distribution))
         if environment.budget:
             CostBudget(
                 self,

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from aws_cdk import Stack, Token
+from aws_cdk import Stack
 from aws_cdk import aws_kms as kms
 
 from embedding_kit.environment import Environment
@@ -16,14 +16,9 @@ _KEY = "OwnKey"
 
 
 def own_key(stack: Stack, environment: Environment) -> kms.IKey | None:
-    """Return the environment's own key, imported into a stack; None without one.
-
-    A stack in another region, as that of CloudFront, cannot use it.
-    """
+    """Return the environment's own key, imported into a stack; None without one."""
     encryption = environment.encryption
     if encryption is None:
-        return None
-    if not Token.is_unresolved(stack.region) and stack.region != encryption.region:
         return None
     found = stack.node.try_find_child(_KEY)
     return cast("kms.IKey", found) or kms.Key.from_key_arn(stack, _KEY, encryption.key)

@@ -16,9 +16,7 @@ from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.quotas import needed_concurrency
 from embedding_kit.settings import (
-    EDGE_REGION,
     ApiGatewayFront,
-    CloudFrontFront,
 )
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
@@ -83,11 +81,6 @@ def before_deploy(
             yield from _log_role(session, environment, environment.front)
         except (BotoCoreError, ClientError) as error:
             yield Finding(f"API Gateway's role for logs could not be looked up: {error}")
-    if isinstance(environment.front, CloudFrontFront):
-        try:
-            yield from _edge_region(session, environment)
-        except (BotoCoreError, ClientError) as error:
-            yield Finding(f"the bootstrap of {EDGE_REGION} could not be looked up: {error}")
     try:
         yield from _package(session, environment)
     except (BotoCoreError, ClientError) as error:
@@ -177,23 +170,6 @@ def _log_role(
         yield Finding(
             f"set_log_role replaces the role for API Gateway's logs that this account and region "
             f"have, {found}: remove set_log_role to keep it"
-        )
-
-
-def _edge_region(session: Session, environment: Environment) -> Iterator[Finding]:
-    """Look up the bootstrap of the region of the distribution's stack."""
-    client = session.create_client("ssm", region_name=EDGE_REGION)
-    try:
-        client.get_parameter(Name=_BOOTSTRAP)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ParameterNotFound":
-            raise
-        account = environment.account or "ACCOUNT"
-        yield Finding(
-            f"CloudFront's stack is in {EDGE_REGION}, which is not bootstrapped in this account; "
-            f"found: no parameter {_BOOTSTRAP}; allowed: after "
-            f"npx cdk bootstrap aws://{account}/{EDGE_REGION}",
-            stops=True,
         )
 
 

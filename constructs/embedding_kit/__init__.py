@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from embedding_kit.batch import EmbeddingBatch
     from embedding_kit.endpoint import EmbeddingEndpoint
     from embedding_kit.endpoint_interface import IEmbeddingEndpoint
-    from embedding_kit.front.distribution import DistributionAccess, EmbeddingDistribution
     from embedding_kit.front.rest_api import EmbeddingRestApi
     from embedding_kit.index_loading import IndexLoading
     from embedding_kit.monitoring.alarms import EndpointAlarms
     from embedding_kit.monitoring.batch import BatchAlarms
     from embedding_kit.monitoring.budget import CostBudget
     from embedding_kit.monitoring.dashboard import EndpointDashboard
-    from embedding_kit.monitoring.distribution import DistributionAlarms
     from embedding_kit.monitoring.front import FrontAlarms
     from embedding_kit.monitoring.loads import LoadAlarm
     from embedding_kit.monitoring.server import ServerAlarms
@@ -47,9 +45,7 @@ if TYPE_CHECKING:
         Budget,
         Callers,
         Canary,
-        CloudFrontFront,
         Cors,
-        DistributionDomain,
         Domain,
         Firewall,
         FrontCaller,
@@ -82,15 +78,10 @@ __all__ = [
     "Budget",
     "Callers",
     "Canary",
-    "CloudFrontFront",
     "Cors",
     "CostBudget",
-    "DistributionAccess",
-    "DistributionAlarms",
-    "DistributionDomain",
     "Domain",
     "EmbeddingBatch",
-    "EmbeddingDistribution",
     "EmbeddingEndpoint",
     "EmbeddingRepository",
     "EmbeddingRestApi",
@@ -131,10 +122,7 @@ _MODULES = {
     "ArtifactBucket": "artifact_bucket",
     "BatchAlarms": "monitoring.batch",
     "CostBudget": "monitoring.budget",
-    "DistributionAccess": "front.distribution",
-    "DistributionAlarms": "monitoring.distribution",
     "EmbeddingBatch": "batch",
-    "EmbeddingDistribution": "front.distribution",
     "EmbeddingEndpoint": "endpoint",
     "EmbeddingRepository": "repository",
     "EmbeddingRestApi": "front.rest_api",

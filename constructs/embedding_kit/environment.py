@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings import (
     AlarmSettings,
+    ApiGatewayFront,
     BatchSettings,
     Budget,
     Callers,
@@ -15,7 +16,6 @@ from embedding_kit.settings import (
     Encryption,
     Existing,
     Experiment,
-    Front,
     FunctionSettings,
     Model,
     NetworkSettings,
@@ -98,7 +98,7 @@ class Environment(Settings):
     cors: Cors | None = Field(
         default=None, description="The web pages that may call from a browser; none by default."
     )
-    front: Front | None = Field(
+    front: ApiGatewayFront | None = Field(
         default=None,
         description="What callers reach beside the function's URL; nothing by default.",
     )
@@ -245,7 +245,5 @@ class Environment(Settings):
                 self.front,
                 account=self.account,
                 region=self.region,
-                callers=self.callers,
-                cors=self.cors,
             )
         return self

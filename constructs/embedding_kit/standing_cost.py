@@ -7,8 +7,6 @@ from embedding_kit.environment import Environment
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import (
-    ApiGatewayFront,
-    CloudFrontFront,
     Provisioned,
     SnapStart,
     WeightedExperiment,
@@ -36,7 +34,7 @@ _ZIP_GB = 0.026
 #: The metrics that the alarms read, of which each is billed. A test counts those of templates.
 _ALARM_METRICS = 19
 _OF_SNAPSTART, _OF_PROVISIONED, _OF_TRAFFIC, _OF_BATCH, _OF_SERVER, _OF_LOADS = 1, 6, 1, 4, 9, 1
-_OF_API, _OF_DISTRIBUTION = 7, 2
+_OF_API = 7
 #: With fixed weights no release moves the alias, so the alarms that would stop one are absent.
 _OF_WEIGHTS = -4
 #: A public load balancer has an address in each of two Availability Zones.
@@ -73,8 +71,7 @@ def monitoring_items(environment: Environment, prices: Prices) -> tuple[LineItem
         environment: The environment.
         prices: The prices of its region.
     """
-    # CloudFront's alarms notify a topic in us-east-1, with a key there.
-    keys = (environment.encryption is None) + isinstance(environment.front, CloudFrontFront)
+    keys = int(environment.encryption is None)
     return (
         priced(prices, "alarm", "alarms, by metrics", alarm_metrics(environment)),
         priced(prices, "composite_alarm", "composite alarm", 1),
@@ -145,8 +142,7 @@ def alarm_metrics(environment: Environment) -> int:
         + _OF_TRAFFIC * (environment.alarms.traffic_every is not None)
         + _OF_BATCH * (environment.batch is not None)
         + _OF_SERVER * (environment.server is not None)
-        + _OF_API * isinstance(environment.front, ApiGatewayFront)
-        + _OF_DISTRIBUTION * isinstance(environment.front, CloudFrontFront)
+        + _OF_API * (environment.front is not None)
         + _OF_LOADS * loads
         + _OF_WEIGHTS * isinstance(environment.experiment, WeightedExperiment)
     )

@@ -3,18 +3,15 @@
 import json
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from embedding_kit.environment import Environment
-from embedding_kit.front import distribution
 from embedding_kit.front.gateway_responses import GATEWAY_RESPONSES
 
 from .pages import BLOCK, ROOT
 
 PAGE = (ROOT / "docs" / "front.md").read_text(encoding="utf-8")
-CLOUDFRONT = (ROOT / "docs" / "cloudfront.md").read_text(encoding="utf-8")
 MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 
 
@@ -30,22 +27,11 @@ def tables(page):
     ]
 
 
-@pytest.mark.parametrize(
-    "table", tables(PAGE) + tables(CLOUDFRONT), ids=lambda table: ",".join(table["front"])
-)
+@pytest.mark.parametrize("table", tables(PAGE), ids=lambda table: ",".join(table["front"]))
 def test_the_settings_on_the_page_are_valid(table):
     """Each example is accepted, alone or added to the first."""
     made = Environment.model_validate({"name": "test", "model": MODEL, **table})
     assert made.front is not None
-
-
-def test_the_codes_of_the_check_of_keys_are_on_the_page():
-    """With the status of each."""
-    code = Path(distribution.__file__).with_name("check_key.js").read_text(encoding="utf-8")
-    answers = re.findall(r"refusal\((\d+), '[^']+', '([a-z_]+)'", code)
-    assert len(answers) == 2
-    for status, name in answers:
-        assert f"| {status} | error `{name}` |" in CLOUDFRONT
 
 
 def test_the_codes_of_api_gateways_answers_are_on_the_page():

@@ -30,7 +30,6 @@ def test_each_construct_with_an_address_or_data_is_on_the_page():
         "AlarmTopic",
         "ArtifactBucket",
         "EmbeddingBatch",
-        "EmbeddingDistribution",
         "EmbeddingEndpoint",
         "EmbeddingRepository",
         "EmbeddingRestApi",

@@ -50,12 +50,6 @@ kind = "api-gateway"
 callers = [{ name = "search", rate = 20, burst = 40 }]
 firewall = {}
 """,
-    "cloudfront": 'region = "eu-central-1"\n'
-    + DEV
-    + """[front]
-kind = "cloudfront"
-firewall = { countries = ["DE"], blocked_addresses = ["203.0.113.0/24"] }
-""",
     "frankfurt": 'region = "eu-central-1"\n' + DEV,
     "fp32": DEV + 'precision = "fp32"\n',
     "zip": DEV + '[function]\npackage = "zip"\n',

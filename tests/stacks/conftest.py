@@ -28,7 +28,6 @@ from embedding_kit.settings import (
     Budget,
     Callers,
     Canary,
-    CloudFrontFront,
     Encryption,
     Existing,
     FunctionSettings,
@@ -156,30 +155,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
                 "timeout": "20s",
             }
         )
-    },
-    "cloudfront": {
-        "front": CloudFrontFront.model_validate(
-            {
-                "kind": "cloudfront",
-                "domain": {
-                    "name": "embeddings.example.com",
-                    "certificate": "arn:aws:acm:us-east-1:123456789012:certificate/1234abcd-12ab",
-                },
-                "firewall": {
-                    "addresses": ["203.0.113.0/24", "2001:db8::/32"],
-                    "blocked_addresses": ["203.0.113.7/32"],
-                    "countries": ["DE", "FR"],
-                    "blocked_countries": ["AT"],
-                },
-                "timeout": "60s",
-            }
-        ),
-        "account": "123456789012",
-        "region": "eu-central-1",
-    },
-    "plain-cloudfront": {
-        "front": CloudFrontFront(kind="cloudfront"),
-        "region": "us-east-1",
     },
     "told": {
         "alarms": AlarmSettings(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),

@@ -29,8 +29,6 @@ CHECKED = (
     "network",
     "front",
     "private-front",
-    "cloudfront",
-    "plain-cloudfront",
     "own-key",
     "existing",
     "zip",
@@ -49,7 +47,6 @@ IGNORED_BY_CFN_LINT = ["W3005"]
         pytest.param("batch", marks=pytest.mark.slow),
         pytest.param("front", marks=pytest.mark.slow),
         pytest.param("private-front", marks=pytest.mark.slow),
-        pytest.param("cloudfront", marks=pytest.mark.slow),
     ],
 )
 def test_cfn_lint_finds_nothing(synthesized, name):
@@ -259,43 +256,6 @@ def test_the_index_is_deployed_before_the_endpoint_that_searches_it(synthesized)
     """The endpoint gets the index's ARN, and no other stack refers to the endpoint's."""
     manifest = json.loads((synthesized("index").folder / "manifest.json").read_text())["artifacts"]
     assert "EmbeddingKit-dev-Index" in manifest["EmbeddingKit-dev-Endpoint"]["dependencies"]
-
-
-def test_a_distribution_is_in_us_east_1_and_is_deployed_after_the_endpoint(synthesized):
-    """Its access follows in the endpoint's region, and synth says which region to bootstrap."""
-    made = synthesized("cloudfront")
-    manifest = json.loads((made.folder / "manifest.json").read_text())["artifacts"]
-    regions = {
-        name.rpartition("-")[2]: entry["environment"]
-        for name, entry in manifest.items()
-        if entry["type"] == "aws:cloudformation:stack"
-    }
-    assert regions.pop("Edge") == "aws://123456789012/us-east-1"
-    assert set(regions.values()) == {"aws://123456789012/eu-central-1"}
-    assert "EmbeddingKit-dev-Endpoint" in manifest["EmbeddingKit-dev-Edge"]["dependencies"]
-    for later in ("Front", "Observability"):
-        assert "EmbeddingKit-dev-Edge" in manifest[f"EmbeddingKit-dev-{later}"]["dependencies"]
-    notes = json.loads((made.folder / "EmbeddingKit-dev-Edge.metadata.json").read_text())
-    assert "npx cdk bootstrap aws://ACCOUNT/us-east-1" in json.dumps(notes)
-
-
-def test_values_pass_between_regions_without_resources_of_their_own(synthesized):
-    """CloudFormation reads the outputs of the other stack; no custom resource has a role."""
-    templates = synthesized("cloudfront").templates
-    text = json.dumps([templates["edge"], templates["front"]])
-    assert "Custom::" not in text
-    assert "AWS::IAM::Role" not in text
-    (origin,) = (
-        resource["Properties"]["DistributionConfig"]["Origins"][0]
-        for resource in templates["edge"]["Resources"].values()
-        if resource["Type"] == "AWS::CloudFront::Distribution"
-    )
-    assert origin["DomainName"]["Fn::GetStackOutput"] == {
-        "StackName": "EmbeddingKit-dev-Endpoint",
-        "OutputName": "UrlHost",
-        "Region": "eu-central-1",
-    }
-    assert "UrlHost" in templates["endpoint"]["Outputs"]
 
 
 def test_batches_and_the_index_have_no_stack_until_they_are_on(synthesized):

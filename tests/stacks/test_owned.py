@@ -2,12 +2,7 @@
 
 import json
 
-from aws_cdk import App, Stack
-from aws_cdk import Environment as Where
-
-from embedding_kit.environment import Environment
-from embedding_kit.settings import Encryption, Model
-from stacks.owned import own_key, with_own_key
+from stacks.owned import with_own_key
 
 
 def test_the_permissions_of_an_existing_role_are_reported(synthesized):
@@ -43,19 +38,3 @@ def test_a_key_of_your_own_reaches_the_artifacts_and_the_index(environments):
     bucket = environments["existing-bucket"].model_copy(update={"encryption": key})
     assert with_own_key(bucket).function.artifact_key is None
     assert with_own_key(environments["dev"]) is environments["dev"]
-
-
-def test_a_stack_in_another_region_does_not_get_the_key():
-    """CloudFront's stack is in us-east-1, and a key is of one region."""
-    key = "arn:aws:kms:eu-central-1:123456789012:key/1111aaaa-22bb-33cc-44dd-555566667777"
-    environment = Environment(
-        name="dev",
-        model=Model(name="sentence-transformers/all-MiniLM-L6-v2"),
-        encryption=Encryption(key=key),
-    )
-    app = App(analytics_reporting=False)
-    place = {"account": "123456789012"}
-    edge = Stack(app, "Edge", env=Where(region="us-east-1", **place))
-    near = Stack(app, "Near", env=Where(region="eu-central-1", **place))
-    assert own_key(edge, environment) is None
-    assert own_key(near, environment).key_arn == key

@@ -206,45 +206,6 @@ def test_a_role_for_logs_that_cannot_be_looked_up_is_a_note(environments):
     assert "could not be looked up" in finding.text
 
 
-def at_the_edge(environment):
-    """Return the session of an environment with CloudFront in front of it."""
-    session = _Session("lambda", "cloudformation", "ssm")
-    session.region = environment.region
-    session.has(1000)
-    return session
-
-
-def test_the_region_of_cloudfronts_stack_must_be_bootstrapped(environments):
-    """Its deploy would fail after the endpoint's; the finding names the command."""
-    session = at_the_edge(environments["cloudfront"])
-    session.stubs["ssm"].add_client_error(
-        "get_parameter",
-        "ParameterNotFound",
-        expected_params={"Name": "/cdk-bootstrap/hnb659fds/version"},
-    )
-    (finding,) = before_deploy(session, environments["cloudfront"], imports=False)
-    assert finding.stops
-    assert "us-east-1, which is not bootstrapped in this account" in finding.text
-    assert "npx cdk bootstrap aws://123456789012/us-east-1" in finding.text
-
-
-@pytest.mark.parametrize("name", ["cloudfront", "plain-cloudfront"])
-def test_a_bootstrapped_region_is_fine(environments, name):
-    """API Gateway's role for logs is not looked up."""
-    session = at_the_edge(environments[name])
-    session.stubs["ssm"].add_response("get_parameter", {"Parameter": {"Value": "28"}})
-    assert list(before_deploy(session, environments[name], imports=False)) == []
-
-
-def test_a_bootstrap_that_cannot_be_looked_up_is_a_note(environments):
-    """The deploy itself then shows whether it is there."""
-    session = at_the_edge(environments["cloudfront"])
-    session.stubs["ssm"].add_client_error("get_parameter", "AccessDeniedException")
-    (finding,) = before_deploy(session, environments["cloudfront"], imports=False)
-    assert not finding.stops
-    assert "the bootstrap of us-east-1 could not be looked up" in finding.text
-
-
 @pytest.fixture
 def production(environments):
     return environments["production"].model_copy(update={"function": FunctionSettings()})

@@ -14,7 +14,6 @@ import pytest
 import yaml
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from embedding_kit.settings import CloudFrontFront
 from embedding_kit.standing_cost import alarm_metrics
 
 STACKS = ("repository", "endpoint", "observability")
@@ -24,7 +23,6 @@ SWITCHES = (
     "batch",
     "callers",
     "canary",
-    "cloudfront",
     "existing",
     "existing-bucket",
     "front",
@@ -33,7 +31,6 @@ SWITCHES = (
     "network",
     "own-key",
     "placed",
-    "plain-cloudfront",
     "private-front",
     "provisioned",
     "reserved",
@@ -185,6 +182,4 @@ def test_the_priced_alarms_are_those_of_the_templates(synthesized, environments,
     kinds = [resource["Type"] for resource in resources]
     for priced in ("CloudWatch::CompositeAlarm", "CloudWatch::Dashboard"):
         assert kinds.count(f"AWS::{priced}") == 1
-    # CloudFront's alarms notify a topic in us-east-1.
-    edge = isinstance(environments[name].front, CloudFrontFront)
-    assert kinds.count("AWS::KMS::Key") == edge + (environments[name].encryption is None)
+    assert kinds.count("AWS::KMS::Key") == (environments[name].encryption is None)

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def check_front(facts: Facts) -> Finding:
-    """Send a request without a key to the API or the distribution in front of the endpoint."""
+    """Send a request without a key to the API in front of the endpoint."""
     url = facts.output("Front", "Url")
     if url is None:
         raise SkippedError("[front] is off")
@@ -50,7 +50,7 @@ def judge_front(reply: Reply | str) -> Finding:
     if reply.status in {200, 401, 403}:
         return ill(
             f"without a key: {reply.status} instead of 401 invalid_api_key",
-            "deploy the front again: docs/front.md#keys, docs/cloudfront.md#keys",
+            "deploy the front again: docs/front.md#keys",
             status=reply.status,
         )
     return ill(f"without a key: {reply.status}", "docs/runbook.md#front5xx", status=reply.status)

@@ -34,6 +34,7 @@ _Statement = wafv2.CfnWebACL.StatementProperty
 _COUNT = wafv2.CfnWebACL.RuleActionProperty(count={})
 #: WAF counts an address's requests over five minutes.
 _WINDOW_SECONDS = 300
+_SCOPE = "REGIONAL"
 
 
 class WebAcl(Construct):
@@ -43,9 +44,7 @@ class WebAcl(Construct):
         arn: The ARN of the web ACL.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, *, settings: Firewall, name: str, web_acl_scope: str
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, settings: Firewall, name: str) -> None:
         """Create the web ACL.
 
         Args:
@@ -53,7 +52,6 @@ class WebAcl(Construct):
             id: The construct's id.
             settings: The rules, or the ARN of another web ACL.
             name: The beginning of the metrics' names, of letters, digits and hyphens.
-            web_acl_scope: `REGIONAL`, or `CLOUDFRONT` in us-east-1.
         """
         super().__init__(scope, id)
         if settings.web_acl is not None:
@@ -68,13 +66,13 @@ class WebAcl(Construct):
         rules += [
             _list(rule, statement, priority, name)
             for priority, (rule, statement) in enumerate(
-                self._lists(settings, web_acl_scope), start=1 + len(MANAGED_RULES)
+                self._lists(settings), start=1 + len(MANAGED_RULES)
             )
         ]
         acl = wafv2.CfnWebACL(
             self,
             "Acl",
-            scope=web_acl_scope,
+            scope=_SCOPE,
             description="Rules of AWS that inspect no body, and a limit for each address",
             default_action=wafv2.CfnWebACL.DefaultActionProperty(allow={}),
             rules=rules,
@@ -82,21 +80,21 @@ class WebAcl(Construct):
         )
         self.arn = acl.attr_arn
 
-    def _lists(self, settings: Firewall, web_acl_scope: str) -> Iterator[tuple[str, _Statement]]:
+    def _lists(self, settings: Firewall) -> Iterator[tuple[str, _Statement]]:
         """Yield the name and the statement of each list: what it matches is blocked."""
         if settings.addresses:
-            yield "OtherAddresses", _not(self._in("Addresses", settings.addresses, web_acl_scope))
+            yield "OtherAddresses", _not(self._in("Addresses", settings.addresses))
         if settings.blocked_addresses:
             yield (
                 "BlockedAddresses",
-                self._in("BlockedAddresses", settings.blocked_addresses, web_acl_scope),
+                self._in("BlockedAddresses", settings.blocked_addresses),
             )
         if settings.countries:
             yield "OtherCountries", _not(_from(settings.countries))
         if settings.blocked_countries:
             yield "BlockedCountries", _from(settings.blocked_countries)
 
-    def _in(self, id: str, networks: Sequence[str], web_acl_scope: str) -> _Statement:
+    def _in(self, id: str, networks: Sequence[str]) -> _Statement:
         """Return a statement that matches addresses of networks; a set has one IP version."""
         statements = []
         for version in (4, 6):
@@ -107,7 +105,7 @@ class WebAcl(Construct):
                     f"{id}V{version}",
                     addresses=own,
                     ip_address_version=f"IPV{version}",
-                    scope=web_acl_scope,
+                    scope=_SCOPE,
                 )
                 statements.append(
                     _Statement(ip_set_reference_statement={"arn": addresses.attr_arn})

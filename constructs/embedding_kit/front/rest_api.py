@@ -94,7 +94,6 @@ class EmbeddingRestApi(Construct):
                 "Firewall",
                 settings=settings.firewall,
                 name=self.name,
-                web_acl_scope="REGIONAL",
             )
             wafv2.CfnWebACLAssociation(
                 self,

@@ -61,10 +61,6 @@ LINES: dict[str, PriceLine] = {
     "load_balancer": _balancer("hour", "LoadBalancerUsage"),
     "load_balancer_capacity": _balancer("LCU-hour", "LCUUsage"),
     "rest_requests": PriceLine("request"),
-    # CloudFront's prices are those of the callers' place; these are of North America.
-    "edge_requests": PriceLine("request"),
-    "edge_function": PriceLine("request"),
-    "edge_key_reads": PriceLine("request"),
     "firewall": PriceLine("web-ACL-month"),
     "firewall_rule": PriceLine("rule-month"),
     "firewall_requests": PriceLine("request"),

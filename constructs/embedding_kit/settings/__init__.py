@@ -4,11 +4,10 @@ The same classes configure the constructs in any app and validate `environments/
 frozen, and reject unknown keys and values that AWS would reject later or bill without use.
 """
 
-from embedding_kit.settings.api_gateway import ApiGatewayFront, Domain, FrontCaller
+from embedding_kit.settings.api_gateway import ApiGatewayFront, Domain, FrontCaller, check_front
 from embedding_kit.settings.base import Duration, Settings
 from embedding_kit.settings.batch import BatchSettings
 from embedding_kit.settings.callers import Callers
-from embedding_kit.settings.cloudfront import EDGE_REGION, CloudFrontFront, DistributionDomain
 from embedding_kit.settings.cold_start import (
     ColdStart,
     OnDemand,
@@ -24,7 +23,6 @@ from embedding_kit.settings.compatibility import (
 )
 from embedding_kit.settings.cors import Cors
 from embedding_kit.settings.firewall import Firewall
-from embedding_kit.settings.front import Front, check_front
 from embedding_kit.settings.function import FunctionSettings
 from embedding_kit.settings.index import (
     LoadSource,
@@ -50,7 +48,6 @@ from embedding_kit.settings.repository import RepositorySettings
 from embedding_kit.settings.server import ServerSettings
 
 __all__ = [
-    "EDGE_REGION",
     "AlarmSettings",
     "AliasExperiment",
     "AllAtOnce",
@@ -59,17 +56,14 @@ __all__ = [
     "Budget",
     "Callers",
     "Canary",
-    "CloudFrontFront",
     "ColdStart",
     "Cors",
-    "DistributionDomain",
     "Domain",
     "Duration",
     "Encryption",
     "Existing",
     "Experiment",
     "Firewall",
-    "Front",
     "FrontCaller",
     "FunctionSettings",
     "Linear",

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 
-__all__ = ["Firewall", "OptionalFirewall"]
+__all__ = ["Firewall"]
 
 _WebAcl = Annotated[
     str,
@@ -113,13 +113,3 @@ class Firewall(Settings):
                 allowed="web_acl alone, or the others without it",
             )
         return self
-
-
-#: The setting `firewall` of each kind of `[front]`.
-OptionalFirewall = Annotated[
-    Firewall | None,
-    Field(
-        description="A web application firewall (AWS WAF); none by default. Ours costs $9 a month, "
-        "$1 for each of its lists, and $0.60 for a million requests."
-    ),
-]

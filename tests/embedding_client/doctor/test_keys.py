@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from embedding_client.doctor.facts import PARTS
 from embedding_client.doctor.findings import State
 from embedding_client.doctor.keys import check_keys, judge_function_key, judge_topic_key
 
@@ -83,7 +84,7 @@ def _answers(aws, *, function=None, policy=ALLOWING, state="Enabled"):
     aws.answers("lambda", "get_function_configuration", function or {})
     if function:
         aws.answers("kms", "describe_key", {"KeyMetadata": {"KeyId": "1", "KeyState": state}})
-    for part in ("Repository", "Index", "Endpoint", "Front", "Edge", "Batch", "Server"):
+    for part in PARTS[:-1]:
         if part == "Endpoint":
             aws.answers("cloudformation", "describe_stacks", {"Stacks": [stack()]})
         else:
