@@ -48,10 +48,20 @@ class Release:
 
     def deploy(self, content: str, **settings: Any) -> str:
         """Create or update the stack; return its status in the end."""
-        body = json.dumps({"Resources": self._resources(content, self.settings | settings)})
+        body = json.dumps(
+            {
+                "Metadata": settings.pop("metadata", {}),
+                "Resources": self._resources(content, self.settings | settings),
+                "Outputs": {"AliasArn": {"Value": {"Ref": "Alias"}}},
+            }
+        )
+        s3 = self.aws.client("s3")
+        s3.create_bucket(Bucket="templates")
+        s3.put_object(Bucket="templates", Key=self.name, Body=body)
         cloudformation = self.cloudformation
         call = cloudformation.update_stack if self.status() else cloudformation.create_stack
-        call(StackName=self.name, TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
+        url = f"https://s3.{self.aws.region}.amazonaws.com/templates/{self.name}"
+        call(StackName=self.name, TemplateURL=url, Capabilities=["CAPABILITY_IAM"])
         end = time.monotonic() + 60
         while "IN_PROGRESS" in self.status() and time.monotonic() < end:
             time.sleep(0.05)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 
 import release_check.handler as release_check
 from embedder.artifact import Golden
@@ -163,6 +163,8 @@ class _Aws:
         self.alias: dict[str, Any] | None = {"FunctionVersion": "5"}
         self.versions: dict[str, str | int] = {}
         self.roles: dict[str, str] = {}
+        self.inactive: set[str] = set()
+        self.pending: set[str] = set()
         self.called: list[str] = []
         #: How many calls get 429 before the others are answered, and the seconds slept.
         self.throttled = 0
@@ -188,11 +190,25 @@ class _Aws:
 
     def get_function_configuration(self, *, FunctionName: str, Qualifier: str) -> dict[str, str]:  # noqa: N803
         assert FunctionName == "embedder"
-        return {"Role": self.roles.get(Qualifier, "arn:aws:iam::111122223333:role/embedder")}
+        role = self.roles.get(Qualifier, "arn:aws:iam::111122223333:role/embedder")
+        return {"Role": role, "State": "Inactive" if Qualifier in self.inactive else "Active"}
+
+    def get_waiter(self, name: str) -> "_Aws":
+        assert name == "function_active"
+        return self
+
+    def wait(self, *, FunctionName: str, Qualifier: str, WaiterConfig: Any) -> None:  # noqa: N803
+        assert FunctionName == "embedder"
+        assert WaiterConfig["Delay"] * WaiterConfig["MaxAttempts"] < 300
+        if Qualifier not in self.pending:
+            raise WaiterError("FunctionActive", "Max attempts exceeded", {})
+        self.inactive.discard(Qualifier)
 
     def invoke(self, *, FunctionName: str, Qualifier: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803
         assert FunctionName == "embedder"
         self.called.append(Qualifier)
+        if Qualifier in self.inactive:
+            raise _error("CodeArtifactUserPendingException", 409)
         event = json.loads(Payload)
         found = self.versions.get(Qualifier)
         if found == 429 or len(self.called) <= self.throttled:
@@ -427,6 +443,16 @@ def test_an_experiment_by_weights_within_a_space_passes(aws, space):
 def test_a_version_of_an_experiment_must_answer(aws):
     """A part of the traffic would go to it."""
     aws.versions["12"] = 502
+    with pytest.raises(ReleaseRefusedError, match="version 12 of the experiment does not answer"):
+        handler(event(OtherVersion="12"), None)
+
+
+def test_an_inactive_version_is_compared_once_it_is_active(aws, space):
+    """Lambda rejects the first request to a version that had none for weeks, and prepares it."""
+    aws.inactive, aws.pending = {"5", "12"}, {"5", "12"}
+    assert handler(event(OtherVersion="12"), None) == passed(space)
+    assert aws.inactive == set()
+    aws.inactive, aws.pending = {"12"}, set()
     with pytest.raises(ReleaseRefusedError, match="version 12 of the experiment does not answer"):
         handler(event(OtherVersion="12"), None)
 

@@ -1,10 +1,14 @@
 """Test rolling an environment back."""
 
 import copy
+import io
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from botocore.response import StreamingBody
+from botocore.stub import ANY
 
 from stacks import rollback
 from stacks.rollback import main, roll_back
@@ -81,12 +85,22 @@ def _last_release(session, *, creator: str = "CloudFormation", served: str = "6"
     )
 
 
-def _published(session, version: str) -> None:
-    session.stubs["lambda"].add_response(
-        "get_function_configuration",
-        {"Version": version},
-        {"FunctionName": "embedder", "Qualifier": version},
-    )
+def _published(session, version: str, *states: str, answers: Sequence[Any] = (200,) * 3) -> None:
+    """Describe a version in these states, the last of which is Active, and its answers."""
+    which = {"FunctionName": "embedder", "Qualifier": version}
+    stub = session.stubs["lambda"]
+    for number, state in enumerate((*states, "Active")):
+        stub.add_response("get_function_configuration", {"State": state}, which)
+        if number == 0 and states:
+            stub.add_client_error("invoke", "CodeArtifactUserPendingException")
+    for answer in answers:
+        if isinstance(answer, str):
+            stub.add_client_error("invoke", answer)
+            continue
+        crash = {"FunctionError": "Unhandled"} if answer == 502 else {}
+        body = json.dumps({"statusCode": answer}).encode()
+        payload = StreamingBody(io.BytesIO(body), len(body))
+        stub.add_response("invoke", {"Payload": payload, **crash}, which | {"Payload": ANY})
 
 
 def _updated(session, version: str) -> None:
@@ -119,6 +133,53 @@ def test_after_a_release_cloudformation_moves_the_alias_back(session, environmen
     _updated(session, "5")
     done = roll_back(session, environments["dev"])
     assert done.startswith("the alias live serves version 5. Next: fix the cause")
+
+
+def test_an_inactive_version_serves_once_it_is_active(session, environments, capsys, monkeypatch):
+    """Lambda rejects the first invocation of a version that had none for weeks, and prepares it."""
+    monkeypatch.setattr("botocore.waiter.time.sleep", lambda _: None)
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    _published(session, "5", "Inactive", "Inactive", "Pending")
+    _updated(session, "5")
+    assert "serves version 5" in roll_back(session, environments["dev"])
+    assert "version 5 is Inactive; waiting until it is Active" in capsys.readouterr().out
+
+
+def test_a_version_that_does_not_answer_is_refused(session, environments):
+    """Requests would move from one broken version to another; nothing is changed."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    _published(session, "5", answers=(200, 502, 200))
+    with pytest.raises(ValueError, match="version 5 does not answer GET /health; found: 502; all"):
+        roll_back(session, environments["dev"])
+
+
+@pytest.mark.parametrize("error", ["TooManyRequestsException", "AccessDeniedException"])
+def test_a_version_that_cannot_be_warmed_can_serve(session, environments, capsys, error):
+    """In an outage, requests may be throttled, and the permission to invoke may be missing."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    _published(session, "5", answers=(error,) * 3)
+    _updated(session, "5")
+    assert "serves version 5" in roll_back(session, environments["dev"])
+    assert f"note: version 5 was not warmed: An error occurred ({error})" in capsys.readouterr().err
+
+
+def test_an_inactive_version_without_the_permission_is_not_waited_for(session, environments):
+    """No request makes it Active before the alias moves to it."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    which = {"FunctionName": "embedder", "Qualifier": "5"}
+    stub = session.stubs["lambda"]
+    stub.add_response("get_function_configuration", {"State": "Inactive"}, which)
+    stub.add_client_error("invoke", "AccessDeniedException")
+    _updated(session, "5")
+    assert "serves version 5" in roll_back(session, environments["dev"])
 
 
 def test_twice_is_once(session, environments):
