@@ -34,7 +34,6 @@ import ministack_firewall
 import ministack_imports
 import ministack_logs
 import ministack_map_runs
-import ministack_origin_access
 import ministack_policies
 import ministack_releases
 import ministack_reports
@@ -83,7 +82,6 @@ PRIVATE_NAMES = tuple(
         + ministack_imports.PRIVATE_NAMES
         + ministack_logs.PRIVATE_NAMES
         + ministack_map_runs.PRIVATE_NAMES
-        + ministack_origin_access.PRIVATE_NAMES
         + ministack_policies.PRIVATE_NAMES
         + ministack_releases.PRIVATE_NAMES
         + ministack_versions.PRIVATE_NAMES
@@ -131,7 +129,6 @@ def install() -> None:
     ministack_alarms.install(_metric_math)
     ministack_releases.install(records)
     ministack_map_runs.install()
-    ministack_origin_access.install()
     ministack_imports.install()
     ministack_logs.install()
 
