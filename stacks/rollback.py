@@ -11,8 +11,12 @@ traffic currently points to", and AWS does not document the effect of a wrong on
 (https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-resources.html).
 """
 
+import hashlib
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -21,6 +25,9 @@ from botocore.session import Session
 from embedding_kit.environment import Environment
 from stacks.deployed import Deployed, find_deployed, find_deployment_group
 from stacks.names import endpoint_stack_name
+from stacks.package_bucket import PackageBucket
+from stacks.package_places import bucket_of, place_of
+from stacks.publishing_role import partition_domain
 from stacks.version_command import run_version_command
 
 __all__ = ["main", "roll_back", "version_before"]
@@ -28,6 +35,21 @@ __all__ = ["main", "roll_back", "version_before"]
 _NEXT = (
     "Next: fix the cause and run scripts/deploy; the fix is checked and released as usual. "
     "The same commit again releases the version that was rolled back"
+)
+#: The longest template that `UpdateStack` takes in the request itself, in bytes.
+#: https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_UpdateStack.html
+_INLINE = 51_200
+#: The number of environments to start before the version serves, as the release check does.
+_WARM_STARTS = 3
+_HEALTH = json.dumps(
+    {
+        "version": "2.0",
+        "rawPath": "/health",
+        "rawQueryString": "",
+        "headers": {},
+        "requestContext": {"http": {"method": "GET", "path": "/health"}},
+        "isBase64Encoded": False,
+    }
 )
 
 
@@ -78,10 +100,11 @@ def roll_back(session: Session, environment: Environment, *, version: str | None
             f"the last release of {stack} is rolled back already; nothing was changed. "
             "To choose a version: --version N"
         )
-    _require_version(session, environment, deployed, version)
+    _warm(session, environment, deployed, version)
+    pinned_template = json.dumps(_pinned(template, alias, version), separators=(",", ":"))
     client.update_stack(
         StackName=stack,
-        TemplateBody=json.dumps(_pinned(template, alias, version), separators=(",", ":")),
+        **_as_parameter(session, environment, pinned_template),
         Parameters=[
             {"ParameterKey": name, "UsePreviousValue": True}
             for name in template.get("Parameters", {})
@@ -89,7 +112,8 @@ def roll_back(session: Session, environment: Environment, *, version: str | None
         Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"],
     )
     print(f"moving the alias {deployed.alias} of {stack} to version {version} ...", flush=True)
-    client.get_waiter("stack_update_complete").wait(StackName=stack)
+    waiter = client.get_waiter("stack_update_complete")
+    waiter.wait(StackName=stack, WaiterConfig={"Delay": 5, "MaxAttempts": 720})
     return f"the alias {deployed.alias} serves version {version}. {_NEXT}"
 
 
@@ -165,12 +189,19 @@ def version_before(session: Session, environment: Environment, deployed: Deploye
     return str(moved["currentVersion"])
 
 
-def _require_version(
-    session: Session, environment: Environment, deployed: Deployed, version: str
-) -> None:
+def _warm(session: Session, environment: Environment, deployed: Deployed, version: str) -> None:
+    """Start a version before it serves.
+
+    Lambda makes a version Inactive that was not invoked for weeks, and rejects its first invocation
+    (https://docs.aws.amazon.com/lambda/latest/dg/functions-states.html).
+
+    Raises:
+        ValueError: There is no such version, or it does not answer.
+    """
     client = session.create_client("lambda", region_name=environment.region)
+    which = {"FunctionName": deployed.function, "Qualifier": version}
     try:
-        client.get_function_configuration(FunctionName=deployed.function, Qualifier=version)
+        state = client.get_function_configuration(**which).get("State", "Active")
     except ClientError as error:
         if error.response["Error"]["Code"] != "ResourceNotFoundException":
             raise
@@ -178,6 +209,54 @@ def _require_version(
             f"there is no version {version} (with SnapStart, old versions are deleted); "
             "allowed: --version N of a published version, or to deploy the commit before"
         ) from None
+    try:
+        if state != "Active":
+            print(f"version {version} is {state}; waiting until it is Active ...", flush=True)
+            _activate(client, which)
+        with ThreadPoolExecutor(_WARM_STARTS) as pool:
+            statuses = list(pool.map(lambda _: _status(client, which), range(_WARM_STARTS)))
+    except ClientError as error:
+        # Without the permission, or where requests are throttled, the version can still serve.
+        print(f"note: version {version} was not warmed: {error}", file=sys.stderr)
+        return
+    if set(statuses) != {200}:
+        raise ValueError(
+            f"version {version} does not answer GET /health; found: {max(statuses)}; allowed: 200. "
+            "Nothing was changed; to choose another version: --version N"
+        )
+
+
+def _activate(client: Any, which: dict[str, str]) -> None:
+    try:
+        client.invoke(**which, Payload=_HEALTH)
+    except ClientError as error:
+        # Any other rejection makes Lambda prepare the version.
+        if error.response["Error"]["Code"] == "AccessDeniedException":
+            raise
+    client.get_waiter("function_active").wait(**which)
+
+
+def _status(client: Any, which: dict[str, str]) -> int:
+    """Return the status of a version's answer; 502 for a crash, as callers of the URL see it."""
+    answer = client.invoke(**which, Payload=_HEALTH)
+    body = json.loads(answer["Payload"].read())
+    return 502 if "FunctionError" in answer else int(body["statusCode"])
+
+
+def _as_parameter(session: Session, environment: Environment, template: str) -> dict[str, str]:
+    """Return a template as a parameter of `UpdateStack`: its text, or the address of an upload."""
+    content = template.encode()
+    if len(content) <= _INLINE:
+        return {"TemplateBody": template}
+    place = place_of(session, environment)
+    bucket = bucket_of(environment, place)
+    key = f"{hashlib.sha256(content).hexdigest()}.json"
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / key
+        file.write_bytes(content)
+        PackageBucket(session, bucket).write(key, file)
+    domain = partition_domain(place.region)
+    return {"TemplateURL": f"https://s3.{place.region}.{domain}/{bucket}/{key}"}
 
 
 def _pinned(template: dict[str, Any], alias: dict[str, Any], version: str) -> dict[str, Any]:

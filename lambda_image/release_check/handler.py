@@ -16,12 +16,13 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from time import sleep
 from typing import Any
 
 from botocore.config import Config
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 from botocore.session import get_session
 
 from embedder.artifact import Manifest, load_manifest
@@ -49,6 +50,8 @@ _READ_TIMEOUT = 60
 #: Other requests may use all of the function's concurrency for a moment: a minute of tries.
 _TRIES, _PAUSE = 13, 5
 _THROTTLED = 429
+#: Two minutes, of the same five.
+_ACTIVATION = {"Delay": 5, "MaxAttempts": 24}
 _UNKNOWN = "unknown"
 
 _log = logging.getLogger(__name__)
@@ -237,9 +240,9 @@ def _check(client: Any, wanted: Mapping[str, str], recorded: str | None) -> str:
     space = check_version(new, manifest, starts=int(wanted["WarmStarts"]))
     serving = None
     if served and version != served and wanted["AllowVectorSpaceChange"] != "true":
-        live = None if wanted["BreakGlass"] == "true" else _caller(client, function, served)
+        live = None if wanted["BreakGlass"] == "true" else _active(client, function, served)
         serving = _serving_space(live, recorded)
-    compared = _space_of(_caller(client, function, other)) if other else None
+    compared = _space_of(_active(client, function, other)) if other else None
     if other and compared is None:
         raise ReleaseRefusedError(
             f"version {other} of the experiment does not answer GET /health with 200; "
@@ -274,6 +277,22 @@ def _alias(client: Any, function: str, name: str) -> Mapping[str, Any] | None:
 
 def _role(client: Any, function: str, version: str) -> str:
     return str(client.get_function_configuration(FunctionName=function, Qualifier=version)["Role"])
+
+
+def _active(client: Any, function: str, version: str) -> Call:
+    """Return what calls an older version, once it is Active.
+
+    Lambda makes a version Inactive that was not invoked for weeks, and rejects its first invocation
+    (https://docs.aws.amazon.com/lambda/latest/dg/functions-states.html).
+    """
+    call = _caller(client, function, version)
+    which = {"FunctionName": function, "Qualifier": version}
+    if client.get_function_configuration(**which).get("State") == "Inactive":
+        call("GET", "/health", None)
+        # If it cannot be made Active, it does not answer the comparison either.
+        with suppress(WaiterError):
+            client.get_waiter("function_active").wait(**which, WaiterConfig=_ACTIVATION)
+    return call
 
 
 def _caller(client: Any, function: str, version: str) -> Call:
