@@ -1,6 +1,7 @@
 """The pipeline: source → model → tokenizer → graph → fidelity → artifact."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,12 @@ from tqdm import tqdm
 
 from embedder.artifact import MANIFEST_FILE
 from embedder.fast_tokenizers import Tokenizer, load
-from model_compiler.artifact.manifest import Choices, manifest_bytes, manifest_content
+from model_compiler.artifact.manifest import (
+    Choices,
+    manifest_bytes,
+    manifest_content,
+    model_settings,
+)
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import PrecisionError, SourceError
 from model_compiler.fidelity.acceptance import Acceptance, accept
@@ -77,7 +83,7 @@ def compile_model(source: Source, output: Path, options: Options) -> dict[str, A
             "report it is unverified on these."
         )
     with new_folder(output) as partial:
-        tables = _write_tokenizer(model, partial, options)
+        tables = _write_tokenizer(source, model, partial, options)
         content = None
         while content is None:
             graph = model.write(partial, progress=options.progress)
@@ -179,12 +185,15 @@ def _note_precision(model: ImportedModel, choice: Choice, options: Options) -> N
         )
 
 
-def _write_tokenizer(model: Model, folder: Path, options: Options) -> TokenizerTables:
+def _write_tokenizer(
+    source: Source, model: Model, folder: Path, options: Options
+) -> TokenizerTables:
     with tqdm(total=1, desc="tokenizer", unit=" file", disable=not options.progress) as bar:
         tables = tokenizer_tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
         path = folder / tables.file
         path.write_bytes(tables.data)
-        _check_limit(load(tables.kind, path), model.max_tokens)
+        prompts = model_settings(model, source.entry, options.choices)["prompts"]
+        _check_limit(load(tables.kind, path), model.max_tokens, prompts)
         bar.update()
     if model.tokenizer.dropped:
         names = ", ".join(model.tokenizer.dropped)
@@ -194,14 +203,20 @@ def _write_tokenizer(model: Model, folder: Path, options: Options) -> TokenizerT
     return tables
 
 
-def _check_limit(tokenizer: Tokenizer, limit: int) -> None:
-    """Check that the limit leaves room for a text between the special tokens."""
+def _check_limit(tokenizer: Tokenizer, limit: int, prompts: Mapping[str, str]) -> None:
+    """Check that the limit leaves room for a text between the special tokens, after any prompt."""
     specials = len(tokenizer.prefix) + len(tokenizer.suffix)
     if limit <= specials:
         raise SourceError(
             f"The model's limit of {limit} tokens leaves no room for a text: tokenizer.json adds "
             f"{specials} special tokens to each."
         )
+    for name, prompt in prompts.items():
+        if (length := len(tokenizer.encode(prompt)) + specials) >= limit:
+            raise SourceError(
+                f"The prompt {name!r} must leave room for a text within the model's limit of "
+                f"{limit} tokens; found {length} tokens, special tokens included."
+            )
 
 
 def _report(accepted: Acceptance, optimization: str, options: Options) -> None:

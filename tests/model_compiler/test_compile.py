@@ -175,6 +175,18 @@ def test_dimensions_are_checked(tmp_path: Path, compile_tiny: Compile) -> None:
             compile_tiny(folder, choices=Choices(dimensions=dimensions))
 
 
+def test_a_prompt_without_room_for_a_text(
+    tiny_folder: Path, edit_json: Edit, compile_tiny: Compile
+) -> None:
+    """A prompt that fills the limit would give all texts one vector: any such prompt is refused."""
+    path = tiny_folder / "config_sentence_transformers.json"
+    edit_json(path, prompts={"query": "the " * 13, "document": ""})
+    compile_tiny(tiny_folder)
+    edit_json(path, prompts={"query": "the " * 14, "document": ""})
+    with pytest.raises(SourceError, match=r"'query' must leave room .* 16 tokens; found 16 tokens"):
+        compile_tiny(tiny_folder)
+
+
 def test_a_limit_without_room_for_a_text(
     tiny_folder: Path, compile_tiny: Compile, edit_json: Edit
 ) -> None:

@@ -134,6 +134,9 @@ class ConfigFile:
         self._left.discard(key)
         return self._values.get(key)
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def __contains__(self, key: str) -> bool:
         return key in self._values
 

@@ -39,12 +39,23 @@ __all__ = [
 #: document prompt silently costs quality.
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
-#: Settings of a Transformer module that do not change a dense embedding: how it is loaded, and a
-#: layout that computes the same.
-HARMLESS_TRANSFORMER_KEYS = frozenset(
-    {"config_args", "config_kwargs", "model_args", "model_kwargs", "unpad_inputs"}
+#: The names of the Transformer module's file; sentence-transformers takes the first that says
+#: anything.
+TRANSFORMER_FILES = tuple(
+    f"sentence_{name}_config.json"
+    for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-
+#: Arguments for other programs' loaders of the model, its configuration and its tokenizer.
+LOADER_KEYS = (
+    "config_args",
+    "config_kwargs",
+    "model_args",
+    "model_kwargs",
+    "processing_kwargs",
+    "processor_kwargs",
+    "query_expansion",
+    "tokenizer_args",
+)
 
 #: The output of the Transformer module: a vector per token, or the pooler's.
 UNPOOLED = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
@@ -164,9 +175,17 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
 
 
 def _is_pooler_output(encoder: Path) -> bool:
-    """Return whether the encoder's `sentence_bert_config.json` selects BERT's own pooling."""
-    path = encoder / "sentence_bert_config.json"
-    return path.exists() and ConfigFile(path).optional("modality_config") == POOLED
+    """Return whether the Transformer module's file selects BERT's own pooling."""
+    config = _transformer_file(encoder)
+    return config is not None and config.optional("modality_config") == POOLED
+
+
+def _transformer_file(encoder: Path) -> ConfigFile | None:
+    """Open the Transformer module's own file, by the name that it has; None without one."""
+    for name in TRANSFORMER_FILES:
+        if (encoder / name).exists() and len(config := ConfigFile(encoder / name)):
+            return config
+    return None
 
 
 def read_max_tokens(
@@ -174,8 +193,8 @@ def read_max_tokens(
 ) -> int:
     """Return the model's limit in tokens, including special tokens.
 
-    It is `max_seq_length` of `sentence_bert_config.json`, or in newer folders `model_max_length` of
-    `tokenizer_config.json`, and at most the number of positions. The truncation and padding in
+    It is `max_seq_length` of the Transformer module's file, or in newer folders `model_max_length`
+    of `tokenizer_config.json`, and at most the number of positions. The truncation and padding in
     `tokenizer.json` are leftovers of its last user and are ignored.
 
     Args:
@@ -189,9 +208,7 @@ def read_max_tokens(
         UnsupportedModelError: If a setting would change the encoder's output.
     """
     stated = None
-    path = folder / "sentence_bert_config.json"
-    if path.exists():
-        config = ConfigFile(path)
+    if config := _transformer_file(folder):
         stated = config.optional("max_seq_length")
         if stated is not None and (type(stated) is not int or stated < 1):
             config.fail("max_seq_length", "an integer of at least 1, or null", stated)
@@ -218,7 +235,7 @@ def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, *, pooled: 
     config.require("modality_config", POOLED if pooled else UNPOOLED, None)
     name = "sentence_embedding" if pooled else "token_embeddings"
     config.require("module_output_name", name, None)
-    for key in ("processing_kwargs", "tokenizer_args", "processor_kwargs", "query_expansion"):
+    for key in LOADER_KEYS:
         config.require(key, {}, None)
     for key in ("query_length", "document_length"):
         config.require(key, None)
@@ -227,7 +244,7 @@ def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, *, pooled: 
             f"{config.path}: do_lower_case is true, but tokenizer.json does not lowercase; "
             "the compiler does not change the tokenizer."
         )
-    config.ignore(HARMLESS_TRANSFORMER_KEYS)
+    config.ignore(frozenset({"unpad_inputs"}))
     config.done()
 
 
@@ -250,6 +267,13 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
     if default is not None and (not isinstance(default, str) or default not in texts):
         config.fail("default_prompt_name", f"one of {sorted(texts)}", default)
     config.require("model_type", "SentenceTransformer", None)
+    if config.has("truncate_dim"):
+        raise UnsupportedModelError(
+            f"{config.path}: truncate_dim must be missing or null, because the embedder's default "
+            "is the full number of dimensions; found "
+            f"{json.dumps(config.optional('truncate_dim'))}. "
+            "Remove it, and offer the shorter vectors with --dimensions."
+        )
     if not normalized:
         stated = config.optional("similarity_fn_name")
         if stated not in ("cosine", None):
@@ -257,7 +281,7 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
                 f"{config.path}: similarity_fn_name is {json.dumps(stated)}, and modules.json has "
                 'no Normalize. The embedder gives vectors of length 1, which only "cosine" allows.'
             )
-    config.ignore(frozenset({"__version__", "similarity_fn_name", "truncate_dim"}))
+    config.ignore(frozenset({"__version__", "requirements", "similarity_fn_name", "truncate_dim"}))
     config.done()
     if default is None:
         default = next((name for name in DOCUMENT_PROMPTS if name in texts), None)

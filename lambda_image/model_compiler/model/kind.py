@@ -1,4 +1,4 @@
-"""Recognizes models that are no embedding models, so that the error can say what they are."""
+"""Recognizes models that are not whole or no embedding models, so that the error can say so."""
 
 from pathlib import Path
 
@@ -14,10 +14,11 @@ OTHERS = {
     "SparseEncoder": "a sparse encoder: its vectors have a weight for each token of a vocabulary",
 }
 CLASSIFIER = "ForSequenceClassification"
+ADAPTER_FILE = "adapter_config.json"
 
 
 def check_kind(folder: Path, *, name: str | None = None) -> None:
-    """Check that a folder is not of another kind of model.
+    """Check that a folder is not of another kind of model, and has no adapter.
 
     A cross-encoder of older versions has no modules.json, and a classifier's architecture.
 
@@ -28,6 +29,12 @@ def check_kind(folder: Path, *, name: str | None = None) -> None:
     Raises:
         UnsupportedModelError: If it is; the message names the kind.
     """
+    for adapter in (*folder.glob(ADAPTER_FILE), *folder.glob(f"0_*/{ADAPTER_FILE}")):
+        raise UnsupportedModelError(
+            f"{name or folder} has an adapter ({adapter.relative_to(folder)}), which changes the "
+            "weights; the compiler reads whole weights. Merge it with peft's merge_and_unload(), "
+            "and save the model again."
+        )
     stated = _read(folder / "config_sentence_transformers.json", "model_type")
     kind = OTHERS.get(stated) if isinstance(stated, str) else None
     names = _read(folder / "config.json", "architectures")

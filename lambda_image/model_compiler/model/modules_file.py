@@ -8,13 +8,17 @@ from model_compiler.files.config import inner_path, read_json
 
 __all__ = ["read_modules"]
 
+#: The keys of a module; sentence-transformers counts the modules itself and does not read `idx`.
+KEYS = frozenset({"idx", "kwargs", "name", "path", "type"})
+
 
 def read_modules(folder: Path) -> list[tuple[str, Path]]:
     """Return the class name and the folder of each module.
 
     Raises:
         SourceError: If the folder has no such list, or a path leaves the folder.
-        UnsupportedModelError: If a module is not one of sentence-transformers, or has arguments.
+        UnsupportedModelError: If a module is not one of sentence-transformers, or has arguments or
+            settings of its own.
     """
     path = folder / "modules.json"
     if not path.exists():
@@ -25,6 +29,12 @@ def read_modules(folder: Path) -> list[tuple[str, Path]]:
     modules = read_json(path)
     if not isinstance(modules, list) or not all(_is_module(module) for module in modules):
         raise SourceError(f"{path} must list modules, each with a type and a path.")
+    names = [str(module["name"]) for module in modules if "name" in module]
+    if len(set(names)) < len(names):
+        raise UnsupportedModelError(
+            f"{path}: each module must have a name of its own, because sentence-transformers "
+            f"replaces a module by the next one of its name; found {', '.join(names)}."
+        )
     return [_module(folder, path, module) for module in modules]
 
 
@@ -43,6 +53,11 @@ def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path
             f"{path} asks for the module {module['type']!r}, which is not one of "
             "sentence-transformers. It is code of the model's own, for which sentence-transformers "
             "needs trust_remote_code; the compiler never runs such code."
+        )
+    if unknown := sorted(set(module) - KEYS):
+        raise UnsupportedModelError(
+            f"{path}: the module {kind} has settings that the compiler does not know: "
+            f"{', '.join(unknown)}."
         )
     if module.get("kwargs"):
         raise UnsupportedModelError(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from model_compiler.errors import SourceError, UnsupportedModelError
-from model_compiler.model.folder import read_model_folder
+from model_compiler.model.folder import LOADER_KEYS, TRANSFORMER_FILES, read_model_folder
 from tests.model_compiler.conftest import Edit, merged
 from tests.model_compiler.goldens.tiny_models import write_model
 
@@ -36,6 +36,20 @@ def test_where_the_limit_comes_from(tiny_folder: Path) -> None:
     assert limit(tiny_folder, None, None) == 40
     with pytest.raises(SourceError, match=r'max_seq_length must be an integer .* found "256"'):
         limit(tiny_folder, {"max_seq_length": "256"}, None)
+
+
+@pytest.mark.parametrize("name", TRANSFORMER_FILES)
+def test_the_names_of_the_transformers_file(tiny_folder: Path, edit_json: Edit, name: str) -> None:
+    """The file is read by each of its names, unless an earlier one says something."""
+    (tiny_folder / "sentence_bert_config.json").rename(tiny_folder / name)
+    edit_json(tiny_folder / name, max_seq_length=11)
+    (tiny_folder / "sentence_xlnet_config.json").write_text((tiny_folder / name).read_text())
+    if name != "sentence_bert_config.json":
+        (tiny_folder / "sentence_bert_config.json").write_text("{}")
+    assert read_model_folder(tiny_folder).max_tokens == 11
+    edit_json(tiny_folder / name, sparkle=1)
+    with pytest.raises(UnsupportedModelError, match=f"{name} has settings .* sparkle = 1"):
+        read_model_folder(tiny_folder)
 
 
 def test_truncation_of_the_tokenizer_plays_no_part(tiny_folder: Path, edit_json: Edit) -> None:
@@ -172,9 +186,18 @@ def test_tokens_that_are_none(
         ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case is true, but"),
         ("sentence_bert_config.json", {"query_length": 32}, "query_length is 32; .* null"),
         ("sentence_bert_config.json", {"sparkle": 1}, "does not know: sparkle = 1"),
+        *(
+            (
+                "sentence_bert_config.json",
+                {key: {"num_hidden_layers": 1}},
+                f"{key} is .*; .* {{}} or",
+            )
+            for key in LOADER_KEYS
+        ),
         ("1_Pooling/config.json", {"include_prompt": False}, "include_prompt is false"),
         ("1_Pooling/config.json", {"pooling_mode": "median"}, "mode 'median' .* knows cls, max"),
         ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "SparseEncoder"),
+        ("config_sentence_transformers.json", {"truncate_dim": 8}, "found 8. .* --dimensions"),
     ],
 )
 def test_settings_that_cannot_be_expressed(
@@ -218,6 +241,11 @@ def kinds(*names: str) -> list[dict[str, str]]:
             [{**kinds("Transformer")[0], "kwargs": ["task"]}, *kinds("Pooling")],
             r"the arguments \['task'\] at run time",
         ),
+        (
+            [{**module, "name": "1"} for module in kinds("Transformer", "Pooling")],
+            "must have a name of its own, .* found 1, 1",
+        ),
+        ([{**kinds("Transformer")[0], "sparkle": 1}, *kinds("Pooling")], "not know: sparkle"),
     ],
 )
 def test_modules_that_cannot_be_expressed(

@@ -120,7 +120,10 @@ def test_a_post_processor_keeps_what_it_does_to_offsets(
     [
         (
             "modules.json",
-            lambda value: [*value, merged(value[0], type="sentence_transformers.models.Dense")],
+            lambda value: [
+                *value,
+                merged(value[0], type="sentence_transformers.models.Dense", name="9"),
+            ],
             "lists StaticEmbedding, Dense; after a StaticEmbedding the compiler can express a Nor",
         ),
         (
