@@ -76,6 +76,8 @@ class EndpointStack(Stack):
         )
         CfnOutput(self, "Url", value=self.endpoint.url)
         CfnOutput(self, "AliasArn", value=self.endpoint.alias_arn)
+        if self.endpoint.caller_role:
+            CfnOutput(self, "CallerRoleArn", value=self.endpoint.caller_role.role_arn)
         if self.endpoint.candidate and self.endpoint.candidate_url:
             CfnOutput(self, "CandidateUrl", value=self.endpoint.candidate_url)
             CfnOutput(self, "CandidateAliasArn", value=self.endpoint.candidate.function_arn)

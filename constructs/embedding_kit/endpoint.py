@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from embedding_kit.callers import principals
+from embedding_kit.callers import principals, role_of_units
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.endpoint_name import claim_name
 from embedding_kit.function import EmbeddingFunction
@@ -78,6 +78,8 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         cold_start: The strategy against cold starts.
         alarm_settings: The alarms' thresholds, for releases and for `EndpointAlarms`.
         release: How a new version gets the traffic.
+        caller_role: The role that principals of organizational units assume to call; None without
+            such units.
         is_invoked: Whether callers may use Lambda's Invoke beside the URL.
     """
 
@@ -231,10 +233,12 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             self.candidate_url = self._urls[1].url
         callers = callers or Callers()
         self.is_invoked = callers.invoke
-        for principal in principals(callers):
-            self.grant_invoke_url(principal)
+        self.caller_role = role_of_units(self, callers)
+        grantees: list[iam.IGrantable] = [*principals(callers)]
+        for grantee in [*grantees, self.caller_role] if self.caller_role else grantees:
+            self.grant_invoke_url(grantee)
             if callers.invoke:
-                self.grant_invoke(principal)
+                self.grant_invoke(grantee)
         self.node.add_validation(AliasResources(self.function, self.alias))
         self.node.add_validation(AlarmEmails(self, self.alarm_settings.emails))
 

@@ -66,8 +66,7 @@ def _check_capacity(report: Report, aws: Emulator, environment: Environment, nam
 
 
 def _check_callers(report: Report, client: Any, environment: Environment, name: str) -> None:
-    callers = environment.callers
-    count = len(callers.roles) + len(callers.accounts) + (callers.organization is not None)
+    count = len(environment.callers.named)
     try:
         policy = json.loads(client.get_policy(FunctionName=name, Qualifier="live")["Policy"])
     except client.exceptions.ResourceNotFoundException:

@@ -1,5 +1,6 @@
 """Test who may call: a policy evaluator judges the synthesized statements."""
 
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ LIVE = f"{FUNCTION}:live"
 ROLE = "arn:aws:iam::111122223333:role/search"
 OTHER_ROLE_THERE = "arn:aws:iam::111122223333:role/other"
 ROLE_AT_HOME = f"arn:aws:iam::{HOME}:role/search"
+USER = "arn:aws:iam::111122223333:user/search"
+UNIT = "o-a1b2c3d4e5/r-ab12/ou-ab12-11111111"
 ELSEWHERE = "arn:aws:iam::999988887777:role/search"
 #: The permissions that a caller's own account must grant if it differs from the endpoint's.
 IDENTITY = {
@@ -83,10 +86,19 @@ def _statement(permission: dict[str, Any]) -> dict[str, Any]:
     [
         (Callers(roles=(ROLE,)), ROLE),
         (Callers(roles=(ROLE_AT_HOME,)), ROLE_AT_HOME),
+        (Callers(users=(USER,)), USER),
         (Callers(accounts=("111122223333",)), ROLE),
         (Callers(accounts=("111122223333",)), OTHER_ROLE_THERE),
+        (Callers(accounts=("111122223333",)), USER),
     ],
-    ids=["a role", "a role of this account", "a role of an account", "another of that account"],
+    ids=[
+        "a role",
+        "a role of this account",
+        "a user",
+        "a role of an account",
+        "another of that account",
+        "a user of an account",
+    ],
 )
 def test_a_listed_caller_may(may_call, callers, principal):
     """A listed caller may call and needs no further permission."""
@@ -105,9 +117,16 @@ def test_a_role_of_the_organization_may(may_call):
         (Callers(roles=(ROLE,)), OTHER_ROLE_THERE),
         (Callers(roles=(ROLE,)), ELSEWHERE),
         (Callers(roles=(ROLE,)), ROLE_AT_HOME),
+        (Callers(users=(USER,)), ROLE),
         (Callers(accounts=("111122223333",)), ELSEWHERE),
     ],
-    ids=["another role", "another account", "the same name at home", "an account not listed"],
+    ids=[
+        "another role",
+        "another account",
+        "the same name at home",
+        "a role with the user's name",
+        "an account not listed",
+    ],
 )
 def test_nobody_else_may(may_call, callers, principal):
     """A caller that is not listed may not call, whatever its own account allows."""
@@ -156,3 +175,83 @@ def test_a_caller_may_invoke_past_the_url_only_if_listed_so(  # noqa: PLR0917 - 
         resource_policy=policy,
     )
     assert may(plain) == [allowed]
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        (f"{UNIT}/", True),
+        (f"{UNIT}/ou-ab12-22222222/", True),
+        ("o-a1b2c3d4e5/r-ab12/", False),
+        ("o-a1b2c3d4e5/r-ab12/ou-ab12-33333333/", False),
+        (f"{UNIT}1/", False),
+        ("o-zzzzzzzzzz/r-ab12/ou-ab12-11111111/", False),
+    ],
+    ids=["the unit", "one below", "the root", "another", "a longer name", "another organization"],
+)
+def test_principals_of_an_organizational_unit_assume_a_role(
+    endpoint_template, question, may, path, allowed
+):
+    """The role trusts the unit and those below it, and no other part of any organization."""
+    template = endpoint_template(callers=Callers(organizational_units=(UNIT,)))
+    role = next(
+        role["Properties"]
+        for name, role in template.find_resources("AWS::IAM::Role").items()
+        if "CallerRole" in name
+    )
+    asked = question(
+        principal=ELSEWHERE,
+        action="sts:AssumeRole",
+        resource=f"arn:aws:iam::{HOME}:role/caller",
+        context={"aws:PrincipalOrgPaths": [path]},
+        identity=[
+            {
+                "Version": "2012-10-17",
+                "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}],
+            }
+        ],
+        resource_policy=role["AssumeRolePolicyDocument"],
+    )
+    assert may(asked) == [allowed]
+
+
+@pytest.mark.parametrize("invoke", [False, True])
+def test_the_role_of_units_may_do_what_a_caller_may(endpoint_template, invoke):
+    """It has the statements of a caller on the alias, and no permission names it."""
+    template = endpoint_template(callers=Callers(organizational_units=(UNIT,), invoke=invoke))
+    assert not template.find_resources("AWS::Lambda::Permission")
+    (policy,) = (
+        policy["Properties"]["PolicyDocument"]["Statement"]
+        for name, policy in template.find_resources("AWS::IAM::Policy").items()
+        if "CallerRole" in name
+    )
+    (alias,) = template.find_resources("AWS::Lambda::Alias")
+    assert all(statement["Resource"] == {"Ref": alias} for statement in policy)
+    assert [(found["Action"], found.get("Condition")) for found in policy] == [
+        ("lambda:InvokeFunctionUrl", {"StringEquals": {"lambda:FunctionUrlAuthType": "AWS_IAM"}}),
+        ("lambda:InvokeFunction", {"Bool": {"lambda:InvokedViaFunctionUrl": True}}),
+        *([("lambda:InvokeFunction", None)] if invoke else []),
+    ]
+
+
+def _callers(count: int, *, path: str, invoke: bool) -> Callers:
+    roles = tuple(f"arn:aws:iam::111122223333:role/{path}{number:03}" for number in range(count))
+    return Callers(roles=roles, accounts=("444455556666",), invoke=invoke)
+
+
+@pytest.mark.parametrize(
+    ("path", "invoke", "most"),
+    [("search", False, 21), ("search", True, 13), (f"{'team/' * 20}search", False, 17)],
+)
+def test_more_callers_than_a_policy_takes_are_refused(endpoint_template, path, invoke, most):
+    """The most that are accepted fit, with the longest names, into Lambda's 20 KB."""
+    fitting = _callers(most, path=path, invoke=invoke)
+    policy = _resource_policy(endpoint_template(callers=fitting))
+    name = "n" * 64
+    for statement in policy["Statement"]:
+        statement["Sid"] = "s" * 100
+        statement["Resource"] = f"arn:aws:lambda:ap-southeast-1:{HOME}:function:{name}:candidate"
+    assert 17_000 < len(json.dumps(policy, separators=(",", ":"))) < 19_480
+    with pytest.raises(ValueError, match=rf"found: {most + 2} callers, which need about") as error:
+        _callers(most + 1, path=path, invoke=invoke)
+    assert "the policy of an alias takes 20,480 bytes" in str(error.value)

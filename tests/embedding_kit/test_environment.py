@@ -184,7 +184,8 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             '[callers]\norganization = "acme"',
             (
                 'environments/test.toml: callers.organization: found: "acme"; '
-                "allowed: an organization's id such as o-a1b2c3d4e5"
+                "allowed: an organization's id such as o-a1b2c3d4e5; "
+                "its units belong into organizational_units"
             ),
         ),
         (

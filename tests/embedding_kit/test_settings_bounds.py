@@ -41,7 +41,12 @@ INIT = "Lambda ends an on-demand start after 10s, so the alarm could never fire"
 SILENCE = "the alarm counts requests in periods of 5 minutes, over a day at most"
 STEPS = "5m to 1d, in steps of 5m"
 ACCOUNT = "an account number of 12 digits, as text"
-ORGANISATION = "an organization's id such as o-a1b2c3d4e5"
+ORGANISATION = (
+    "an organization's id such as o-a1b2c3d4e5; its units belong into organizational_units"
+)
+USER = "arn:aws:iam::111122223333:user/search"
+UNIT = "o-a1b2c3d4e5/r-ab12/ou-ab12-11111111"
+UNITS = f"an organizational unit's path, such as {UNIT}/ou-ab12-22222222"
 
 #: Setting, a value at the bound, the next value past it, the rule if any, the values allowed.
 #: Values are written as in the file; other settings that they need follow.
@@ -103,6 +108,10 @@ BOUNDS = [
     ("callers.organization", f'"o-{"a" * 10}"', f'"o-{"a" * 9}"', "", ORGANISATION),
     ("callers.organization", f'"o-{"a" * 32}"', f'"o-{"a" * 33}"', "", ORGANISATION),
     ("callers.roles", f'["{ROLE}"]', f'["{ROLE[:-7]}/"]', "", f"a role's ARN such as {ROLE}"),
+    ("callers.users", f'["{USER}"]', f'["{ROLE}"]', "", f"a user's ARN such as {USER}"),
+    ("callers.organizational_units", f'["{UNIT}"]', f'["{UNIT}/"]', "", UNITS),
+    ("callers.organizational_units", f'["{UNIT}"]', '["o-a1b2c3d4e5/r-ab12"]', "", UNITS),
+    ("callers.organizational_units", f'["{UNIT}"]', '["ou-ab12-11111111"]', "", UNITS),
 ]
 #: The groups of settings in this file; releases and cold starts have separate files.
 GROUPS: dict[str, Any] = {

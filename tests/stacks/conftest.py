@@ -90,6 +90,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             roles=("arn:aws:iam::111122223333:role/search",),
             accounts=("444455556666",),
             organization="o-a1b2c3d4e5",
+            organizational_units=("o-a1b2c3d4e5/r-ab12/ou-ab12-11111111",),
         )
     },
     "batch": {

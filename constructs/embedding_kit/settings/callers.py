@@ -13,12 +13,37 @@ _Role = Annotated[
     Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$"),
     allowed("a role's ARN such as arn:aws:iam::111122223333:role/search"),
 ]
+_User = Annotated[
+    str,
+    Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:user/[\w+=,.@/-]+$"),
+    allowed("a user's ARN such as arn:aws:iam::111122223333:user/search"),
+]
 _Account = Annotated[
     str, Field(pattern=r"^[0-9]{12}$"), allowed("an account number of 12 digits, as text")
 ]
 _Organization = Annotated[
-    str, Field(pattern=r"^o-[a-z0-9]{10,32}$"), allowed("an organization's id such as o-a1b2c3d4e5")
+    str,
+    Field(pattern=r"^o-[a-z0-9]{10,32}$"),
+    allowed(
+        "an organization's id such as o-a1b2c3d4e5; its units belong into organizational_units"
+    ),
 ]
+_Unit = Annotated[
+    str,
+    Field(pattern=r"^o-[a-z0-9]{10,32}/r-[a-z0-9]{4,32}(/ou-[a-z0-9]{4,32}-[a-z0-9]{8,32})+$"),
+    allowed(
+        "an organizational unit's path, such as "
+        "o-a1b2c3d4e5/r-ab12/ou-ab12-11111111/ou-ab12-22222222"
+    ),
+]
+#: Lambda's limit for the policy of an alias: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+_POLICY_BYTES = 20_480
+#: What the permissions of an API in front may take of it.
+_FRONT_BYTES = 1_000
+#: A statement without its principal, for the longest names of stacks and functions.
+_STATEMENT_BYTES = 400
+#: The statements of a caller of the URL, and of one that may also invoke.
+_BY_URL, _BY_BOTH = 2, 3
 
 
 class Callers(Settings):
@@ -26,6 +51,9 @@ class Callers(Settings):
 
     roles: Annotated[tuple[_Role, ...], EachOnce] = Field(
         default=(), strict=False, description="ARNs of roles that may call."
+    )
+    users: Annotated[tuple[_User, ...], EachOnce] = Field(
+        default=(), strict=False, description="ARNs of IAM users that may call."
     )
     accounts: Annotated[tuple[_Account, ...], EachOnce] = Field(
         default=(),
@@ -35,18 +63,51 @@ class Callers(Settings):
     organization: _Organization | None = Field(
         default=None, description="An organization; all of its accounts may call."
     )
+    organizational_units: Annotated[tuple[_Unit, ...], EachOnce] = Field(
+        default=(),
+        strict=False,
+        description="Paths of organizational units. Lambda's permissions cannot name them, so the "
+        "principals of their accounts, and of the units below, call by a role that they assume: "
+        "the output `CallerRoleArn`.",
+    )
     invoke: bool = Field(
         default=False,
         description="Whether they may also call by Lambda's `Invoke`, which a private network "
         "reaches by an interface endpoint. They then choose the whole event.",
     )
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The principals that the policy of an alias names."""
+        return (
+            *self.roles,
+            *self.users,
+            *self.accounts,
+            *([self.organization] if self.organization else []),
+        )
+
     @model_validator(mode="after")
     def _someone_invokes(self) -> Self:
-        if self.invoke and not (self.roles or self.accounts or self.organization):
+        if self.invoke and not (self.named or self.organizational_units):
             raise rule_error(
                 "no caller is listed who could invoke",
-                found="invoke = true without roles, accounts or organization",
-                allowed="one of these, or no invoke",
+                found="invoke = true without any caller",
+                allowed="roles, users, accounts, organization or organizational_units; "
+                "or no invoke",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _policy_has_room(self) -> Self:
+        statements = _BY_BOTH if self.invoke else _BY_URL
+        needed = sum(statements * (_STATEMENT_BYTES + len(name)) for name in self.named)
+        room = _POLICY_BYTES - _FRONT_BYTES
+        if needed > room:
+            raise rule_error(
+                f"the policy of an alias takes {_POLICY_BYTES:,} bytes, and each caller needs "
+                f"{statements} statements in it",
+                found=f"{len(self.named)} callers, which need about {needed:,} bytes",
+                allowed=f"up to {room:,} bytes beside an API in front: name the callers' accounts, "
+                "the organization or organizational units, or one role that all of them assume",
             )
         return self
