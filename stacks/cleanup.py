@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session, get_session
 
 from embedding_kit.environment import Environment
-from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from stacks.deployed import Deployed, find_deployed
 from stacks.existing import has_bucket_stack, has_repository_stack
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
             return _refuse_stuck_weights(get_session(), environment)
         elif not isinstance(environment.cold_start, Provisioned):
             _end(get_session(), environment)
-    except EnvironmentFileError as error:
+    except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except (BotoCoreError, ClientError) as error:

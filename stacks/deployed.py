@@ -1,5 +1,6 @@
 """Find an environment's deployed resources from the outputs of its endpoint's stack."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,14 @@ from botocore.session import Session
 from embedding_kit.environment import Environment
 from stacks.names import endpoint_stack_name
 
-__all__ = ["Deployed", "DeploymentGroup", "find_deployed", "find_deployment_group"]
+__all__ = [
+    "Deployed",
+    "DeploymentGroup",
+    "find_alias",
+    "find_deployed",
+    "find_deployment_group",
+    "versions_of_stack",
+]
 
 #: The states of a deployment that has not ended:
 #: https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_ListDeployments.html
@@ -90,3 +98,52 @@ def find_deployed(session: Session, environment: Environment) -> Deployed | None
         status=stack["StackStatus"],
         protected=stack.get("EnableTerminationProtection", False),
     )
+
+
+def find_alias(session: Session, environment: Environment, deployed: Deployed) -> dict[str, Any]:
+    """Return the alias that callers reach.
+
+    Raises:
+        ValueError: It is gone, which CloudFormation does not notice. The message has the command
+            that makes it again.
+    """
+    client = session.create_client("lambda", region_name=environment.region)
+    try:
+        alias: dict[str, Any] = client.get_alias(
+            FunctionName=deployed.function, Name=deployed.alias
+        )
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        version = _version_of_alias(session, environment, deployed)
+        raise ValueError(
+            f"the alias {deployed.alias}, which {endpoint_stack_name(environment.name)} made, was "
+            f"deleted by other means; nothing was changed. To make it again: aws lambda "
+            f"create-alias --function-name {deployed.function} --name {deployed.alias} "
+            f"--function-version {version}, and after it scripts/deploy {environment.name}"
+        ) from None
+    return alias
+
+
+def versions_of_stack(session: Session, environment: Environment) -> Iterator[str]:
+    """Yield the versions that are resources of the stack, which a rollback of it needs."""
+    client = session.create_client("cloudformation", region_name=environment.region)
+    pages = client.get_paginator("list_stack_resources")
+    for page in pages.paginate(StackName=endpoint_stack_name(environment.name)):
+        for resource in page["StackResourceSummaries"]:
+            if resource["ResourceType"] == "AWS::Lambda::Version":
+                yield resource["PhysicalResourceId"].rpartition(":")[2]
+
+
+def _version_of_alias(session: Session, environment: Environment, deployed: Deployed) -> str:
+    """Return the version that the stack's template gives to the alias."""
+    client = session.create_client("cloudformation", region_name=environment.region)
+    body = client.get_template(StackName=endpoint_stack_name(environment.name))["TemplateBody"]
+    for resource in body["Resources"].values():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == "AWS::Lambda::Alias" and properties["Name"] == deployed.alias:
+            pinned = properties["FunctionVersion"]
+            if isinstance(pinned, str):
+                return pinned
+    # Without a pin of scripts/rollback, it is the stack's own version.
+    return next(versions_of_stack(session, environment))

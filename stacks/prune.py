@@ -18,9 +18,14 @@ from botocore.session import Session, get_session
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import load_environment
-from stacks.deployed import Deployed, find_deployed, find_deployment_group
+from stacks.deployed import (
+    Deployed,
+    find_alias,
+    find_deployed,
+    find_deployment_group,
+    versions_of_stack,
+)
 from stacks.image_registry import Place
-from stacks.names import endpoint_stack_name
 from stacks.package_places import place_of
 from stacks.rollback import version_before
 
@@ -146,6 +151,7 @@ def _unused_versions(
     session: Session, environment: Environment, deployed: Deployed, *, keep: int
 ) -> list[str]:
     client = session.create_client("lambda", region_name=environment.region)
+    served = find_alias(session, environment, deployed)["FunctionVersion"]
     found = _versions(client, deployed.function)
     numbers = sorted((version for version in found if version != _LATEST), key=int)
     used = set(numbers[-keep:])
@@ -153,26 +159,16 @@ def _unused_versions(
         for alias in page["Aliases"]:
             routing = alias.get("RoutingConfig") or {}
             used |= {alias["FunctionVersion"], *routing.get("AdditionalVersionWeights", {})}
-    used |= set(_deployed_versions(session, environment))
+    used |= set(versions_of_stack(session, environment))
     if environment.experiment:
         used.add(str(environment.experiment.version))
     try:
-        used.add(str(version_before(session, environment, deployed)))
+        used.add(str(version_before(session, environment, served)))
     except ValueError:
         # No release has replaced a version, or the alias was changed by other means. Then a
         # rollback needs the version by number, and any may be meant.
         used |= set(numbers)
     return [version for version in numbers if version not in used]
-
-
-def _deployed_versions(session: Session, environment: Environment) -> Iterator[str]:
-    """Yield the versions that are resources of the stack, which a rollback of it needs."""
-    client = session.create_client("cloudformation", region_name=environment.region)
-    pages = client.get_paginator("list_stack_resources")
-    for page in pages.paginate(StackName=endpoint_stack_name(environment.name)):
-        for resource in page["StackResourceSummaries"]:
-            if resource["ResourceType"] == "AWS::Lambda::Version":
-                yield resource["PhysicalResourceId"].rpartition(":")[2]
 
 
 def _unused_images(

@@ -23,7 +23,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import Environment
-from stacks.deployed import Deployed, find_deployed, find_deployment_group
+from stacks.deployed import Deployed, find_alias, find_deployed, find_deployment_group
 from stacks.names import endpoint_stack_name
 from stacks.package_bucket import PackageBucket
 from stacks.package_places import bucket_of, place_of
@@ -89,12 +89,13 @@ def roll_back(session: Session, environment: Environment, *, version: str | None
     if "ROLLBACK" in deployed.status and deployed.status.endswith("_IN_PROGRESS"):
         return f"{stack} is rolling back ({deployed.status}); nothing was changed"
     _require_complete(stack, deployed.status)
+    served = find_alias(session, environment, deployed)["FunctionVersion"]
     template = client.get_template(StackName=stack)["TemplateBody"]
     alias = _alias(template)
     pinned = alias["Properties"]["FunctionVersion"]
     if version is None:
         undone = isinstance(pinned, str) or "ROLLBACK" in deployed.status
-        version = None if undone else version_before(session, environment, deployed)
+        version = None if undone else version_before(session, environment, served)
     if version is None or version == pinned:
         return (
             f"the last release of {stack} is rolled back already; nothing was changed. "
@@ -158,8 +159,14 @@ def _alias(template: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def version_before(session: Session, environment: Environment, deployed: Deployed) -> str | None:
-    """Return the version that the last release replaced; None if that was rolled back."""
+def version_before(session: Session, environment: Environment, served: str) -> str | None:
+    """Return the version that the last release replaced by the one that the alias serves.
+
+    None if that release was rolled back.
+
+    Raises:
+        ValueError: No release has replaced a version, or the alias was changed by other means.
+    """
     group = find_deployment_group(session, environment)
     client = session.create_client("codedeploy", region_name=environment.region)
     last = group.last_successful(client) if group else None
@@ -177,10 +184,6 @@ def version_before(session: Session, environment: Environment, deployed: Deploye
         "deploymentTargets"
     ]
     moved = target["lambdaTarget"]["lambdaFunctionInfo"]
-    functions = session.create_client("lambda", region_name=environment.region)
-    served = functions.get_alias(FunctionName=deployed.function, Name=deployed.alias)[
-        "FunctionVersion"
-    ]
     if served != moved["targetVersion"]:
         raise ValueError(
             f"the alias serves version {served}, and the last release moved it to "

@@ -9,12 +9,11 @@ https://github.com/gradientedge/cdk-utils/pull/1110).
 
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 from botocore.session import Session
 
 from embedding_kit.environment import Environment
-from stacks.deployed import Deployed, find_deployed, find_deployment_group
+from stacks.deployed import Deployed, find_alias, find_deployed, find_deployment_group
 from stacks.names import endpoint_stack_name
 from stacks.version_command import run_version_command
 
@@ -100,8 +99,7 @@ def find_stuck_weights(session: Session, environment: Environment) -> Weights | 
 
 
 def _read(session: Session, environment: Environment, deployed: Deployed) -> Weights | None:
-    client = session.create_client("lambda", region_name=environment.region)
-    alias: dict[str, Any] = client.get_alias(FunctionName=deployed.function, Name=deployed.alias)
+    alias = find_alias(session, environment, deployed)
     others = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
     if not others:
         return None

@@ -6,7 +6,9 @@ import pytest
 
 from embedding_kit.environment import Environment
 from embedding_kit.settings import Model
+from stacks.prune import make_plan
 from stacks.rollback import roll_back
+from stacks.weights import find_stuck_weights
 
 from .test_emulated_releases import Release
 from .test_promotion import _Root
@@ -35,3 +37,40 @@ def test_a_template_over_51200_bytes_is_rolled_back(aws, release, environment, m
     assert "serves version 1" in roll_back(_Root(aws), environment)
     assert (release.alias(), release.status()) == (("1", {}), "UPDATE_COMPLETE")
     assert "rolled back already" in roll_back(_Root(aws), environment)
+
+
+@pytest.mark.parametrize("pinned", [False, True], ids=["released", "rolled back"])
+def test_a_deleted_alias_is_made_again_by_the_command_that_is_printed(
+    aws, release, environment, pinned
+):
+    """Without it, no deploy can move it. Each script that needs it prints the same command."""
+    session = _Root(aws)
+    if pinned:
+        assert release.deploy("b") == "UPDATE_COMPLETE"
+        roll_back(session, environment)
+    assert release.alias() == ("1", {})
+    release.lambda_.delete_alias(FunctionName=release.name, Name="live")
+    commands = set()
+    for script in (
+        lambda: roll_back(session, environment),
+        lambda: make_plan(session, environment, keep=1),
+        lambda: find_stuck_weights(session, environment),
+    ):
+        with pytest.raises(ValueError, match=r"live, which .* was deleted by other means") as told:
+            script()
+        commands.add(str(told.value).partition("To make it again: ")[2])
+    assert release.deploy("c") == "UPDATE_ROLLBACK_COMPLETE"
+    with pytest.raises(ValueError, match="was deleted by other means") as told:
+        find_stuck_weights(session, environment)
+    (command,) = commands | {str(told.value).partition("To make it again: ")[2]}
+    words = command.partition(",")[0].split()
+    assert words[:3] == ["aws", "lambda", "create-alias"]
+    options = dict(zip(words[3::2], words[4::2], strict=True))
+    release.lambda_.create_alias(
+        FunctionName=options["--function-name"],
+        Name=options["--name"],
+        FunctionVersion=options["--function-version"],
+    )
+    assert release.alias() == ("1", {})
+    assert release.deploy("d") == "UPDATE_COMPLETE"
+    assert release.alias()[0] == release.versions()[-1]

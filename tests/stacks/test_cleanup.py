@@ -1,5 +1,6 @@
 """Test ending and resuming provisioned concurrency around deploy and destroy."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from stacks import cleanup
 from stacks.cleanup import end_provisioned_concurrency, main, resume_scaling
 
 ROOT = Path(__file__).resolve().parents[2]
+ALIAS = {"Type": "AWS::Lambda::Alias", "Properties": {"Name": "live", "FunctionVersion": "5"}}
 LIVE = "function:embedder:live"
 ARN = "arn:aws:lambda:us-east-1:123456789012:function:embedder"
 
@@ -232,6 +234,20 @@ def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(aws, capsys, momen
         "error: the alias live divides its traffic (version 4: 0%, version 3: 100%) and no release "
         "is running, so AWS refuses further releases; "
         "scripts/clear-weights dev gives all of it to version 3\n"
+    )
+
+
+def test_a_deploy_without_its_alias_says_how_to_make_it_again(aws, capsys):
+    """AWS's answer alone would only name an alias that does not exist."""
+    aws.deployed()
+    aws.stubs["lambda"].add_client_error("get_alias", "ResourceNotFoundException")
+    template = {"Resources": {"Live": ALIAS}}
+    aws.stubs["cloudformation"].add_response("get_template", {"TemplateBody": json.dumps(template)})
+    assert main(["dev", "--before", "deploy"]) == 1
+    assert capsys.readouterr().err == (
+        "error: the alias live, which EmbeddingKit-dev-Endpoint made, was deleted by other means; "
+        "nothing was changed. To make it again: aws lambda create-alias --function-name embedder "
+        "--name live --function-version 5, and after it scripts/deploy dev\n"
     )
 
 

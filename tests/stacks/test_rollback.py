@@ -41,7 +41,10 @@ TEMPLATE: dict[str, Any] = {
 GROUP = {"applicationName": "the-Application", "deploymentGroupName": "the-DeploymentGroup"}
 
 
-def _template(session, template=TEMPLATE) -> None:
+def _template(session, template=TEMPLATE, *, served: str = "6") -> None:
+    session.stubs["lambda"].add_response(
+        "get_alias", {"FunctionVersion": served}, {"FunctionName": "embedder", "Name": "live"}
+    )
     session.stubs["cloudformation"].add_response(
         "get_template", {"TemplateBody": json.dumps(template)}, {"StackName": STACK}
     )
@@ -63,7 +66,7 @@ def _group(session) -> None:
     )
 
 
-def _last_release(session, *, creator: str = "CloudFormation", served: str = "6") -> None:
+def _last_release(session, *, creator: str = "CloudFormation") -> None:
     """Describe a last release that moved the alias from version 5 to 6."""
     _group(session)
     deploy = session.stubs["codedeploy"]
@@ -79,9 +82,6 @@ def _last_release(session, *, creator: str = "CloudFormation", served: str = "6"
         "batch_get_deployment_targets",
         {"deploymentTargets": [{"lambdaTarget": {"lambdaFunctionInfo": moved}}]},
         {"deploymentId": "d-1", "targetIds": ["t-1"]},
-    )
-    session.stubs["lambda"].add_response(
-        "get_alias", {"FunctionVersion": served}, {"FunctionName": "embedder", "Name": "live"}
     )
 
 
@@ -278,8 +278,8 @@ def test_an_alias_with_fixed_weights_is_an_error(session, environments):
 def test_an_alias_that_was_changed_by_other_means_is_an_error(session, environments):
     """The last release then does not show which version served before."""
     session.deployed()
-    _template(session)
-    _last_release(session, served="9")
+    _template(session, served="9")
+    _last_release(session)
     with pytest.raises(ValueError, match=r"serves version 9, and the last release moved it to 6"):
         roll_back(session, environments["dev"])
 
