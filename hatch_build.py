@@ -7,7 +7,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 #: What builds a zip, beside what Docker's context sends.
 _OF_ZIP = ("build_zip.py", "zip_builder")
-#: Puts the folder on Python's path, so that `python -m model_compiler` works.
+#: Puts the folder on Python's path, so that `python -P -m model_compiler` works.
 _PATH = "embedding_kit_programs.pth"
 
 

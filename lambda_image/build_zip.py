@@ -5,6 +5,10 @@ cloud assembly.
 """
 
 import sys
+from pathlib import Path
+
+# The program of this copy, and not one that is installed, also where PYTHONSAFEPATH is set.
+sys.path.insert(0, str(Path(__file__).parent))
 
 from zip_builder.command import main
 

@@ -28,5 +28,5 @@ def run_load(arguments: Sequence[str]) -> NoReturn:
             "embed load needs: pip install 'embedding-client[load]'; "
             f"not found: {', '.join(missing)}."
         )
-    command = [sys.executable, "-m", "embedding_load", *arguments]
+    command = [sys.executable, "-P", "-m", "embedding_load", *arguments]
     os.execv(sys.executable, command)  # noqa: S606 - this Python, our module

@@ -1,4 +1,4 @@
-"""`python -m batch_embedding` embeds a folder in processes, and continues after any end."""
+"""`python -P -m batch_embedding` embeds a folder in processes, and continues after any end."""
 
 import json
 import os

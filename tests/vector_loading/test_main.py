@@ -1,4 +1,4 @@
-"""`python -m vector_loading`: its output, its exit status, and its arguments."""
+"""`python -P -m vector_loading`: its output, its exit status, and its arguments."""
 
 import json
 

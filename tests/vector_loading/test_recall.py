@@ -1,4 +1,4 @@
-"""`python -m vector_loading.recall`, over an index that the load made in the exact stand-in."""
+"""`python -P -m vector_loading.recall`, over an index that the load made in the exact stand-in."""
 
 import json
 from pathlib import Path

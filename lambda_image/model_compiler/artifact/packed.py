@@ -1,7 +1,7 @@
 """Writes an artifact as one object for S3, and the checksums of the object's parts.
 
-`embedder.artifact_download.layout` describes both. `python -m model_compiler.artifact.packed FOLDER
---object FILE` writes the one, and `--parts FILE` the other.
+`embedder.artifact_download.layout` describes both. `python -P -m model_compiler.artifact.packed
+FOLDER --object FILE` writes the one, and `--parts FILE` the other.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""`python -m embedder.server` with a real model: equal bits, and SIGTERM under load."""
+"""`python -P -m embedder.server` with a real model: equal bits, and SIGTERM under load."""
 
 import base64
 import os

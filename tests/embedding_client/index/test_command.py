@@ -131,7 +131,7 @@ def test_a_load_from_here_is_the_loader_in_place_of_this_process(
     ((python, *arguments),) = called
     assert Path(python).name.startswith("python")
     assert arguments == [
-        "-m", "vector_loading", str(folder), ARN,
+        "-P", "-m", "vector_loading", str(folder), ARN,
         "--metadata", "lang", "--vectors-per-second", "300",
     ]  # fmt: skip
     from vector_loading.__main__ import main
