@@ -136,5 +136,5 @@ def test_a_load_from_here_is_the_loader_in_place_of_this_process(
     ]  # fmt: skip
     from vector_loading.__main__ import main
 
-    assert main(arguments[2:]) == 0
+    assert main(arguments[3:]) == 0
     assert len(index.vectors) == loading.ROWS
