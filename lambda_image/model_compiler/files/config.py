@@ -5,81 +5,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.harmless import harmless
 
-__all__ = ["HARMLESS", "ConfigFile", "inner_path", "read_json", "require_file"]
-
-#: Settings of text generation, which transformers up to version 4 wrote for every model
-#: (https://github.com/huggingface/transformers/blob/v4.45.0/src/transformers/configuration_utils.py).
-_GENERATION = frozenset(
-    {
-        "bad_words_ids",
-        "begin_suppress_tokens",
-        "decoder_start_token_id",
-        "diversity_penalty",
-        "do_sample",
-        "early_stopping",
-        "encoder_no_repeat_ngram_size",
-        "exponential_decay_length_penalty",
-        "forced_bos_token_id",
-        "forced_eos_token_id",
-        "length_penalty",
-        "max_length",
-        "min_length",
-        "no_repeat_ngram_size",
-        "num_beam_groups",
-        "num_beams",
-        "num_return_sequences",
-        "output_scores",
-        "remove_invalid_values",
-        "repetition_penalty",
-        "return_dict_in_generate",
-        "suppress_tokens",
-        "temperature",
-        "top_k",
-        "top_p",
-        "typical_p",
-    }
-)
-
-#: Keys of `config.json` that do not change vectors: provenance, training, generation, and the keys
-#: that transformers' PretrainedConfig writes for every model.
-HARMLESS = _GENERATION | frozenset(
-    {
-        "_attn_implementation_autoset",
-        "_commit_hash",
-        "_name_or_path",
-        "_num_labels",
-        "architectures",
-        "attention_dropout",
-        "attention_probs_dropout_prob",
-        "bos_token_id",
-        "chunk_size_feed_forward",  # the same sums in pieces
-        "classifier_dropout",
-        "dtype",  # the type of the stored weights, which their file states too
-        "eos_token_id",
-        "finetuning_task",
-        "gradient_checkpointing",
-        "hidden_dropout_prob",
-        "id2label",
-        "initializer_factor",
-        "initializer_range",
-        "label2id",
-        "output_attentions",
-        "output_hidden_states",
-        "output_past",
-        "pad_token_id",
-        "problem_type",
-        "return_dict",
-        "sep_token_id",
-        "task_specific_params",
-        "tie_word_embeddings",  # an embedding model has no output head
-        "tokenizer_class",
-        "torch_dtype",
-        "torchscript",
-        "transformers_version",
-        "use_cache",
-    }
-)
+__all__ = ["ConfigFile", "inner_path", "read_json", "require_file"]
 
 
 class ConfigFile:
@@ -161,14 +89,14 @@ class ConfigFile:
         """Skip keys whose values do not matter."""
         self._left -= keys
 
-    def done(self) -> None:
-        """Check that every key was read.
+    def done(self, *lists: str) -> None:
+        """Check that every key was read, or is in one of the lists of harmless keys.
 
         Raises:
             UnsupportedModelError: If not; the message names the keys.
         """
-        if self._left:
-            found = ", ".join(f"{key} = {_shown(self._values[key])}" for key in sorted(self._left))
+        if left := self._left - harmless(*lists):
+            found = ", ".join(f"{key} = {_shown(self._values[key])}" for key in sorted(left))
             raise UnsupportedModelError(
                 f"{self.path} has settings that the compiler does not know: {found}. "
                 "They may change the vectors."

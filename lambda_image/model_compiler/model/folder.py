@@ -244,8 +244,7 @@ def _check_transformer(config: ConfigFile, tokenizer: TokenizerFile, *, pooled: 
             f"{config.path}: do_lower_case is true, but tokenizer.json does not lowercase; "
             "the compiler does not change the tokenizer."
         )
-    config.ignore(frozenset({"unpad_inputs"}))
-    config.done()
+    config.done("sentence_bert_config.json")
 
 
 def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
@@ -267,12 +266,11 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
     if default is not None and (not isinstance(default, str) or default not in texts):
         config.fail("default_prompt_name", f"one of {sorted(texts)}", default)
     config.require("model_type", "SentenceTransformer", None)
-    if config.has("truncate_dim"):
+    if (shortened := config.optional("truncate_dim")) is not None:
         raise UnsupportedModelError(
             f"{config.path}: truncate_dim must be missing or null, because the embedder's default "
-            "is the full number of dimensions; found "
-            f"{json.dumps(config.optional('truncate_dim'))}. "
-            "Remove it, and offer the shorter vectors with --dimensions."
+            f"is the full number of dimensions; found {json.dumps(shortened)}. Remove it, and "
+            "offer the shorter vectors with --dimensions."
         )
     if not normalized:
         stated = config.optional("similarity_fn_name")
@@ -281,8 +279,7 @@ def read_prompts(folder: Path, *, normalized: bool) -> Prompts:
                 f"{config.path}: similarity_fn_name is {json.dumps(stated)}, and modules.json has "
                 'no Normalize. The embedder gives vectors of length 1, which only "cosine" allows.'
             )
-    config.ignore(frozenset({"__version__", "requirements", "similarity_fn_name", "truncate_dim"}))
-    config.done()
+    config.done("config_sentence_transformers.json")
     if default is None:
         default = next((name for name in DOCUMENT_PROMPTS if name in texts), None)
     return Prompts(texts=texts, default=default)

@@ -5,11 +5,12 @@ from typing import Any
 
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import inner_path, read_json
+from model_compiler.files.harmless import harmless
 
 __all__ = ["read_modules"]
 
-#: The keys of a module; sentence-transformers counts the modules itself and does not read `idx`.
-KEYS = frozenset({"idx", "kwargs", "name", "path", "type"})
+#: The keys of a module that are read.
+KEYS = frozenset({"kwargs", "name", "path", "type"})
 
 
 def read_modules(folder: Path) -> list[tuple[str, Path]]:
@@ -54,7 +55,7 @@ def _module(folder: Path, path: Path, module: dict[str, Any]) -> tuple[str, Path
             "sentence-transformers. It is code of the model's own, for which sentence-transformers "
             "needs trust_remote_code; the compiler never runs such code."
         )
-    if unknown := sorted(set(module) - KEYS):
+    if unknown := sorted(set(module) - KEYS - harmless("modules.json")):
         raise UnsupportedModelError(
             f"{path}: the module {kind} has settings that the compiler does not know: "
             f"{', '.join(unknown)}."

@@ -31,23 +31,6 @@ DEFAULT_MAX_TOKENS = 8192
 #: model2vec's own limit where `config.json` states none (its `DEFAULT_MAX_LENGTH`).
 MODEL2VEC_MAX_TOKENS = 512
 
-#: Keys of model2vec's `config.json` about how the table was made.
-MODEL2VEC_HARMLESS = frozenset(
-    {
-        "apply_pca",
-        "apply_zipf",
-        "architectures",
-        "embedding_dtype",
-        "hidden_dim",
-        "language",
-        "pooling",
-        "seq_length",
-        "sif_coefficient",
-        "tokenizer_name",
-        "vocabulary_quantization",
-    }
-)
-
 
 def is_static(folder: Path) -> bool:
     """Return whether a folder is that of a static model.
@@ -103,8 +86,7 @@ def _read_model2vec(folder: Path, precision: Precision) -> StaticModel:
     # For model2vec, null is no limit, of characters neither.
     unlimited = "max_length" in config and not config.has("max_length")
     limit = config.integer("max_length", DEFAULT_MAX_TOKENS if unlimited else MODEL2VEC_MAX_TOKENS)
-    config.ignore(MODEL2VEC_HARMLESS)
-    config.done()
+    config.done("model2vec")
     model = _model(
         folder,
         precision,

@@ -95,4 +95,7 @@ def parse(config: ConfigFile) -> Architecture:
             f"{config.path}: model_type {model_type!r} is not a supported architecture; "
             f"the compiler supports {', '.join(sorted(_PARSERS))}."
         )
+    for key in ("is_decoder", "add_cross_attention", "is_encoder_decoder"):
+        config.require(key, False, None)
+    config.require("pruned_heads", {}, None)
     return _PARSERS[model_type](config)

@@ -3,7 +3,7 @@
 Weights have the names of transformers' BertModel.
 """
 
-from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures.post_norm import Names, PostNormConfig, check
 
 __all__ = ["NAMES", "parse"]
@@ -20,18 +20,6 @@ NAMES = Names(
     up="intermediate.dense",
     down="output.dense",
     output_norm="output.LayerNorm",
-)
-
-#: Settings of the pooler, which sentence embeddings do not use, and of language modeling.
-UNUSED = frozenset(
-    {
-        "directionality",
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-        "pooler_type",
-    }
 )
 
 
@@ -58,6 +46,5 @@ def parse(config: ConfigFile) -> PostNormConfig:
     check(config, parsed)
     # cointegrated/rubert-tiny2 has it; transformers' BertModel does not read it.
     config.require("emb_size", parsed.hidden_size, None)
-    config.ignore(HARMLESS | UNUSED)
-    config.done()
+    config.done("config.json", "bert")
     return parsed

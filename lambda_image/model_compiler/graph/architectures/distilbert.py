@@ -3,7 +3,7 @@
 Weights have the names of transformers' DistilBertModel.
 """
 
-from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures.post_norm import Names, PostNormConfig, check
 
 __all__ = ["parse"]
@@ -24,16 +24,6 @@ NAMES = Names(
 
 #: transformers' DistilBertModel has it as a constant.
 NORM_EPSILON = 1e-12
-
-UNUSED = frozenset(
-    {
-        "dropout",
-        "qa_dropout",
-        "seq_classif_dropout",
-        "sinusoidal_pos_embds",  # the start of training: the file has the table in any case
-        "tie_weights_",  # of the head for language modeling
-    }
-)
 
 
 def parse(config: ConfigFile) -> PostNormConfig:
@@ -56,6 +46,5 @@ def parse(config: ConfigFile) -> PostNormConfig:
         position_rows=config.integer("max_position_embeddings"),
     )
     check(config, parsed, size="dim", heads="n_heads", activation="activation")
-    config.ignore(HARMLESS | UNUSED)
-    config.done()
+    config.done("config.json", "distilbert")
     return parsed

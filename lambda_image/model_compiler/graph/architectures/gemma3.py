@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from model_compiler.errors import UnsupportedModelError
-from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures.gemma3_settings import rope_bases, sliding_layers
 from model_compiler.graph.architectures.layer_settings import (
@@ -31,9 +31,6 @@ from model_compiler.graph.quantization import (
 from model_compiler.graph.rotary import rotary_tables_by_kind
 
 __all__ = ["Gemma3Config", "parse"]
-
-#: Settings of language modeling, which an encoder does not use.
-UNUSED = frozenset({"final_logit_softcapping"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +101,8 @@ def parse(config: ConfigFile) -> Gemma3Config:
         )
     config.require("num_key_value_heads", 1)
     config.require("attention_bias", False, None)
-    config.require("is_encoder_decoder", False, None)
     config.require("attn_logit_softcapping", None)
-    config.ignore(HARMLESS | UNUSED)
-    config.done()
+    config.done("config.json", "gemma3_text")
     return parsed
 
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from model_compiler.errors import SourceError
-from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.activations import activate, read_activation
 from model_compiler.graph.architectures.layer_settings import MOST_LAYERS, MOST_POSITIONS
 from model_compiler.graph.architectures.modernbert_settings import (
-    UNUSED,
     rope_bases,
     sliding_layers,
 )
@@ -107,11 +106,7 @@ def parse(config: ConfigFile) -> ModernBertConfig:
             f"{config.path}: hidden_size must be a multiple of twice num_attention_heads, so that "
             f"halves of heads can be rotated; found {parsed.hidden_size} and {parsed.heads}."
         )
-    config.require("is_decoder", False, None)
-    config.require("add_cross_attention", False, None)
-    config.require("is_encoder_decoder", False, None)
-    config.ignore(HARMLESS | UNUSED)
-    config.done()
+    config.done("config.json", "modernbert")
     return parsed
 
 

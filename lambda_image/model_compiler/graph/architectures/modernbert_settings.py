@@ -8,36 +8,11 @@ from model_compiler.graph.architectures.layer_settings import (
     rope_bases_by_kind,
 )
 
-__all__ = ["UNUSED", "rope_bases", "sliding_layers"]
+__all__ = ["rope_bases", "sliding_layers"]
 
 #: The defaults of transformers' ModernBertConfig.
 DEFAULT_FULL_EVERY = 3
 DEFAULT_ROPE_BASES = {SLIDING: 10_000.0, FULL: 160_000.0}
-
-#: Settings of dropout, initialization, other implementations of attention, and of the heads for
-#: language modeling and classification. transformers' ModernBertModel reads neither
-#: `layer_norm_eps` nor `position_embedding_type`, which published files also have.
-UNUSED = frozenset(
-    {
-        "classifier_activation",
-        "classifier_bias",
-        "classifier_pooling",
-        "cls_token_id",
-        "decoder_bias",
-        "deterministic_flash_attn",
-        "embedding_dropout",
-        "initializer_cutoff_factor",
-        "layer_norm_eps",
-        "mask_token_id",
-        "mlp_dropout",
-        "position_embedding_type",
-        "reference_compile",
-        "repad_logits_with_grad",
-        "sparse_pred_ignore_index",
-        "sparse_prediction",
-        "unk_token_id",
-    }
-)
 
 
 def sliding_layers(config: ConfigFile, layers: int) -> tuple[bool, ...]:

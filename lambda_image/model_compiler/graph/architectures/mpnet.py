@@ -3,7 +3,7 @@
 Weights have the names of transformers' MPNetModel.
 """
 
-from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures.positions import BUCKETS
 from model_compiler.graph.architectures.post_norm import Names, PostNormConfig, check
 
@@ -51,6 +51,5 @@ def parse(config: ConfigFile) -> PostNormConfig:
     check(config, parsed)
     # Only the size of the table is read from it: the buckets are those of 32.
     config.require("relative_attention_num_buckets", BUCKETS)
-    config.ignore(HARMLESS)
-    config.done()
+    config.done("config.json")
     return parsed

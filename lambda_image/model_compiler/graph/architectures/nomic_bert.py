@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from model_compiler.errors import SourceError
-from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.activations import activate
 from model_compiler.graph.architectures.nomic_bert_settings import (
@@ -88,8 +88,7 @@ def parse(config: ConfigFile) -> NomicBertConfig:
             f"that halves of heads can be rotated; found {parsed.hidden_size} and {parsed.heads}."
         )
     require_fixed(config, head_size=parsed.head_size)
-    config.ignore(HARMLESS)
-    config.done()
+    config.done("config.json", "nomic_bert")
     return parsed
 
 

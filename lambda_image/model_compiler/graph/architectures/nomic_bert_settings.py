@@ -21,12 +21,9 @@ MOST = {"num_hidden_layers": MOST_LAYERS}
 #: Settings that must have the values of nomic-embed-text-v1 and v1.5.
 FIXED: dict[str, tuple[object, ...]] = {
     "activation_function": ("swiglu",),
-    "add_cross_attention": (False, None),
     "causal": (False,),
     "head_dim": (None,),
     "hidden_act": ("silu",),
-    "is_decoder": (False, None),
-    "is_encoder_decoder": (False, None),
     "mlp_fc1_bias": (False,),
     "mlp_fc2_bias": (False,),
     "parallel_block": (False,),
@@ -40,32 +37,6 @@ FIXED: dict[str, tuple[object, ...]] = {
     "scale_attn_weights": (True,),
     "use_rms_norm": (False, None),
 }
-
-#: Settings of training, of other implementations of the same computation, and of heads. `auto_map`
-#: names the model's own code; the compiler has its own.
-UNUSED = frozenset(
-    {
-        "attn_pdrop",
-        "auto_map",
-        "dense_seq_output",
-        "embd_pdrop",
-        "fused_bias_fc",
-        "fused_dropout_add_ln",
-        "last_layer_subset",
-        "max_trained_positions",  # from where rotary_scaling_factor would scale
-        "pad_vocab_size_multiple",
-        "parallel_block_tied_norm",
-        "reorder_and_upcast_attn",
-        "resid_pdrop",
-        "summary_activation",
-        "summary_first_dropout",
-        "summary_proj_to_labels",
-        "summary_type",
-        "summary_use_proj",
-        "use_flash_attn",
-        "use_xentropy",
-    }
-)
 
 #: The default of transformers' NomicBertConfig.
 DEFAULT_ROPE_BASE = 1000.0
@@ -102,11 +73,10 @@ def read_rope_base(config: ConfigFile) -> float:
 
 
 def require_fixed(config: ConfigFile, *, head_size: int) -> None:
-    """Check the settings whose values the graph takes for granted, and skip those that it ignores.
+    """Check the settings whose values the graph takes for granted.
 
     Raises:
         UnsupportedModelError: If one has another value.
     """
     for key, allowed in FIXED.items():
         config.require(key, *allowed, *((head_size,) if key == "head_dim" else ()))
-    config.ignore(UNUSED)

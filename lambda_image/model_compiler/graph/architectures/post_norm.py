@@ -133,10 +133,6 @@ def check(
             f"counted from {parsed.position_rows - parsed.max_positions}, so none is left."
         )
     config.require("position_embedding_type", "absolute", None)
-    config.require("is_decoder", False, None)
-    config.require("add_cross_attention", False, None)
-    config.require("pruned_heads", {}, None)
-    config.require("is_encoder_decoder", False, None)
 
 
 class _Encoder(Encoder[PostNormConfig]):

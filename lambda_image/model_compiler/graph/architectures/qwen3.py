@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto
 
 from model_compiler.errors import SourceError
-from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.activations import activate, read_activation
 from model_compiler.graph.architectures.layer_settings import (
@@ -40,9 +40,6 @@ __all__ = ["Qwen3Config", "parse"]
 
 #: The default of transformers' Qwen3Config, whatever the hidden size and the number of heads are.
 DEFAULT_HEAD_SIZE = 128
-
-#: Settings of windows, which `use_sliding_window` switches off.
-UNUSED = frozenset({"max_window_layers", "sliding_window"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +98,7 @@ def parse(config: ConfigFile) -> Qwen3Config:
     config.require("use_sliding_window", False, None)
     config.require("layer_types", [FULL] * parsed.layers, None)
     config.require("attention_bias", False, None)
-    config.require("is_decoder", False, None)
-    config.require("add_cross_attention", False, None)
-    config.require("is_encoder_decoder", False, None)
-    config.ignore(HARMLESS | UNUSED)
-    config.done()
+    config.done("config.json", "qwen3")
     return parsed
 
 

@@ -6,7 +6,7 @@ other weights and another tokenizer. Weights have the names of transformers' Rob
 
 from dataclasses import replace
 
-from model_compiler.files.config import HARMLESS, ConfigFile
+from model_compiler.files.config import ConfigFile
 from model_compiler.graph.architectures import bert
 from model_compiler.graph.architectures.post_norm import PostNormConfig, check
 
@@ -40,6 +40,5 @@ def parse(config: ConfigFile) -> PostNormConfig:
         padding_id=padding,
     )
     check(config, parsed)
-    config.ignore(HARMLESS)
-    config.done()
+    config.done("config.json")
     return parsed

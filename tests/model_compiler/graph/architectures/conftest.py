@@ -12,6 +12,7 @@ from embedder.artifact import Artifact
 from embedder.engine import Engine
 from model_compiler.errors import CompilerError
 from model_compiler.files.config import ConfigFile
+from model_compiler.graph import architectures
 from tests.model_compiler.conftest import Edit
 
 Reason = Callable[..., str]
@@ -36,13 +37,11 @@ def opened(path: Path) -> ConfigFile:
 def reason(folder: Path, edit_json: Edit) -> Reason:
     """Return the message of the error that a changed configuration raises."""
 
-    def message(
-        parse: Callable[[ConfigFile], Any], error: type[CompilerError], changes: dict[str, Any]
-    ) -> str:
+    def message(error: type[CompilerError], changes: dict[str, Any]) -> str:
         path = folder / "config.json"
         edit_json(path, **changes)
         with pytest.raises(error) as refused:
-            parse(opened(path))
+            architectures.parse(ConfigFile(path))
         return str(refused.value)
 
     return message

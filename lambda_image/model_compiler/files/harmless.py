@@ -1,0 +1,91 @@
+"""The keys of a model's JSON files that change no vector, with the reasons.
+
+Each key of a file is read, is in the file's list here, or is refused by name (`ConfigFile.done`).
+"""
+
+from collections.abc import Mapping
+
+__all__ = ["harmless"]
+
+#: By file, and for `config.json` also by family: the keys of each reason.
+REASONS: Mapping[str, Mapping[str, str]] = {
+    "config.json": {
+        # https://github.com/huggingface/transformers/blob/v4.45.0/src/transformers/configuration_utils.py
+        "settings of text generation, which transformers 4 wrote for every model": """
+            bad_words_ids begin_suppress_tokens decoder_start_token_id diversity_penalty do_sample
+            early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty
+            forced_bos_token_id forced_eos_token_id length_penalty max_length min_length
+            no_repeat_ngram_size num_beam_groups num_beams num_return_sequences output_scores
+            prefix remove_invalid_values repetition_penalty return_dict_in_generate suppress_tokens
+            temperature top_k top_p typical_p use_cache""",
+        "provenance": """
+            _attn_implementation_autoset _commit_hash _name_or_path architectures output_past
+            transformers_version""",
+        "read with the tokenizer": "tokenizer_class",
+        "dropout, initial weights and other settings of training": """
+            attention_dropout attention_probs_dropout_prob classifier_dropout gradient_checkpointing
+            hidden_dropout_prob initializer_factor initializer_range""",
+        "heads and tasks, which an embedding model does not have": """
+            _num_labels add_pooling_layer cross_attention_hidden_size finetuning_task id2label
+            label2id num_labels problem_type task_specific_params tie_encoder_decoder
+            tie_word_embeddings""",
+        "ids of tokens, which the tokenizer has": """
+            bos_token_id cls_token_id eos_token_id mask_token_id pad_token_id sep_token_id
+            unk_token_id""",
+        "what a program returns, and how it computes the same": """
+            chunk_size_feed_forward output_attentions output_hidden_states return_dict torchscript
+            use_bfloat16""",
+        "the type of the stored weights, which their file states too": "dtype torch_dtype",
+    },
+    "bert": {
+        "BERT's own pooler, and language modeling": """
+            directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers
+            pooler_size_per_head pooler_type""",
+    },
+    "distilbert": {
+        "dropout": "dropout qa_dropout seq_classif_dropout",
+        "the start of training: the weights have the table in any case": "sinusoidal_pos_embds",
+        "the head for language modeling": "tie_weights_",
+    },
+    "gemma3_text": {"language modeling": "final_logit_softcapping"},
+    "modernbert": {
+        "dropout and initial weights": "embedding_dropout initializer_cutoff_factor mlp_dropout",
+        "heads": """
+            classifier_activation classifier_bias classifier_pooling decoder_bias
+            sparse_pred_ignore_index sparse_prediction""",
+        "other implementations of the same attention": """
+            deterministic_flash_attn reference_compile repad_logits_with_grad""",
+        "settings that transformers' ModernBertModel does not read": """
+            layer_norm_eps position_embedding_type""",
+    },
+    "nomic_bert": {
+        "dropout": "attn_pdrop embd_pdrop resid_pdrop",
+        "the model's own code, which the compiler's graph replaces": "auto_map",
+        "other implementations of the same": """
+            fused_bias_fc fused_dropout_add_ln last_layer_subset pad_vocab_size_multiple
+            parallel_block_tied_norm reorder_and_upcast_attn use_flash_attn use_xentropy""",
+        "heads": """
+            dense_seq_output summary_activation summary_first_dropout summary_proj_to_labels
+            summary_type summary_use_proj""",
+        "from where rotary_scaling_factor, which must be null, would scale": """
+            max_trained_positions""",
+    },
+    "qwen3": {"windows, which use_sliding_window switches off": "max_window_layers sliding_window"},
+    "model2vec": {
+        "how the table was made": """
+            apply_pca apply_zipf architectures embedding_dtype hidden_dim language pooling
+            seq_length sif_coefficient tokenizer_name vocabulary_quantization""",
+    },
+    "sentence_bert_config.json": {"a layout that computes the same": "unpad_inputs"},
+    "config_sentence_transformers.json": {
+        "versions of programs": "__version__ requirements",
+        "of vectors of length 1 all similarities have one order": "similarity_fn_name",
+    },
+    "modules.json": {"sentence-transformers counts the modules itself": "idx"},
+}
+
+
+def harmless(*lists: str) -> frozenset[str]:
+    """Return the harmless keys of a file or family, or of several."""
+    groups = (keys for name in lists for keys in REASONS[name].values())
+    return frozenset(key for keys in groups for key in keys.split())
