@@ -15,6 +15,7 @@ from embedding_costs.picture import as_svg
 from embedding_costs.run import Choices, Run, run
 from embedding_costs.table import as_table, price_notes
 from embedding_costs.traffic import SHAPES
+from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.prices import DEFAULT_REGION, hosted_models, load_prices
 
@@ -51,7 +52,10 @@ def _forecast(options: argparse.Namespace, environments: Path) -> int:
     if options.from_endpoint:
         choices = replace(
             choices,
-            observed=_observe(environment.name, options.region or environment.region, options.days),
+            observed=_observe(
+                environment.model_copy(update={"region": options.region or environment.region}),
+                options.days,
+            ),
         )
     result: Run = run(environment, prices, models, choices)
     for note in price_notes(prices, models, today=datetime.now(UTC).date()):
@@ -81,13 +85,19 @@ def _refresh(options: argparse.Namespace, environments: Path) -> int:
     return 0
 
 
-def _observe(name: str, region: str | None, days: int) -> Observed:
+def _observe(environment: Environment, days: int) -> Observed:
     # The forecast needs no AWS client.
-    from botocore.session import get_session  # noqa: PLC0415
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
     from embedding_costs.endpoint_metrics import observe  # noqa: PLC0415
+    from embedding_kit.environment_session import session_for  # noqa: PLC0415
 
-    return observe(get_session(), name, region=region, days=days, now=datetime.now(UTC))
+    try:
+        session = session_for(environment)
+    except (BotoCoreError, ClientError) as error:
+        raise CostError(f"AWS does not accept the credentials: {error}") from None
+    region, now = environment.region, datetime.now(UTC)
+    return observe(session, environment.name, region=region, days=days, now=now)
 
 
 def _choices(options: argparse.Namespace) -> Choices:

@@ -13,10 +13,11 @@ import sys
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.environment_session import session_for
 from embedding_kit.image_identity import compare_labels, model_labels
 from stacks.built_zip import built_zip
 from stacks.image_registry import registry_client
@@ -48,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
             is_existing = environment.existing is not None and environment.existing.repository
             print(store_stack(environment) or ("existing" if is_existing else ""))
             return 0
-        session = get_session()
+        session = session_for(environment)
         if environment.function.package == "zip":
             images = [built_zip(session, environment)]
         else:

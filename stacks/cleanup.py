@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import load_environment
+from embedding_kit.environment_session import confirmed, place_of_caller, session_for
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from stacks.deployed import Deployed, find_deployed
 from stacks.existing import has_bucket_stack, has_repository_stack
@@ -44,22 +45,27 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-        if options.before == "deploy":
-            return _before_deploy(get_session(), environment)
-        if options.before == "destroy":
-            return _before_destroy(get_session(), environment, force=options.force)
         if options.after == "destroy":
             _print_what_stays(environment)
-        elif options.after == "failed-deploy":
-            return _refuse_stuck_weights(get_session(), environment)
-        elif not isinstance(environment.cold_start, Provisioned):
-            _end(get_session(), environment)
+            return 0
+        return _act(session_for(environment), environment, options)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except (BotoCoreError, ClientError) as error:
         print(f"error: {options.environment} could not be looked through: {error}", file=sys.stderr)
         return 1
+
+
+def _act(session: Session, environment: Environment, options: argparse.Namespace) -> int:
+    if options.before == "deploy":
+        return _before_deploy(session, environment)
+    if options.before == "destroy":
+        return _before_destroy(session, environment, force=options.force)
+    if options.after == "failed-deploy":
+        return _refuse_stuck_weights(session, environment)
+    if not isinstance(environment.cold_start, Provisioned):
+        _end(session, environment)
     return 0
 
 
@@ -152,22 +158,14 @@ def _before_destroy(session: Session, environment: Environment, *, force: bool) 
             file=sys.stderr,
         )
         return 1
-    if not force and not _confirmed(environment):
+    account, region = place_of_caller(session, environment)
+    stack = endpoint_stack_name(environment.name)
+    question = f"Destroy {environment.name} ({stack} and its other stacks; {account}, {region})?"
+    if not force and not confirmed(question):
         print("nothing was changed", file=sys.stderr)
         return 1
     _end(session, environment)
     return 0
-
-
-def _confirmed(environment: Environment) -> bool:
-    where = f"{environment.account or 'your account'}, {environment.region or 'your region'}"
-    stack = endpoint_stack_name(environment.name)
-    question = f"Destroy {environment.name} ({stack} and its other stacks; {where})? [y/N] "
-    try:
-        return input(question).strip().lower() in {"y", "yes"}
-    except (EOFError, KeyboardInterrupt):
-        print()
-        return False
 
 
 def _end(session: Session, environment: Environment) -> None:

@@ -3,6 +3,7 @@
 from botocore.session import Session
 
 from embedding_kit.environment import Environment
+from embedding_kit.environment_session import place_of_caller
 from embedding_kit.settings import artifact_in_s3, load_source
 from stacks.bootstrap_qualifier import bootstrap_qualifier
 from stacks.existing import (
@@ -49,11 +50,7 @@ def place_of(session: Session, environment: Environment) -> Place:
     Raises:
         ValueError: Neither the environment nor the session names a region.
     """
-    region = environment.region or session.get_config_variable("region")
-    if not region:
-        raise ValueError("no region: set AWS_REGION, or region in the environment's file")
-    client = session.create_client("sts", region_name=region)
-    account = environment.account or client.get_caller_identity()["Account"]
+    account, region = place_of_caller(session, environment)
     return Place(account=account, region=region, name=image_repository(environment))
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.environment_session import session_for
 from embedding_kit.quotas import needed_concurrency
 from embedding_kit.settings import (
     ApiGatewayFront,
@@ -38,6 +39,8 @@ __all__ = ["Finding", "before_deploy", "main"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _IMPORT = "--import-existing-resources"
+#: The options of `cdk deploy` without which it asks: `--require-approval never` and `--yes`.
+_NO_QUESTION = {"never", "--require-approval=never", "--yes", "-y"}
 #: The version of the bootstrap, which each of the CDK's templates reads.
 _BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 #: An established account's default quota of concurrent executions; a new account has less.
@@ -52,11 +55,15 @@ def main(arguments: list[str] | None = None) -> int:
     options, of_cdk = parser.parse_known_args(arguments)
     try:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+        session = session_for(environment, changes=True, ask=not _NO_QUESTION & {*of_cdk})
     except EnvironmentFileError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except (BotoCoreError, ClientError) as error:
+        print(f"error: AWS does not accept the credentials: {error}", file=sys.stderr)
+        return 1
     stops = False
-    for finding in before_deploy(get_session(), environment, imports=_IMPORT in of_cdk):
+    for finding in before_deploy(session, environment, imports=_IMPORT in of_cdk):
         print(f"{'error' if finding.stops else 'note'}: {finding.text}", file=sys.stderr)
         stops |= finding.stops
     return int(stops)

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.environment_session import session_for
 from embedding_kit.image_identity import LABEL, compare_labels
 from stacks.image_registry import Image, Place, Repository
 from stacks.names import repository_name
@@ -76,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-        session, others = get_session(), _others(environment)
+        session, others = session_for(environment), _others(environment)
         if environment.function.package == "zip":
             images = promote_zip(
                 session, environment, options.image, others=others, check=options.check

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import load_environment
+from embedding_kit.environment_session import session_for
 from stacks.deployed import (
     Deployed,
     find_alias,
@@ -69,11 +70,12 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.keep < 1:
         parser.error(f"--keep: found: {options.keep}; allowed: 1 or more")
-    session = get_session()
     try:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+        session = session_for(environment)
         plan = make_plan(session, environment, keep=options.keep)
-        print(f"{'Deleting' if options.yes else 'Would delete'}:\n{plan}")
+        where = f"in {plan.place.account}, {plan.place.region}"
+        print(f"{'Deleting' if options.yes else 'Would delete'} {where}:\n{plan}")
         if options.yes:
             prune(session, environment, plan)
         elif plan.versions or plan.images:

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from botocore.exceptions import ClientError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
 from stacks.bootstrap_qualifier import bootstrap_qualifier
 
@@ -30,7 +30,7 @@ def publishing_client(session: Session, service: str, *, role: str, region: str)
         )["Credentials"]
     except ClientError:
         return session.create_client(service, region_name=region)
-    return get_session().create_client(
+    return session.create_client(
         service,
         region_name=region,
         aws_access_key_id=given["AccessKeyId"],

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import load_environment
+from embedding_kit.environment_session import session_for
 
 __all__ = ["run_version_command"]
 
@@ -52,7 +53,8 @@ def run_version_command(
     options = parser.parse_args(arguments)
     try:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
-        print(action(get_session(), environment, version=options.version))
+        session = session_for(environment, changes=True)
+        print(action(session, environment, version=options.version))
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -70,3 +70,14 @@ def test_embedding_kit_is_never_imported_through_constructs():
         check=False,
     )
     assert "TID251" in done.stdout
+
+
+def test_scripts_get_aws_sessions_in_one_place():
+    """It compares the account of the credentials with that of the environment's file."""
+    makers = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("stacks", "embedding_costs", "constructs/embedding_kit")
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(r"\b(get_session|Session)\(|\bboto3\b", path.read_text())
+    }
+    assert makers == {"constructs/embedding_kit/environment_session.py"}

@@ -53,9 +53,7 @@ def load_environment(name: str, *, folder: Path) -> Environment:
     if _NAME.fullmatch(name) is None or not path.is_file():
         stems = sorted(file.stem for file in folder.glob("*.toml"))
         known = ", ".join(stem for stem in stems if _NAME.fullmatch(stem)) or "none"
-        raise EnvironmentFileError(
-            f"there is no environment {name!r}: {shown} is no file; allowed: {known}"
-        )
+        raise EnvironmentFileError(f"there is no environment {name!r}; allowed: {known}")
     written = _read(path, shown)
     if "name" in written:
         raise EnvironmentFileError(

@@ -35,8 +35,7 @@ class _Root:
 
 
 @pytest.fixture
-def session(aws, monkeypatch):
-    monkeypatch.setattr("stacks.publishing_role.get_session", lambda: _Root(aws))
+def session(aws):
     return _Root(aws)
 
 

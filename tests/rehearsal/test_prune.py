@@ -193,11 +193,12 @@ def test_a_running_release_is_waited_for(deployed, monkeypatch):
 
 def test_nothing_is_deleted_without_yes(deployed, monkeypatch, capsys):
     """The command prints what it would delete, and the command that does."""
-    monkeypatch.setattr(command, "get_session", lambda: _Root(deployed.aws))
+    monkeypatch.setattr(command, "session_for", lambda _: _Root(deployed.aws))
     monkeypatch.setattr(command, "load_environment", lambda *_, **__: deployed.environment)
+    place = f"{deployed.aws.account}, {deployed.aws.region}"
     assert command.main([deployed.environment.name, "--keep", "2"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith(f"Would delete:\nversion 1 of {deployed.function}\n")
+    assert printed.startswith(f"Would delete in {place}:\nversion 1 of {deployed.function}\n")
     assert printed.endswith(f"scripts/prune {deployed.environment.name} --keep 2 --yes\n")
     assert len(deployed.versions()) == 6
     assert command.main([deployed.environment.name, "--keep", "2", "--yes"]) == 0

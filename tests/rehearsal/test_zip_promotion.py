@@ -21,9 +21,8 @@ IN_S3 = {"function": {"package": "zip", "artifact": "s3"}, "cold_start": {"kind"
 
 
 @pytest.fixture
-def session(aws, monkeypatch):
+def session(aws):
     """Return a session of the emulated account's root, also for bootstrap's role."""
-    monkeypatch.setattr("stacks.publishing_role.get_session", lambda: _Root(aws))
     return _Root(aws)
 
 

@@ -88,7 +88,8 @@ def test_scaling_is_suspended_and_what_it_allocated_is_ended(session, environmen
 @pytest.fixture
 def aws(session, environments, monkeypatch):
     """Let the command use this session and the tests' environments."""
-    monkeypatch.setattr(cleanup, "get_session", lambda: session)
+    monkeypatch.setattr(cleanup, "session_for", lambda _: session)
+    monkeypatch.setattr(cleanup, "place_of_caller", lambda *_: ("123456789012", "us-east-1"))
     monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
     return session
 
@@ -97,8 +98,7 @@ def aws(session, environments, monkeypatch):
 def test_only_a_yes_destroys(aws, monkeypatch, capsys, answer):
     """Any other answer, Ctrl-C or a missing terminal changes nothing: AWS gets no call."""
 
-    def reply(question: str) -> str:
-        assert question.startswith("Destroy dev (EmbeddingKit-dev-Endpoint and its other stacks; ")
+    def reply() -> str:
         if isinstance(answer, str):
             return answer
         raise answer
@@ -106,13 +106,17 @@ def test_only_a_yes_destroys(aws, monkeypatch, capsys, answer):
     monkeypatch.setattr("builtins.input", reply)
     aws.deployed()
     assert main(["dev", "--before", "destroy"]) == 1
-    assert capsys.readouterr().err == "nothing was changed\n"
+    told = capsys.readouterr().err
+    assert told.startswith(
+        "Destroy dev (EmbeddingKit-dev-Endpoint and its other stacks; 1234567890"
+    )
+    assert told.endswith("nothing was changed\n")
 
 
 @pytest.mark.parametrize("answer", ["y", " Yes "])
 def test_a_yes_ends_what_would_stay_billed(aws, monkeypatch, capsys, answer):
     """A yes, asked for with the environment's name, ends everything that would stay billed."""
-    monkeypatch.setattr("builtins.input", lambda _: answer)
+    monkeypatch.setattr("builtins.input", lambda: answer)
     aws.deployed()
     aws.deployed()
     _targets(aws, suspended=False)
@@ -378,6 +382,7 @@ def asked(monkeypatch, environments) -> list[str]:
         return iter([f"{ARN}:live"])
 
     monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(cleanup, "session_for", lambda _: None)
     monkeypatch.setattr(cleanup, "end_provisioned_concurrency", end)
     return names
 

@@ -378,6 +378,7 @@ def test_the_command_stops_the_script_where_something_would_fail(
         return findings
 
     monkeypatch.setattr(preflight, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(preflight, "session_for", lambda *_, **__: None)
     monkeypatch.setattr(preflight, "before_deploy", before_deploy)
     assert main(["dev", "--require-approval", "never"]) == status
     assert main(["dev", "--import-existing-resources"]) == status

@@ -1,0 +1,71 @@
+"""The AWS session of a script that acts on an environment. All scripts get it here.
+
+scripts/setup reads `--profile`, so that the CDK's command uses the same credentials.
+"""
+
+import sys
+
+from botocore.session import Session, get_session
+
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import EnvironmentFileError
+
+__all__ = ["confirmed", "place_of_caller", "session_for"]
+
+
+def session_for(environment: Environment, *, changes: bool = False, ask: bool = True) -> Session:
+    """Return a session with the caller's credentials, if they are of the environment's account.
+
+    Args:
+        environment: The environment.
+        changes: Whether the command changes something. Then it shows the account if the file
+            names none, and asks at a terminal.
+        ask: Whether it may ask.
+
+    Raises:
+        EnvironmentFileError: The credentials are of another account, there is no region, or the
+            answer is no.
+        ClientError: AWS refuses the credentials.
+        BotoCoreError: There are no credentials.
+    """
+    session = get_session()
+    account, region = place_of_caller(session, environment)
+    file = f"environments/{environment.name}.toml"
+    if environment.account not in {None, account}:
+        raise EnvironmentFileError(
+            f"{file}: account: the credentials are of another account; found: {account}; allowed: "
+            f"{environment.account}, with --profile or AWS_PROFILE"
+        )
+    if changes and environment.account is None:
+        found = f"{file} names no account; the credentials are of {account}, in {region}"
+        if not (ask and sys.stdin.isatty()):
+            print(f"note: {found}", file=sys.stderr)
+        elif not confirmed(f"{found}. Continue?"):
+            raise EnvironmentFileError("nothing was changed")
+    return session
+
+
+def place_of_caller(session: Session, environment: Environment) -> tuple[str, str]:
+    """Return the account of the credentials, as STS names it, and the region.
+
+    Raises:
+        EnvironmentFileError: Neither the environment nor the session names a region.
+    """
+    region = environment.region or session.get_config_variable("region")
+    if not region:
+        raise EnvironmentFileError(
+            "there is no region; found: none; allowed: AWS_REGION, the region of a profile, or "
+            f"region in environments/{environment.name}.toml"
+        )
+    client = session.create_client("sts", region_name=region)
+    return client.get_caller_identity()["Account"], region
+
+
+def confirmed(question: str) -> bool:
+    """Ask a question, on standard error; return whether the answer is yes."""
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    try:
+        return input().strip().lower() in {"y", "yes"}
+    except (EOFError, KeyboardInterrupt):
+        print(file=sys.stderr)
+        return False

@@ -1,0 +1,91 @@
+"""All steps of a script that acts on AWS use the credentials of `--profile`.
+
+The programs of the steps are stand-ins that record their arguments and variables.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted(
+    script.name
+    for script in (ROOT / "scripts").iterdir()
+    if re.search(r"python -m (stacks|embedding_costs)", script.read_text())
+)
+VARIABLES = (
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SESSION_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+)
+_PROGRAM = textwrap.dedent(f"""\
+    #!/usr/bin/env bash
+    echo "$(basename "$0") $* ${{{":-}|${".join(VARIABLES)}:-}}" >> "$CALLS"
+    """)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that runs a script; it returns the exit status and the calls."""
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    for program in (".venv/bin/python", "node_modules/.bin/cdk"):
+        (tmp_path / program).parent.mkdir(parents=True)
+        (tmp_path / program).write_text(_PROGRAM)
+        (tmp_path / program).chmod(0o755)
+    (tmp_path / "package-lock.json").touch()
+    os.utime(tmp_path / "package-lock.json", (0, 0))
+    (tmp_path / "node_modules" / ".package-lock.json").touch()
+
+    def script(name: str, *arguments: str, **variables: str) -> tuple[int, list[str]]:
+        calls = tmp_path / "calls"
+        calls.write_text("")
+        shell = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+        shell |= {"CALLS": str(calls), "UV_NO_SYNC": "1", **variables}
+        command = ["bash", str(tmp_path / "scripts" / name), *arguments]
+        done = subprocess.run(command, env=shell, capture_output=True, check=False)
+        return done.returncode, calls.read_text().splitlines()
+
+    return script
+
+
+def test_the_scripts_are_found():
+    """The test below is of each of them."""
+    assert {"build", "cost", "deploy", "destroy", "rollback"} <= {*SCRIPTS}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    "arguments",
+    [("dev", "--profile", "sandbox", "--x"), ("--profile=sandbox", "dev", "--x")],
+)
+def test_a_profile_is_of_all_steps(run, name, arguments):
+    """No program gets the option, and none gets other credentials of the shell."""
+    others = dict.fromkeys(VARIABLES, "other")
+    status, calls = run(name, *arguments, **others)
+    assert status == 0
+    assert calls
+    assert {call.rpartition(" ")[2] for call in calls} == {"sandbox|sandbox|||"}
+    assert "--profile" not in "".join(calls)
+    # The other options are passed on.
+    assert "--x" in "".join(calls)
+
+
+def test_the_shells_profile_comes_before_a_token(run):
+    """The CDK's command prefers AWS_PROFILE, and botocore does not: all steps do as the CDK."""
+    calls = run("rollback", "dev", AWS_PROFILE="a", AWS_WEB_IDENTITY_TOKEN_FILE="token")[1]
+    assert calls == ["python -m stacks.rollback dev a|a|||"]
+    calls = run("rollback", "dev", AWS_ACCESS_KEY_ID="key", AWS_WEB_IDENTITY_TOKEN_FILE="token")[1]
+    assert calls == ["python -m stacks.rollback dev ||key||token"]
+
+
+@pytest.mark.parametrize("given", [("--profile",), ("--profile=",), ("--profile", "")])
+def test_a_profile_has_a_name(run, given):
+    """Nothing runs without one."""
+    assert run("rollback", "dev", *given) == (1, [])
