@@ -11,7 +11,6 @@ from pathlib import Path
 
 from benchmarks import batch, load, measure, zip_package
 from benchmarks.contenders import KIT, ROOT, Contender, compile_modules, contenders
-from benchmarks.download import __main__ as download
 from benchmarks.families import report as family_report
 from benchmarks.families.run import measure_family
 from benchmarks.families.shapes import FAMILIES
@@ -31,7 +30,6 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "server": server.main,
     "zip": zip_package.main,
     "load": load.main,
-    "download": download.main,
 }
 
 
@@ -70,8 +68,8 @@ def _options() -> argparse.Namespace:
         description="Measure Embedding Kit, the baseline, sentence-transformers, "
         "fastembed and a plain ONNX export, on a replica of EmbeddingGemma made on the spot.",
         epilog="`scripts/bench batch` measures batch jobs, `scripts/bench server` the server under "
-        "load, `scripts/bench load` the load generator, `scripts/bench zip` the zip of a function, "
-        "`scripts/bench download` starts with an artifact from S3; they have options of their own.",
+        "load, `scripts/bench load` the load generator, `scripts/bench zip` the zip of a function; "
+        "they have options of their own.",
     )
     parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
     parser.add_argument(

@@ -194,8 +194,8 @@ def _artifact_folder(settings: Settings) -> str | os.PathLike[str]:
         return settings.artifact
     if settings.region is None:
         raise SettingsError("EMBEDDING_ARTIFACT_LOCATION needs AWS_REGION, the bucket's region.")
-    # Imported when it is needed: HTTP, TLS and threads take 40 ms of a start.
-    from embedder.artifact_download.download import download  # noqa: PLC0415
+    # Imported when it is needed: botocore takes 200 ms of a start.
+    from embedder.artifact_download import download  # noqa: PLC0415
 
     return download(
         settings.artifact_location,

@@ -1,5 +1,6 @@
 """Builds the zip of a function from its parts."""
 
+import shutil
 import sys
 import tempfile
 import time
@@ -15,7 +16,6 @@ from zip_builder.model import (
     build_artifact,
     build_index,
     build_object,
-    build_stub,
     needs_tokenizers,
 )
 from zip_builder.tree import Tree, build_code, build_dependencies
@@ -48,7 +48,6 @@ def build_zip(
     with _step(f"compiling {choice.name}"):
         artifact = build_artifact(choice, recipe=recipe, cache=cache)
         index = build_index(choice, artifact, recipe=recipe, cache=cache)
-        shipped = artifact if with_artifact else build_stub(artifact, recipe=recipe, cache=cache)
     with _step(f"getting the packages for {machine}"):
         dependencies = build_dependencies(
             recipe=recipe, cache=cache, machine=machine, with_tokenizers=needs_tokenizers(artifact)
@@ -57,6 +56,12 @@ def build_zip(
     def build(archive: Path) -> None:
         with tempfile.TemporaryDirectory() as name:
             code = build_code(Path(name, "code"), recipe=recipe)
+            shipped = artifact
+            if not with_artifact:
+                # The function compares what it downloads with the manifest.
+                shipped = Path(name, "artifact")
+                shipped.mkdir()
+                shutil.copy(artifact / "manifest.json", shipped)
             parts = {"dependencies": dependencies, "artifact": shipped, "code": code}
             tree = Tree(parts | ({"index": index} if index else {}))
             tree.check_size()

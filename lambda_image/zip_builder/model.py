@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,6 @@ __all__ = [
     "build_artifact",
     "build_index",
     "build_object",
-    "build_stub",
     "needs_tokenizers",
 ]
 
@@ -121,27 +119,10 @@ def build_object(artifact: Path, *, recipe: Path, cache: Path) -> Path:
     """
 
     def pack(file: Path) -> None:
-        command = ["model_compiler.artifact.packed", str(artifact), "--object", str(file)]
+        command = ["model_compiler.artifact.packed", str(artifact), str(file)]
         _run(command, recipe=recipe, folder=file.parent, variables={})
 
     return kept(cache, f"objects/{artifact.name}", pack)
-
-
-def build_stub(artifact: Path, *, recipe: Path, cache: Path) -> Path:
-    """Return the folder that a zip has of an artifact in S3: the manifest, and checksums of parts.
-
-    Raises:
-        ZipError: It cannot be written.
-    """
-
-    def write(folder: Path) -> None:
-        folder.mkdir()
-        shutil.copy(artifact / "manifest.json", folder)
-        parts = str(folder / "parts.json")
-        command = ["model_compiler.artifact.packed", str(artifact), "--parts", parts]
-        _run(command, recipe=recipe, folder=folder.parent, variables={})
-
-    return kept(cache, f"stubs/{artifact.name}", write)
 
 
 def needs_tokenizers(artifact: Path) -> bool:

@@ -25,10 +25,10 @@ with (Path(__file__).parents[2] / "runs.log").open("a") as log:
 PACKER = """
 import sys
 from pathlib import Path
-folder, option, file = sys.argv[1:]
+folder, file = sys.argv[1:]
 names = sorted(path for path in Path(folder).iterdir() if path.name != "manifest.json")
 content = b"".join(path.read_bytes() for path in names)
-Path(file).write_bytes(content if option == "--object" else str(len(names)).encode())
+Path(file).write_bytes(content)
 """
 
 

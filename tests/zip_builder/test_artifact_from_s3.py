@@ -8,7 +8,12 @@ import sys
 import zipfile
 from pathlib import Path
 
+import botocore
+import dateutil
+import jmespath
 import pytest
+import six
+import urllib3
 
 from embedder.artifact import Artifact
 from embedder.service import build_service
@@ -51,11 +56,18 @@ def test_the_built_zip_answers_as_the_image(minilm_artifact: Artifact, tmp_path:
     content = build_artifact_object(CHOICE, recipe=RECIPE, cache=cache).read_bytes()
     with zipfile.ZipFile(archive) as opened:
         opened.extractall(tmp_path / "task")
+    # Lambda's runtime has botocore.
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    for module in (botocore, dateutil, jmespath, six, urllib3):
+        source = Path(module.__file__)
+        source = source.parent if source.name == "__init__.py" else source
+        (runtime / source.name).symlink_to(source)
     with serving_object(content) as server:
         environ = {
             "PATH": os.environ["PATH"],
             "LAMBDA_TASK_ROOT": str(tmp_path / "task"),
-            "PYTHONPATH": str(tmp_path / "task"),
+            "PYTHONPATH": f"{tmp_path / 'task'}:{runtime}",
             "TMPDIR": str(tmp_path),
             "EMBEDDING_ARTIFACT_LOCATION": server.location,
             "AWS_REGION": REGION,

@@ -1,1 +1,0 @@
-"""Measures starts whose artifact comes from S3: `scripts/bench download`."""
