@@ -13,7 +13,7 @@ from embedder.errors import ArtifactError
 from model_compiler import inspection, listing
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
-from model_compiler.errors import CompilerError, OutputError
+from model_compiler.errors import CompilerError, OutputError, printable
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
 from model_compiler.files.hashes import verify_files
 from model_compiler.graph.quantization import Precision
@@ -131,8 +131,8 @@ def _compile(options: argparse.Namespace) -> int:
     )
     if source.newest:
         sys.stderr.write(
-            f"note: {source.name} was downloaded at its newest commit. To pin it, use "
-            f"--revision {source.revision} here, or `revision` in environments/NAME.toml.\n"
+            f"note: {source.name} was downloaded at its newest commit. To pin it, use --revision "
+            f"{printable(source.revision or '')} here, or `revision` in environments/NAME.toml.\n"
         )
     manifest = compile_model(
         source,

@@ -17,7 +17,7 @@ from model_compiler.artifact.manifest import (
     model_settings,
 )
 from model_compiler.artifact.writer import new_folder
-from model_compiler.errors import PrecisionError, SourceError
+from model_compiler.errors import PrecisionError, SourceError, printable
 from model_compiler.fidelity.acceptance import Acceptance, accept
 from model_compiler.fidelity.layers import with_more_float32
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds, table
@@ -228,16 +228,17 @@ def _report(accepted: Acceptance, optimization: str, options: Options) -> None:
             options,
         )
     if accepted.fidelity:
-        _print(table(accepted.fidelity), options)
+        for line in table(accepted.fidelity).splitlines():
+            _print(line, options)
     else:
         _print(f"  lowest cosine alone to batched  {accepted.batch_cosine_min:.7f}", options)
 
 
 def _note(text: str) -> None:
     """Print a note that is needed even if no report is wanted."""
-    sys.stderr.write(f"note: {text}\n")
+    sys.stderr.write(f"note: {printable(text)}\n")
 
 
 def _print(text: str, options: Options) -> None:
     if options.progress:
-        print(text)
+        print(printable(text))

@@ -8,11 +8,26 @@ __all__ = [
     "PrecisionError",
     "SourceError",
     "UnsupportedModelError",
+    "printable",
 ]
+
+
+def printable(text: str) -> str:
+    """Return one line in which nothing is left that a terminal would obey.
+
+    A message may name a file, a tensor or a key of a model, and such a name may hold anything.
+    """
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
 
 
 class CompilerError(Exception):
     """The compiler stopped; nothing was written. The message is for the user."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class SourceError(CompilerError):

@@ -1,7 +1,7 @@
 """The command `inspect`: whether a model compiles and by which path, without compiling it.
 
-It reads the files that describe the model. In a folder it also reads the headers of the weights
-and the graph of a ready export; of a hub's repository it only knows their names.
+It reads the files that describe the model. In a folder it also reads the weights, or the graph of a
+ready export; of a hub's repository it only knows their names.
 """
 
 import json
@@ -12,11 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from model_compiler.artifact.manifest import Choices, model_settings
-from model_compiler.errors import CompilerError
-from model_compiler.files.weights import Weights
+from model_compiler.errors import CompilerError, printable
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import Model
-from model_compiler.model.compiled import CompiledModel
 from model_compiler.model.export_folder import read_export, read_weights, why_not_compiled
 from model_compiler.model.export_names import Kind, choose
 from model_compiler.model.folder import read_model_folder
@@ -84,6 +82,8 @@ def inspect_model(source: Source, precision: Precision | None = None) -> Inspect
     model = _read(source, files, precision, found)
     if model and found.compiles:
         found.attempt(lambda: _describe(model, source, found))
+        if source.files is None:
+            found.attempt(model.check)
     if model is None:
         found.problems += [f"{name} is missing." for name in _missing(files, found)]
     if source.newest:
@@ -96,12 +96,12 @@ def inspect_model(source: Source, precision: Precision | None = None) -> Inspect
 def as_json(found: Inspection) -> str:
     """Return a JSON object; a missing value is null."""
     value = {"compiles": found.compiles, **asdict(found)}
-    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    return json.dumps(value, indent=2) + "\n"
 
 
 def as_text(found: Inspection) -> str:
     """Return lines for a reader."""
-    return "\n".join(_lines(found)) + "\n"
+    return "\n".join(map(printable, _lines(found))) + "\n"
 
 
 def _lines(found: Inspection) -> Iterator[str]:
@@ -144,10 +144,7 @@ def _read(
         reason = compiled
     elif reason is None:
         found.path = "weights"
-        model = found.attempt(lambda: read_model_folder(folder, precision or Precision.INT8))
-        if model and source.files is None:
-            found.attempt(lambda: _check_weights(model))
-        return model
+        return found.attempt(lambda: read_model_folder(folder, precision or Precision.INT8))
     choice = found.attempt(lambda: choose(_exports(files), precision))
     if choice is None:
         found.problems.append(reason or _no_weights(files))
@@ -211,12 +208,6 @@ def _describe(model: Model, source: Source, found: Inspection) -> None:
         found.notes.append(f"The embedder will use the `tokenizers` library: {built.reason}.")
     if not model.normalized:
         found.notes.append("The model has no Normalize. The embedder's vectors have length 1.")
-
-
-def _check_weights(model: CompiledModel) -> None:
-    """Read the headers of all weights; raises SourceError for a missing or damaged file."""
-    for folder in (model.encoder_folder, *(dense.folder for dense in model.head.dense)):
-        Weights(folder)
 
 
 def _files(folder: Path) -> frozenset[str]:

@@ -1,16 +1,21 @@
 """Inspections: the path that the compiler would take, and what is missing."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from model_compiler.__main__ import main
 from tests.model_compiler.conftest import Edit
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
+from tests.model_compiler.goldens.tiny_models import Tensors, write_model
 from tests.model_compiler.local_hub import COMMIT, Hub
+from tests.model_compiler.model.test_onnx_import import export
 
 Capture = pytest.CaptureFixture[str]
 
@@ -73,6 +78,72 @@ def test_damaged_weights(tiny_folder: Path, capsys: Capture) -> None:
     weights.write_bytes(weights.read_bytes()[:-8])
     found = inspected(capsys, str(tiny_folder), status=1)
     assert "The file ends inside a tensor" in found["problems"][0]
+
+
+def a_missing_tensor(tensors: Tensors, name: str) -> None:
+    del tensors[name]
+
+
+def another_shape(tensors: Tensors, name: str) -> None:
+    tensors[name] = np.ascontiguousarray(tensors[name][1:])
+
+
+def not_a_number(tensors: Tensors, name: str) -> None:
+    tensors[name][1, 1] = np.nan
+
+
+def integers(tensors: Tensors, name: str) -> None:
+    tensors[name] = tensors[name].astype(np.int8)
+
+
+def an_unused_tensor(tensors: Tensors, name: str) -> None:
+    tensors["unused"] = tensors[name]
+
+
+@pytest.mark.parametrize(
+    "damage", [a_missing_tensor, another_shape, not_a_number, integers, an_unused_tensor]
+)
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("encoder/model.safetensors", "encoder.layer.1.output.dense.weight"),
+        ("encoder/2_Dense/model.safetensors", "linear.weight"),
+        ("static/model.safetensors", "embedding.weight"),
+    ],
+)
+def test_what_a_compile_finds_in_the_weights(
+    tmp_path: Path,
+    file: str,
+    name: str,
+    damage: Callable[[Tensors, str], None],
+    capsys: Capture,
+) -> None:
+    """An inspection reads them too, and has the words of the compile."""
+    write_model(tmp_path / "encoder", dense=[(16, True, "activation.Tanh")])
+    write_sentence_transformers(tmp_path / "static")
+    tensors = load_file(tmp_path / file)
+    damage(tensors, name)
+    save_file(tensors, tmp_path / file)
+    folder = tmp_path / file.partition("/")[0]
+    (problem,) = inspected(capsys, str(folder), status=1)["problems"]
+    assert main([str(folder), "--output", str(tmp_path / "artifact"), "--quiet"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"error: {problem}"
+
+
+def test_what_a_compile_finds_beside_an_export(
+    tiny_folder: Path, edit_json: Edit, capsys: Capture
+) -> None:
+    """The files of its weights and the modules after it are looked for."""
+    edit_json(tiny_folder / "config.json", model_type="deberta-v2")
+    (tiny_folder / "model.safetensors").unlink()
+    export(tiny_folder / "model.onnx", external=True)
+    inspected(capsys, str(tiny_folder), status=0)
+    (tiny_folder / "model.onnx_data").unlink()
+    (problem,) = inspected(capsys, str(tiny_folder), status=1)["problems"]
+    assert problem.endswith("model.onnx_data is missing, in which model.onnx keeps its weights.")
+    export(tiny_folder / "model.onnx", opset=11)
+    (problem,) = inspected(capsys, str(tiny_folder), status=1)["problems"]
+    assert "uses opset 11; the appended operators need 13" in problem
 
 
 def test_another_kind_of_model(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:

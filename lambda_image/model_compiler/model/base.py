@@ -81,6 +81,15 @@ class Model(ABC):
         """A sentence for a user whose model missed a threshold."""
 
     @abstractmethod
+    def check(self) -> None:
+        """Read the weights as `write` does, and write nothing.
+
+        Raises:
+            SourceError: If a file is missing, damaged, or contradicts the configuration.
+            UnsupportedModelError: If the graph cannot express the model.
+        """
+
+    @abstractmethod
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
         """Write the graph and its weights to a folder.
 

@@ -1,6 +1,7 @@
 """A model compiled from its weights: encoder, pooling, dense layers and normalization."""
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,19 +56,12 @@ class CompiledModel(Model):
         other = "" if self.precision is Precision.FP32 else "use --precision fp32, or "
         return f"{other}add --unmeasured to accept these vectors.".capitalize()
 
-    def check_export(self) -> None:
-        """Check that the export's initializers are this encoder's weights, without their values.
-
-        Raises:
-            SourceError: If one is missing or has another shape.
-            UnsupportedModelError: If the encoder does not use one of them.
-        """
-        if self.export is None:
-            return
+    def check(self, *, values: bool = True) -> None:
+        """Build the graph and write it nowhere; see `Model.check`."""
         with Path(os.devnull).open("wb") as nowhere:
             builder = GraphBuilder(name=self.family, weights=nowhere, weights_file=WEIGHTS_FILE)
-            weights = ExportWeights(self.export, values=False)
-            self.architecture.build(builder, weights, Precision.FP32)
+            encoder, dense = self._weights(values=values)
+            replace(self, precision=Precision.FP32)._build(builder, encoder, dense)
 
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
         """Write `model.onnx`, `model.onnx.data` and `model.onnx.rows`; see `Model.write`."""
@@ -76,12 +70,7 @@ class CompiledModel(Model):
             (folder / ROWS_FILE).open("wb") as rows,
             tqdm(desc=self.precision, unit="B", unit_scale=True, disable=not progress) as bar,
         ):
-            encoder = (
-                ExportWeights(self.export, progress=bar.update)
-                if self.export
-                else Weights(self.encoder_folder, progress=bar.update)
-            )
-            dense = [Weights(module.folder, progress=bar.update) for module in self.head.dense]
+            encoder, dense = self._weights(progress=bar.update)
             bar.reset(sum(weights.total_bytes for weights in (encoder, *dense)))
             builder = GraphBuilder(
                 name=self.family,
@@ -91,10 +80,7 @@ class CompiledModel(Model):
                 rows_file=ROWS_FILE,
                 float32_layers=self.float32_layers,
             )
-            for name in INPUTS:
-                builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
-            hidden = self.architecture.build(builder, encoder, self.precision)
-            self.head.add(builder, hidden, dense, self.precision, output=OUTPUT)
+            self._build(builder, encoder, dense)
             bar.update(bar.total - bar.n)  # tensors that the graph does not use
         proto = builder.model()
         (folder / GRAPH_FILE).write_bytes(proto.SerializeToString(deterministic=True))
@@ -110,6 +96,23 @@ class CompiledModel(Model):
             multiply_adds=_multiply_adds(proto),
             layers=builder.layers,
         )
+
+    def _weights(
+        self, *, values: bool = True, progress: Callable[[int], object] = lambda _: None
+    ) -> tuple[Weights, list[Weights]]:
+        """Open the weights of the encoder and of each Dense module."""
+        encoder = (
+            ExportWeights(self.export, values=values, progress=progress)
+            if self.export
+            else Weights(self.encoder_folder, progress=progress)
+        )
+        return encoder, [Weights(module.folder, progress=progress) for module in self.head.dense]
+
+    def _build(self, builder: GraphBuilder, encoder: Weights, dense: Sequence[Weights]) -> None:
+        for name in INPUTS:
+            builder.input(name, dtype=np.int64, shape=["batch", "tokens"])
+        hidden = self.architecture.build(builder, encoder, self.precision)
+        self.head.add(builder, hidden, dense, self.precision, output=OUTPUT)
 
 
 def _multiply_adds(model: ModelProto) -> int:

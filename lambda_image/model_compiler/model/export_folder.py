@@ -93,7 +93,7 @@ def read_weights(folder: Path, name: str, precision: Precision) -> CompiledModel
     """
     try:
         model = read_model_folder(folder, precision, export=folder / name)
-        model.check_export()
+        model.check(values=False)
     except (SourceError, UnsupportedModelError) as error:
         return _relative(error, folder)
     return model

@@ -5,6 +5,7 @@ graph ends before the folder's pooling and Dense modules, these are appended, an
 """
 
 import hashlib
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,13 @@ class ImportedModel(Model):
         else:
             other = "Export the model in full precision, or with scales per row"
         return f"{other}, or add --unmeasured to accept these vectors."
+
+    def check(self) -> None:
+        """Look for the files of the weights, and build the head; see `Model.check`."""
+        self._weight_files()
+        with Path(os.devnull).open("wb") as nowhere:
+            builder = GraphBuilder(name="head", weights=nowhere, weights_file=HEAD_FILE)
+            self._check_opset(self._added(builder, self.output))
 
     def write(self, folder: Path, *, progress: bool = False) -> Graph:  # noqa: ARG002  (one copy)
         """Write the graph, and copy the files of its weights; see `Model.write`."""

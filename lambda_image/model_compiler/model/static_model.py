@@ -54,13 +54,16 @@ class StaticModel(Model):
         other = "" if self.precision is Precision.FP32 else "use --precision fp32, or "
         return f"{other}add --unmeasured to accept these vectors.".capitalize()
 
+    def check(self) -> None:
+        """Read the table; see `Model.check`."""
+        self._table(Weights(self.weights_folder))
+
     def write(self, folder: Path, *, progress: bool = False) -> Graph:
         """Write `embeddings.npy`, and in int8 also `scales.npy`; see `Model.write`."""
         with tqdm(desc=self.precision, unit="B", unit_scale=True, disable=not progress) as bar:
             weights = Weights(self.weights_folder, progress=bar.update)
             bar.reset(weights.total_bytes)
-            files = self._files(_table(weights, self.vocabulary_size, self.dimensions))
-            weights.done()
+            files = self._files(self._table(weights))
         digest = sha256()
         for name, array in files.items():
             np.save(folder / name, array, allow_pickle=False)
@@ -77,6 +80,11 @@ class StaticModel(Model):
             optimization="none",
             multiply_adds=self.dimensions,
         )
+
+    def _table(self, weights: Weights) -> npt.NDArray[np.float32]:
+        table = _table(weights, self.vocabulary_size, self.dimensions)
+        weights.done()
+        return table
 
     def _files(self, table: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays of the artifact by the names of their files."""

@@ -52,7 +52,8 @@ def find_source(
         precision: The precision, to select one of several ready exports.
 
     Raises:
-        SourceError: If it is missing, cannot be downloaded, or a file's hash is wrong.
+        SourceError: If it is missing, cannot be downloaded, a file's hash is wrong, or a link
+            leaves the folder.
         LicenseError: If its terms must be accepted and are not.
     """
     folder = Path(model)
@@ -73,7 +74,7 @@ def find_descriptions(model: str, *, revision: str | None = None) -> Source:
     arguments.
 
     Raises:
-        SourceError: If it is missing or cannot be downloaded.
+        SourceError: If it is missing or cannot be downloaded, or a link leaves the folder.
     """
     folder = Path(model)
     if folder.is_dir():
@@ -112,6 +113,7 @@ def _downloaded(name: str, entry: CatalogEntry | None, found: Download) -> Sourc
 def _folder(folder: Path, *, revision: str | None) -> Source:
     if revision:
         raise SourceError(f"{folder} is a folder and has no revision {revision!r}.")
+    _check_links(folder)
     entry = _recognized(folder)
     return Source(
         folder=folder,
@@ -120,6 +122,23 @@ def _folder(folder: Path, *, revision: str | None) -> Source:
         license=entry.license.name if entry else None,
         entry=entry,
     )
+
+
+def _check_links(folder: Path) -> None:
+    """Check that no link leaves the folder: the artifact would get a file of somewhere else.
+
+    In a hub's cache, a model's folder is `snapshots/COMMIT`, with links to the files in `blobs`.
+    """
+    root = Path(os.path.realpath(folder))
+    places = [root]
+    if root.parent.name == "snapshots":
+        places.append(root.parents[1] / "blobs")
+    for path in folder.rglob("*"):
+        target = Path(os.path.realpath(path))
+        if path.is_symlink() and not any(target.is_relative_to(place) for place in places):
+            raise SourceError(
+                f"{path} is a link to {target}, outside the model's folder; copy the file there."
+            )
 
 
 def _unicode(name: str) -> str:
