@@ -71,20 +71,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--image", action="append", default=[])
     parser.add_argument(
         "--check",
-        action="store_true",
-        help="only check the images, and print the stack that they need first, if any",
+        choices=["images", "stack"],
+        help="only check the images, and print their digests, or the stack that they need first, "
+        "if any",
     )
     options = parser.parse_args(arguments)
+    only_check = options.check is not None
     try:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
         session, others = session_for(environment), _others(environment)
         if environment.function.package == "zip":
             images = promote_zip(
-                session, environment, options.image, others=others, check=options.check
+                session, environment, options.image, others=others, check=only_check
             )
         else:
             references = [Reference.parse(text) for text in options.image]
-            images = promote(session, environment, references, others=others, check=options.check)
+            images = promote(session, environment, references, others=others, check=only_check)
     except EnvironmentFileError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -94,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (BotoCoreError, ClientError) as error:
         print(f"error: the images could not be looked up: {error}", file=sys.stderr)
         return 1
-    if options.check:
+    if options.check == "stack":
         print(store_stack(environment) or "")
     else:
         print(",".join(f"{target}={digest}" for target, digest in images.items()))

@@ -11,6 +11,7 @@ from deploy_rehearsal.docker_client import push_empty
 from embedding_kit.environment import Environment
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
+from stacks import promotion
 from stacks.built_images import built_images
 from stacks.image_registry import RegistryError, Repository
 from stacks.package_places import place_of
@@ -124,6 +125,21 @@ def test_a_check_changes_nothing(aws, session, environment, push):
         promote(session, staging, image, others=[dev.name])
     aws.client("ecr").create_repository(repositoryName=f"embedding-kit-{staging.name}")
     assert promote(session, staging, image, others=[dev.name])
+
+
+def test_the_command_checks_for_a_deploy_and_for_a_difference(
+    session, environment, push, monkeypatch, capsys
+):
+    """The one needs the stack of the repository first, the other the digests; neither copies."""
+    dev = environment()
+    digest = push(dev)
+    monkeypatch.setattr(promotion, "session_for", lambda _: session)
+    monkeypatch.setattr(promotion, "load_environment", lambda *_, **__: dev)
+    printed = []
+    for check in ("stack", "images"):
+        assert promotion.main([dev.name, "--check", check, "--image", digest]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed == [f"EmbeddingKit-{dev.name}-Repository\n", f"endpoint={digest}\n"]
 
 
 def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkeypatch):

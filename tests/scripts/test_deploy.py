@@ -18,7 +18,9 @@ _PROGRAM = textwrap.dedent("""\
     called="$(basename "$0") $*"
     echo "$called" >> "$CALLS"
     echo "$AWS_DEFAULT_REGION" >> "$CALLS.region"
-    [[ "$called" != *"--check"* ]] || echo "$STORE"
+    [[ "$called" != cdk* ]] || echo "${CDK_ASSET_PREBUILD:-unset}" >> "$CALLS.prebuild"
+    [[ "$called" != *"--check stack"* ]] || echo "$STORE"
+    [[ "$called" != *"--check images"* ]] || echo endpoint=sha256:a
     [[ -z "$FAIL_AT" || "$called" != *"$FAIL_AT"* ]] || exit "$FAIL_WITH"
     """)
 PREFLIGHT = "python -m stacks.preflight dev"
@@ -91,7 +93,7 @@ def test_images_are_checked_before_anything_changes(deploy):
     assert status == 0
     assert calls == [
         f"{PREFLIGHT} {option}",
-        "python -m stacks.promotion dev --check --image sha256:a --image=b",
+        "python -m stacks.promotion dev --check stack --image sha256:a --image=b",
         f"cdk deploy EmbeddingKit-dev-Repository --exclusively -c environment=dev {option}",
         "python -m stacks.promotion dev --image sha256:a --image=b",
         BEFORE,
@@ -107,7 +109,7 @@ def test_a_zip_may_need_no_stack_of_the_kit(deploy):
     assert status == 0
     assert calls == [
         PREFLIGHT,
-        "python -m stacks.promotion dev --check --image=a.zip",
+        "python -m stacks.promotion dev --check stack --image=a.zip",
         "python -m stacks.promotion dev --image=a.zip",
         BEFORE,
         f"{DEPLOY} -c images=",
@@ -121,6 +123,25 @@ def test_a_refused_image_is_not_deployed(deploy, step):
     status, calls = deploy("dev", "--image", "sha256:a", fail_at=step)
     assert status == 1
     assert step in calls[-1]
+
+
+def test_a_difference_is_that_of_the_same_deploy(deploy):
+    """With the images that it would deploy, checked and not copied; nothing is built or changed."""
+    assert deploy("dev", "--diff", "--fail") == (0, ["cdk diff --all -c environment=dev --fail"])
+    status, calls = deploy("dev", "--image=a", "--diff", "--fail")
+    assert status == 0
+    assert calls == [
+        "python -m stacks.promotion dev --check images --image=a",
+        "cdk diff --all -c environment=dev --fail -c images=endpoint=sha256:a",
+    ]
+    status, calls = deploy("dev", "--image=a", "--diff", fail_at="--check images")
+    assert (status, len(calls)) == (1, 1)
+
+
+def test_no_image_is_built_before_its_repository_is_made(deploy, tmp_path):
+    """The CDK's command would build first, and a first deploy would fail without the repository."""
+    assert deploy("dev", "--image=a", store="EmbeddingKit-dev-Repository")[0] == 0
+    assert (tmp_path / "calls.prebuild").read_text().split() == ["false", "false"]
 
 
 @pytest.mark.parametrize("app", [("--app", "cdk.out"), ("--app=cdk.out",), ("-a", "cdk.out")])

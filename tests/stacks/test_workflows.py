@@ -53,9 +53,9 @@ def test_production_comes_after_all_else(workflow):
     jobs = workflow("deploy")["jobs"]
     assert {name: job.get("needs") for name, job in jobs.items()} == {
         "test": None,
-        "diff": "test",
-        "build": "diff",
-        "dev": "build",
+        "build": "test",
+        "diff": "build",
+        "dev": ["build", "diff"],
         "staging": ["build", "dev"],
         "production": ["build", "staging"],
     }
@@ -64,7 +64,8 @@ def test_production_comes_after_all_else(workflow):
 def test_deploys_are_the_scripts_that_people_type(workflow):
     """CI deploys with the same script as a deploy by hand."""
     jobs = workflow("deploy")["jobs"]
-    assert "cdk diff --all" in jobs["diff"]["with"]["command"]
+    diff = jobs["diff"]["with"]
+    assert diff["command"] == "scripts/deploy ${{ matrix.environment }} --diff $IMAGES"
     for name in ("dev", "staging", "production"):
         given = jobs[name]["with"]
         assert given["environment"] == name
@@ -74,7 +75,7 @@ def test_deploys_are_the_scripts_that_people_type(workflow):
 def test_images_are_built_once_and_deployed_everywhere(workflow, tmp_path):
     """The build compares all environments, and writes the options that each deploy gets."""
     jobs = workflow("deploy")["jobs"]
-    for name in ("dev", "staging", "production"):
+    for name in ("diff", "dev", "staging", "production"):
         assert jobs[name]["with"]["images"] == "${{ needs.build.outputs.images }}"
     (job,) = workflow("environment")["jobs"].values()
     assert job["outputs"]["images"] == "${{ steps.command.outputs.images }}"
@@ -104,6 +105,26 @@ def test_images_are_built_once_and_deployed_everywhere(workflow, tmp_path):
         assert done.returncode == status
         written = "images=--image=uri@sha256:a --image=uri@sha256:b \n"
         assert output.read_text() == ("" if status else written)
+
+
+def test_a_clone_without_an_account_deploys_nothing(workflow):
+    """Each job that signs in to AWS waits for the one with the condition, or has it."""
+    jobs = workflow("deploy")["jobs"]
+    assert jobs["build"]["if"] == "vars.AWS_REGION != ''"
+    for name, job in jobs.items():
+        if "environment.yml" in job["uses"]:
+            assert name == "build" or "build" in job["needs"]
+
+
+def test_the_build_gets_the_token_of_the_hub(workflow):
+    """A workflow that is called has only the secrets that it declares and the caller gives."""
+    declared = workflow("environment")[True]["workflow_call"]["secrets"]
+    assert list(declared) == ["HF_TOKEN"]
+    assert not declared["HF_TOKEN"]["required"]
+    given = {name: job.get("secrets") for name, job in workflow("deploy")["jobs"].items()}
+    assert {name: secrets for name, secrets in given.items() if secrets} == {
+        "build": {"HF_TOKEN": "${{ secrets.HF_TOKEN }}"}
+    }
 
 
 def test_the_doctor_looks_at_each_environment(workflow):
