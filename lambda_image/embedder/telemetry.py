@@ -102,7 +102,7 @@ class Telemetry:
             "message": "request",
             "requestId": record.id,
             "environment": self._environment,
-            "dialect": record.api,
+            "api": record.api,
             "operation": record.operation,
             "status": record.status,
             "durationMs": _milliseconds(time.perf_counter() - record.started),

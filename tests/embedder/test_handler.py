@@ -201,7 +201,7 @@ def test_a_body_that_is_not_base64_gets_an_answer(answer: Any, sent: Any) -> Non
 
 
 @both_formats
-def test_a_bad_body_is_told_in_the_dialect_of_its_path(answer: Any, sent: Any) -> None:
+def test_a_bad_body_is_reported_by_the_api_of_its_path(answer: Any, sent: Any) -> None:
     """A client of OpenAI's API gets an error in OpenAI's format."""
     event = {**EVENT, "rawPath": "/v1/embeddings", "headers": {"content-encoding": "br"}}
     told = json.loads(answer(sent(event))["body"])["error"]

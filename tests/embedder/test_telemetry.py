@@ -54,7 +54,7 @@ def test_a_request_leaves_a_line_of_log(told: Service, capsys: Capture) -> None:
         "message": "request",
         "requestId": "request-1",
         "environment": "staging",
-        "dialect": "openai",
+        "api": "openai",
         "operation": "create_embeddings",
         "status": 200,
         "coldStart": True,

@@ -135,7 +135,7 @@ def copied_folder(tmp_path, monkeypatch) -> Path:
     """Build the image from a copy of its folder, which may be written to."""
     copy = tmp_path / "lambda_image"
     shutil.copytree(
-        image_folder(), copy, ignore=shutil.ignore_patterns("__pycache__", "tokenizers", "dialects")
+        image_folder(), copy, ignore=shutil.ignore_patterns("__pycache__", "tokenizers", "apis")
     )
     monkeypatch.setattr(image, "image_folder", lambda: copy)
     return copy

@@ -19,7 +19,7 @@ _PRICES_PAGE = "https://aws.amazon.com/lambda/pricing/"
 _DURATION = "lambda_duration"
 _HEIGHT = 6
 _SLOWEST = (
-    "fields @timestamp, durationMs, tokens, texts, dialect, status, requestId",
+    "fields @timestamp, durationMs, tokens, texts, api, status, requestId",
     'filter message = "request"',
     "sort durationMs desc",
     "limit 20",

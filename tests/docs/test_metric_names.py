@@ -1,0 +1,126 @@
+"""Metrics, dimensions, labels and fields of the log have the code's names in the documentation."""
+
+import json
+import re
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import embedding_kit
+from embedder.artifact import Artifact
+from embedder.engine import Engine
+from embedder.server.exchange import Exchange
+from embedder.server.metrics import Metrics
+from embedder.settings import Settings
+from embedder.telemetry import Telemetry
+from embedding_kit.front.access_log import THROTTLED_METRIC
+from embedding_kit.monitoring import dashboard
+from embedding_kit.monitoring.metrics import PLATFORM_METRICS
+from embedding_kit.service import REJECTED_METRIC
+from tests.docs.pages import PAGES
+from tests.embedder.calls import post
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, service_of
+
+#: AWS's own namespaces, metrics and dimensions that the pages name.
+OF_AWS = {
+    *("AWS/Lambda", "Duration"),
+    *("AWS/States", "ExecutionsFailed"),
+    *("FunctionExecutionErrors", "FunctionThrottles"),
+}
+_WORD = re.compile(r"\b(metrics?|dimensions)\b", re.IGNORECASE)
+_NAME = re.compile(
+    r"`([A-Z][a-z]\w*|(?:te|embedding)_\w+)`|((?:AWS|EmbeddingKit)/\w+|`EmbeddingKit`)"
+)
+
+
+def passages() -> Iterator[tuple[str, str]]:
+    """Yield the sentences and the rows of tables that are about metrics, with their page."""
+    for page in PAGES:
+        text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for block in re.split(r"\n\s*\n", text):
+            rows = block.strip().splitlines()
+            if not block.strip().startswith("|"):
+                rows = re.split(r"(?<=[.:;]) ", " ".join(block.split()))
+            elif _WORD.search(rows[0]):
+                yield from ((page.name, row) for row in rows[2:])
+                continue
+            yield from ((page.name, passage) for passage in rows if _WORD.search(passage))
+
+
+@pytest.fixture
+def telemetry(capsys: pytest.CaptureFixture[str]) -> tuple[set[str], set[str]]:
+    """Return the names in the embedder's metrics record, and the fields of its log line."""
+    engine = Engine(manifest_of(), WordTokenizer(), HashSession())
+    service = service_of(engine, telemetry=Telemetry(Settings(artifact="")))
+    post(service, "/embed", {"inputs": ["x", "y z"]})
+    line, record = map(json.loads, capsys.readouterr().out.splitlines())
+    names: set[str] = set()
+    for directive in record["_aws"]["CloudWatchMetrics"]:
+        names.update(metric["Name"] for metric in directive["Metrics"])
+        names.update(*directive["Dimensions"])
+    return names, set(line)
+
+
+def prometheus() -> dict[str, set[str]]:
+    """Return the labels of each metric of the server, without the bounds of histograms."""
+    metrics = Metrics(SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0))
+    exchange = Exchange("1", "POST", "/")
+    exchange.texts = exchange.tokens = 1
+    metrics.observe(exchange)
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(metrics.render({})[0].decode()):
+        for sample in family.samples:
+            found.setdefault(family.name, set()).update(sample.labels.keys() - {"le"})
+            found[sample.name] = found[family.name]
+    return found
+
+
+def test_every_metric_and_dimension_of_the_pages_exists(
+    telemetry: tuple[set[str], set[str]], monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact
+) -> None:
+    """Each is written by the kit, or is one of AWS's; an alarm on another name would never fire."""
+    monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
+    from batch_embedding import handler as batch
+    from vector_loading import handler as loading
+
+    emitted = {
+        *telemetry[0],
+        *(metric.name for metric in PLATFORM_METRICS),
+        *(REJECTED_METRIC, THROTTLED_METRIC, "EmbeddingKit/NAME"),
+        *batch._METRICS,
+        *loading._METRICS,
+        *prometheus(),
+    }
+    named = {
+        (page, name or space)
+        for page, passage in passages()
+        for name, space in _NAME.findall(passage)
+        if name not in embedding_kit.__all__
+    }
+    assert {(page, name) for page, name in named if name not in emitted | OF_AWS} == set()
+    # Both ways: those that the pages no longer name need not be listed.
+    assert {name for _, name in named} >= telemetry[0] | OF_AWS
+
+
+def test_the_servers_metrics_have_the_labels_of_its_page() -> None:
+    """Each row of the table has the labels of all its metrics."""
+    emitted = prometheus()
+    rows = [
+        [set(re.findall(r"`(\w+)`", cell)) for cell in passage.split("|")[1:3]]
+        for page, passage in passages()
+        if page == "server.md" and re.match(r"\| `(te|embedding)_", passage)
+    ]
+    assert rows
+    for names, labels in rows:
+        assert [emitted[name] for name in names] == [labels] * len(names), names
+
+
+def test_the_fields_of_the_log_that_are_queried_exist(telemetry: tuple[set[str], set[str]]) -> None:
+    """The page of the API and the dashboard's query name fields of a request's line."""
+    (page,) = (page for page in PAGES if page.name == "api.md")
+    named = re.findall(r"\(field `(\w+)`\)", page.read_text("utf-8"))
+    queried = dashboard._SLOWEST[0].removeprefix("fields @timestamp, ").split(", ")
+    assert "api" in named
+    assert {*named, *queried} <= telemetry[1]
