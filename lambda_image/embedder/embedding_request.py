@@ -72,6 +72,8 @@ class EmbedRequest(NamedTuple):
     truncate: str = "refuse"
     #: Renormalize after cutting to `dimensions`.
     normalize: bool = True
+    #: Accept token ids that lack the model's special tokens, and add those.
+    add_special_tokens: bool = False
     #: The `time.monotonic()` at which Lambda would cut the request off.
     deadline: float | None = None
 

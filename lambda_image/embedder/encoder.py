@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 
 from embedder.embedding_request import EmbedRequest, Limits
-from embedder.errors import EmptyInputError, InputTooLongError, InvalidFieldError
+from embedder.errors import (
+    EmptyInputError,
+    ForeignTokenIdsError,
+    InputTooLongError,
+    InvalidFieldError,
+)
 from embedder.fast_tokenizers import Tokenizer
 
 __all__ = ["CHARACTERS_PER_TOKEN", "Encoder"]
@@ -38,7 +43,12 @@ class Encoder:
                     "A prompt cannot be put in front of token ids: put its own token ids there."
                 )
             sequences = [
-                self._fit(self._without_specials(ids), truncate, position, prompt_length=0)
+                self._fit(
+                    self._own_ids(ids, position, bare=request.add_special_tokens),
+                    truncate,
+                    position,
+                    prompt_length=0,
+                )
                 for position, ids in enumerate(inputs.token_ids)
             ]
             return sequences, sum(map(len, inputs.token_ids))
@@ -134,14 +144,28 @@ class Encoder:
                 ids = ids[:kept] + ids[len(ids) - room + kept :]
         return [*self._tokenizer.prefix, *ids, *self._tokenizer.suffix]
 
-    def _without_specials(self, ids: Sequence[int]) -> list[int]:
-        """Take off the special tokens that the caller's tokenizer has put around the ids."""
+    def _own_ids(self, ids: Sequence[int], position: int, *, bare: bool) -> list[int]:
+        """Take off the special tokens around token ids.
+
+        Ids are numbers; only their special tokens show which tokenizer made them. So ids that lack
+        them are refused, unless they may be `bare`.
+        """
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         inner = list(ids)
         if prefix and tuple(inner[: len(prefix)]) == tuple(prefix):
             inner = inner[len(prefix) :]
         if suffix and tuple(inner[-len(suffix) :]) == tuple(suffix):
             inner = inner[: -len(suffix)]
+        found = len(ids) - len(inner)
+        if not bare and (found < self._specials or not found):
+            raise ForeignTokenIdsError(
+                "must hold token ids of this model, as POST /tokenize returns them: "
+                f"{_listed(prefix)} at the beginning and {_listed(suffix)} at the end; found "
+                f"{_listed(ids[: len(prefix) or 1])} and {_listed(ids[-len(suffix) or -1 :])}. "
+                "For ids of this model without special tokens, send "
+                '"add_special_tokens": true.',
+                position=position,
+            )
         return inner
 
     def _prompt_length(self, prompt: str) -> int:
@@ -149,3 +173,7 @@ class Encoder:
         # with theirs.
         own = prompt.rstrip()
         return len(self._tokenizer.encode(own)) if own else 0
+
+
+def _listed(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids)) or "none"

@@ -15,6 +15,7 @@ __all__ = [
     "EmbedderError",
     "EmptyInputError",
     "ForeignIndexError",
+    "ForeignTokenIdsError",
     "IndexFailedError",
     "IndexFolderError",
     "IndexUnavailableError",
@@ -208,6 +209,10 @@ class InputTooLongError(InputError):
     """A text has more characters or tokens than allowed."""
 
     code = "input_too_long"
+
+
+class ForeignTokenIdsError(InputError, InvalidFieldError):
+    """Token ids lack the special tokens that show which tokenizer made them."""
 
 
 class BatchTooLargeError(ClientError):

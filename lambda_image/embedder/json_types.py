@@ -233,7 +233,7 @@ class Object(JsonType):
 
     @property
     def allowed(self) -> str:
-        return f"an object with the fields {self._names}"
+        return f"an object with the fields {self._names}" if self.fields else "an empty object"
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -288,7 +288,7 @@ class Object(JsonType):
         strange = next(key for key in value if key not in known)
         where = f' in "{name}"' if name else ""
         return InvalidFieldError(
-            f"A field{where} is unknown: {quotable(strange)}. Allowed: {self._names}.",
+            f"A field{where} is unknown: {quotable(strange)}. Allowed: {self._names or 'none'}.",
             field=name or None,
         )
 

@@ -8,7 +8,12 @@ import pytest
 from embedder.embedding_request import EmbedRequest, Inputs
 from embedder.encoder import Encoder
 from embedder.engine import Engine
-from embedder.errors import EmptyInputError, InputTooLongError, InvalidFieldError
+from embedder.errors import (
+    EmptyInputError,
+    ForeignTokenIdsError,
+    InputTooLongError,
+    InvalidFieldError,
+)
 from embedder.fast_tokenizers import Span
 from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer, manifest_of
 
@@ -154,10 +159,20 @@ def test_truncation_also_cuts_characters(make_engine: MakeEngine) -> None:
 def test_token_ids_get_the_special_tokens_that_they_lack(
     make_engine: MakeEngine, ids: list[int]
 ) -> None:
-    """Special tokens are added only if the ids do not already include them."""
-    (sequence,), count = make_engine().encoder.encode(EmbedRequest(Inputs(token_ids=[ids])))
+    """On request, special tokens are added if the ids do not already include them."""
+    request = EmbedRequest(Inputs(token_ids=[ids]), add_special_tokens=True)
+    (sequence,), count = make_engine().encoder.encode(request)
     assert sequence == [CLS, 7, 8, SEP]
     assert count == len(ids)
+
+
+@pytest.mark.parametrize("ids", [[7, 8], [CLS, 7, 8], [7, 8, SEP], [SEP, 7, CLS], [CLS]])
+def test_token_ids_without_the_special_tokens_are_refused(
+    make_engine: MakeEngine, ids: list[int]
+) -> None:
+    """Only the special tokens on both sides show that the ids are this model's."""
+    with pytest.raises(ForeignTokenIdsError, match=r"^Input 1 must hold token ids of this model"):
+        make_engine().encoder.encode(EmbedRequest(Inputs(token_ids=[[CLS, 7, SEP], ids])))
 
 
 def test_token_ids_are_cut_between_their_special_tokens(make_engine: MakeEngine) -> None:
@@ -172,9 +187,10 @@ def test_token_ids_are_cut_between_their_special_tokens(make_engine: MakeEngine)
 def test_a_prompt_is_not_put_before_token_ids(make_engine: MakeEngine) -> None:
     """A default prompt is ignored for token ids, and a requested prompt is refused."""
     encoder = make_engine(prompts=PROMPTS, default_prompt="query").encoder
-    assert encoder.encode(EmbedRequest(Inputs(token_ids=[[7]])))[0] == [[CLS, 7, SEP]]
+    ids = [CLS, 7, SEP]
+    assert encoder.encode(EmbedRequest(Inputs(token_ids=[ids])))[0] == [ids]
     with pytest.raises(InvalidFieldError, match="prompt cannot be put in front of token ids"):
-        encoder.encode(EmbedRequest(Inputs(token_ids=[[7]]), prompt="query"))
+        encoder.encode(EmbedRequest(Inputs(token_ids=[ids]), prompt="query"))
 
 
 def test_only_special_tokens_are_nothing_to_embed(make_engine: MakeEngine) -> None:

@@ -344,7 +344,9 @@ def test_a_real_split_is_one_request(minilm: Engine) -> None:
 def test_real_token_ids_give_the_texts_vector(minilm: Engine) -> None:
     """Token ids from the tokenizer give the same vector as the text."""
     ids = [minilm.tokenizer.encode(text) for text in SENTENCES[:3]]
-    by_ids = minilm.embed_request(EmbedRequest(Inputs(token_ids=ids))).vectors
+    by_ids = minilm.embed_request(
+        EmbedRequest(Inputs(token_ids=ids), add_special_tokens=True)
+    ).vectors
     assert np.abs(by_ids - minilm.embed(SENTENCES[:3]).vectors).max() < 2e-6
 
 

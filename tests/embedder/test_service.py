@@ -12,7 +12,7 @@ from embedder.messages import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Request
 from embedder.service import ROUTES, Service, build_service, new_request_id
 from embedder.settings import Settings
 from tests.embedder.calls import get, post, read
-from tests.embedder.small_model import HashSession
+from tests.embedder.small_model import CLS, SEP, HashSession
 
 MakeService = Callable[..., Service]
 #: A valid body for each operation.
@@ -53,6 +53,27 @@ def test_the_answer_names_its_vector_space(make_service: MakeService, path: str)
     """The header names it in every API, so that clients do not mix two spaces."""
     response = post(make_service(index=["a", "b"]), path, GOOD_BODIES[path])
     assert response.headers["x-vector-space"] == "small-model@abc123/fp32/0123456789ab/32"
+
+
+def test_no_path_embeds_token_ids_of_another_model(
+    make_service: MakeService, session: HashSession
+) -> None:
+    """Every path that takes token ids refuses those without the model's special tokens."""
+    service = make_service(index=["a", "b"])
+    session.shapes.clear()
+    places = [(path, field) for path in EMBEDS for field in ("text", "texts", "input", "inputs")]
+    for path, field in places:
+        assert post(service, path, {field: [[15, 19]]}).status in {400, 422}, path
+    assert session.shapes == []
+    whole = [[CLS, 15, 19, SEP]]
+    taken = [(p, f) for p, f in places if post(service, p, {f: whole}).status == 200]
+    assert taken == [
+        ("/", "inputs"),
+        ("/api/v1/embed", "inputs"),
+        ("/embed", "inputs"),
+        ("/embeddings", "input"),
+        ("/v1/embeddings", "input"),
+    ]
 
 
 @pytest.mark.parametrize("path", POSTS)

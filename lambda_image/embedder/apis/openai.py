@@ -3,7 +3,6 @@
 https://platform.openai.com/docs/api-reference/embeddings/create
 """
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from embedder.apis.input_types import InputsType, TextType
@@ -11,6 +10,7 @@ from embedder.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.apis.options import (
     INPUT_TYPES,
     TRUNCATE_HINT,
+    add_special_tokens_field,
     choose_prompt,
     dimensions_field,
     encoding_field,
@@ -28,10 +28,10 @@ from embedder.apis.schemas import (
     object_of,
     vector_schema,
 )
-from embedder.embedding_request import Embeddings, EmbedRequest, Inputs, Limits
+from embedder.embedding_request import Embeddings, EmbedRequest, Limits
 from embedder.errors import AnswerableError, InvalidFieldError
 from embedder.json_body import quotable
-from embedder.json_types import Boolean, Field, Object, String
+from embedder.json_types import Field, Object, String
 from embedder.messages import Response
 from embedder.rendering import check_batch, encode
 
@@ -91,13 +91,7 @@ class CreateEmbeddings(Operation):
                     "of those.",
                     required=True,
                 ),
-                Field(
-                    "add_special_tokens",
-                    Boolean(),
-                    "The token ids are this model's, and may lack the special tokens around them: "
-                    "add those. Without it, ids that lack them are refused. Texts always get them.",
-                    default=False,
-                ),
+                add_special_tokens_field(),
                 Field(
                     "model",
                     String(256),
@@ -119,8 +113,6 @@ class CreateEmbeddings(Operation):
         inputs, dimensions = values["input"], values["dimensions"]
         dtype, encoding = values["output_dtype"], values["encoding_format"]
         check_batch(len(inputs), dimensions, dtype, encoding, field="input")
-        if not values["add_special_tokens"]:
-            self._check_token_ids(inputs)
         embeddings = self.embed(
             EmbedRequest(
                 inputs=inputs,
@@ -128,10 +120,12 @@ class CreateEmbeddings(Operation):
                 title=values["title"],
                 dimensions=dimensions,
                 truncate=truncation(values),
+                add_special_tokens=values["add_special_tokens"],
             ),
             call,
             field="input",
             truncate_hint=TRUNCATE_HINT,
+            ids_hint=_IDS_HINT,
         )
         tokens = sum(embeddings.tokens)
         return json_response(
@@ -151,29 +145,6 @@ class CreateEmbeddings(Operation):
     def headers(self, embeddings: Embeddings, _call: Call, /) -> dict[str, str]:
         """Return the answer's own headers."""
         return {"x-vector-space": embeddings.vector_space}
-
-    def _check_token_ids(self, inputs: Inputs) -> None:
-        """Reject token ids that do not begin and end with this model's special tokens.
-
-        Ids are numbers; only their special tokens show which tokenizer made them.
-        """
-        tokenizer = self.model.engine.tokenizer
-        prefix, suffix = list(tokenizer.prefix), list(tokenizer.suffix)
-        for position, ids in enumerate(inputs.token_ids or ()):
-            own = list(ids)
-            begins = own[: len(prefix)] == prefix
-            ends = own[len(own) - len(suffix) :] == suffix
-            if (prefix or suffix) and begins and ends:
-                continue
-            name = f"input[{position}]" if inputs.is_list else "input"
-            raise InvalidFieldError(
-                f'"{name}" must hold token ids of this model, as POST /tokenize returns them: '
-                f"{_listed(prefix)} at the beginning and {_listed(suffix)} at the end; found "
-                f"{_listed(own[: len(prefix) or 1])} and {_listed(own[-len(suffix) or -1 :])}. "
-                f"{_IDS_HINT} For ids of this model without special tokens, send "
-                '"add_special_tokens": true.',
-                field=name,
-            )
 
     def _alias_prompt(self, model: str | None) -> str | None:
         return alias_prompt(model, self.model.engine.manifest.model.name, self.model.engine.limits)
@@ -254,7 +225,3 @@ def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
         "colon.",
         field="model",
     )
-
-
-def _listed(ids: Sequence[int]) -> str:
-    return ", ".join(map(str, ids)) or "none"

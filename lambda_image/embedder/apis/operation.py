@@ -13,6 +13,7 @@ from embedder.errors import (
     BatchTooLargeError,
     BodyTooLargeError,
     ClientError,
+    ForeignTokenIdsError,
     IndexUnavailableError,
     InputError,
     InputTooLongError,
@@ -203,7 +204,13 @@ class Operation:
         raise NotImplementedError
 
     def embed(
-        self, request: EmbedRequest, call: Call, *, field: str, truncate_hint: str = ""
+        self,
+        request: EmbedRequest,
+        call: Call,
+        *,
+        field: str,
+        truncate_hint: str = "",
+        ids_hint: str = "",
     ) -> Embeddings:
         """Embed the inputs of a field, and note the result in the record.
 
@@ -212,6 +219,7 @@ class Operation:
             call: The call that asks.
             field: The field that held the inputs, for errors.
             truncate_hint: How to ask for truncation, for errors.
+            ids_hint: Where token ids of another model may come from, for errors.
 
         Raises:
             AnswerableError: in the words of this operation's own fields.
@@ -220,7 +228,12 @@ class Operation:
         try:
             embeddings = self.model.engine.embed_request(request)
         except InputError as error:
-            raise _named(error, request.inputs, field, truncate_hint) from None
+            hint = ""
+            if isinstance(error, InputTooLongError):
+                hint = truncate_hint
+            elif isinstance(error, ForeignTokenIdsError):
+                hint = ids_hint
+            raise _named(error, request.inputs, field, hint) from None
         except ClientError as error:
             # An error without a field is about the inputs.
             error.field = error.field or field
@@ -251,9 +264,8 @@ def payload_bytes(response: Response) -> int:
     return size + ENVELOPE_BYTES
 
 
-def _named(error: InputError, inputs: Inputs, field: str, truncate_hint: str = "") -> InputError:
+def _named(error: InputError, inputs: Inputs, field: str, hint: str) -> InputError:
     """Return an error of the engine in the words of the field that held the inputs."""
     in_list = inputs.is_list and error.position is not None
     name = f"{field}[{error.position}]" if in_list else field
-    hint = truncate_hint if isinstance(error, InputTooLongError) else ""
     return error.named(name, field=field, hint=hint)

@@ -11,6 +11,7 @@ from embedder.settings import TRUNCATIONS
 __all__ = [
     "INPUT_TYPES",
     "TRUNCATE_HINT",
+    "add_special_tokens_field",
     "choose_prompt",
     "dimensions_field",
     "encoding_field",
@@ -103,6 +104,17 @@ def dimensions_field(name: str, limits: Limits) -> Field:
         Choice(limits.dimensions),
         "The dimensions of each vector, which is truncated and then normalized to length 1.",
         default=limits.full_dimensions,
+    )
+
+
+def add_special_tokens_field() -> Field:
+    """Make the field that says that token ids may lack the model's special tokens."""
+    return Field(
+        "add_special_tokens",
+        Boolean(),
+        "The token ids are this model's, and may lack the special tokens around them: add those. "
+        "Without it, ids that lack them are refused. Texts always get them.",
+        default=False,
     )
 
 

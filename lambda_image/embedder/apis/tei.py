@@ -12,11 +12,12 @@ disagree, this module follows the code:
 - `start` and `stop` of `/tokenize` count bytes of UTF-8, not characters, and count them from the
   beginning of the prompt.
 
-What differs on purpose: fields that are unknown are refused, where TEI ignores them; errors of JSON
-itself have TEI's statuses (400 for syntax, 422 for types) and this API's body, where TEI sends
-plain text; a batch is texts or token ids, not both; token ids get the special tokens that they
-lack; `x-compute-type` is the real one; times are those of the whole request, where TEI returns the
-mean of its inputs.
+What differs on purpose: fields that are unknown are refused, where TEI ignores them (its structs do
+not deny unknown fields), unless they have no effect with the value sent; errors of JSON itself have
+TEI's statuses (400 for syntax, 422 for types) and this API's body, where TEI sends plain text; a
+batch is texts or token ids, not both; token ids that lack the model's special tokens are refused,
+as by OpenAI's path; `x-compute-type` is the real one; times are those of the whole request, where
+TEI returns the mean of its inputs.
 """
 
 import time
@@ -26,6 +27,7 @@ from embedder.apis.input_types import InputsType, TextType
 from embedder.apis.openai import CreateEmbeddings
 from embedder.apis.operation import Api, Call, Model, Operation, json_response
 from embedder.apis.options import (
+    add_special_tokens_field,
     choose_prompt,
     dimensions_field,
     output_dtype_field,
@@ -54,6 +56,18 @@ from embedder.rendering import check_batch, encode
 
 __all__ = ["CompatibleEmbeddings", "Embed", "Similarity", "Tei", "TeiOpenAI"]
 
+#: Clients of Hugging Face's inference API send it, such as Weaviate's text2vec-huggingface. No
+#: option changes a vector here: the model is always loaded, and a cached vector is the same.
+_OPTIONS = Field(
+    "options",
+    Object(
+        tuple(
+            Field(name, Boolean(), "Accepted and ignored.")
+            for name in ("use_cache", "use_gpu", "wait_for_model")
+        )
+    ),
+    "Accepted and ignored.",
+)
 TRUNCATE_HINT = 'Send "truncate": true, and where to cut as "truncation_direction".'
 
 
@@ -136,6 +150,7 @@ class Embed(Operation):
                 dimensions=dimensions,
                 truncate=truncation(values),
                 normalize=values["normalize"],
+                add_special_tokens=values["add_special_tokens"],
             ),
             call,
             field="inputs",
@@ -190,6 +205,7 @@ class Similarity(Operation):
             (
                 Field("inputs", inputs, "What to compare.", required=True),
                 Field("parameters", self._parameters, "How to embed it."),
+                _OPTIONS,
             )
         )
 
@@ -235,7 +251,10 @@ def embed_body(model: Model) -> Object:
                 default=True,
             ),
             dimensions_field("dimensions", limits),
+            add_special_tokens_field(),
             output_dtype_field(),
+            Field("parameters", Object(()), "Accepted if it is empty, and ignored."),
+            _OPTIONS,
         )
     )
 

@@ -140,7 +140,9 @@ def test_token_ids_without_the_models_special_tokens_are_refused(
 ) -> None:
     """The ids may come from another tokenizer; the error explains both ways to fix the request."""
     error = read(post(service, PATH, {"input": given}), 400)["error"]
-    assert error["param"] == name
+    assert error["param"] == "input"
+    assert error["code"] == "invalid_field"
+    assert error["message"].startswith(f'"{name}" must hold token ids of this model')
     assert f"{CLS} at the beginning and {SEP} at the end" in error["message"]
     assert found in error["message"]
     assert "check_embedding_ctx_length=False" in error["message"]

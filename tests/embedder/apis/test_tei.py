@@ -118,6 +118,47 @@ def test_a_text_that_says_inputs_is_a_text(service: Service) -> None:
     assert read(post(service, "/", {"text": 'say "inputs"'}))["size"] == 32
 
 
+@pytest.mark.parametrize("options", [{}, {"wait_for_model": True, "use_gpu": False}])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/", {"inputs": "a"}),
+        ("/embed", {"inputs": ["a"]}),
+        ("/api/v1/embed", {"inputs": "a"}),
+        ("/similarity", {"inputs": {"source_sentence": "a", "sentences": ["b"]}}),
+    ],
+)
+def test_fields_without_an_effect_are_accepted(
+    service: Service, path: str, body: dict[str, Any], options: dict[str, Any]
+) -> None:
+    """The options of Hugging Face's inference API and empty parameters change no vector."""
+    more = {"options": options, "parameters": {}}
+    with_them, without = (read(post(service, path, {**body, **some})) for some in (more, {}))
+    if path == "/api/v1/embed":
+        with_them, without = with_them["data"], without["data"]
+    assert with_them == without
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"parameters": {"truncate": True}},
+            'A field in "parameters" is unknown: "truncate". Allowed: none.',
+        ),
+        ({"parameters": []}, '"parameters" must be an empty object; found a list'),
+        ({"options": {"wait": True}}, 'A field in "options" is unknown: "wait"'),
+        ({"options": {"use_cache": 1}}, '"options.use_cache" must be true or false'),
+        ({"timeout": 3}, 'A field is unknown: "timeout"'),
+    ],
+)
+def test_fields_that_would_have_an_effect_are_refused(
+    service: Service, more: dict[str, Any], message: str
+) -> None:
+    """The error names the field."""
+    assert message in read(post(service, "/embed", {"inputs": "a", **more}), 422)["error"]
+
+
 def test_prompt_names_and_dtypes_are_taken(make_service: MakeService) -> None:
     """The prompt name is TEI's field, and the number format is an additional field."""
     service = make_service(prompts=PROMPTS)
