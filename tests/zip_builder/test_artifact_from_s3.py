@@ -6,14 +6,10 @@ import platform
 import subprocess
 import sys
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
-import botocore
-import dateutil
-import jmespath
 import pytest
-import six
-import urllib3
 
 from embedder.artifact import Artifact
 from embedder.service import build_service
@@ -59,8 +55,8 @@ def test_the_built_zip_answers_as_the_image(minilm_artifact: Artifact, tmp_path:
     # Lambda's runtime has botocore.
     runtime = tmp_path / "runtime"
     runtime.mkdir()
-    for module in (botocore, dateutil, jmespath, six, urllib3):
-        source = Path(module.__file__)
+    for module in ("botocore", "dateutil", "jmespath", "six", "urllib3"):
+        source = Path(find_spec(module).origin)
         source = source.parent if source.name == "__init__.py" else source
         (runtime / source.name).symlink_to(source)
     with serving_object(content) as server:
