@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from embedding_client.batch.arguments import add_batch
+from embedding_client.credential_arguments import add_credentials
 from embedding_client.doctor_arguments import add_doctor
 from embedding_client.formats import FORMATS
 from embedding_client.index.arguments import add_index
@@ -192,13 +193,7 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="with --function: the URL of Lambda's API, such as an interface endpoint's own",
     )
-    group.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
-    group.add_argument("--region", help="default: the region in the URL or the ARN")
-    group.add_argument(
-        "--api-key-variable",
-        metavar="VARIABLE",
-        help="send the API key in this environment variable, as x-api-key, instead of a signature",
-    )
+    add_credentials(group)
     group.add_argument(
         "--concurrency", type=int, default=4, help="concurrent requests (default: %(default)s)"
     )

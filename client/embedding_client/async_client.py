@@ -56,17 +56,26 @@ class AsyncEmbeddingClient:
         region: str | None = None,
         auth: httpx.Auth | None = None,
         api_key: str | None = None,
+        allow_plain_http: bool = False,
         vector_space: str | None = None,
         concurrency: int = 4,
         limits: BatchLimits | None = None,
         retries: RetryPolicy | None = None,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
-        target = find_target(url, function=function, endpoint_url=endpoint_url, region=region)
+        target = find_target(
+            url,
+            function=function,
+            endpoint_url=endpoint_url,
+            region=region,
+            allow_plain_http=allow_plain_http,
+        )
         self._flows = EmbeddingFlows(
             target, vector_space=vector_space, limits=limits, retries=retries
         )
-        self._auth = choose_auth(target, auth=auth, api_key=api_key)
+        self._auth = choose_auth(
+            target, auth=auth, api_key=api_key, allow_plain_http=allow_plain_http
+        )
         self._owns_http = http_client is None
         self._http = http_client or httpx.AsyncClient(
             timeout=TIMEOUT,

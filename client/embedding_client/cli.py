@@ -64,7 +64,9 @@ def run(arguments: Sequence[str]) -> int:
         code = commands[args.command](args)
         sys.stdout.flush()
     except EmbeddingClientError as error:
-        _print_error(f"error: {error}")
+        # The message names a header, which the command sends only with this option.
+        hint = " To send a key, use --api-key-env." if getattr(error, "status", 0) == 401 else ""
+        _print_error(f"error: {error}{hint}")
         return 1
     except KeyboardInterrupt:
         _print_error("\nstopped")

@@ -46,9 +46,11 @@ class EmbeddingClient:
         region: The region of `function`; by default that of its ARN or of `endpoint_url`, or the
             configured one.
         auth: The signer. By default, credentials come from botocore's chain and the region comes
-            from the URL.
-        api_key: The API key for API Gateway or CloudFront in front of the endpoint, instead of
-            `auth`. Nothing is signed.
+            from the URL. A host that is not AWS's gets a signature only if it asks for one.
+        api_key: The API key for API Gateway in front of the endpoint, or for a server,
+            instead of `auth`. Nothing is signed.
+        allow_plain_http: Whether to call a host without TLS other than this machine. Texts, vectors
+            and keys then travel in the clear.
         vector_space: The vector space of your stored vectors. Responses from another space are
             refused. By default, the first response sets it.
         concurrency: The number of requests that one call sends at the same time. On Lambda, each of
@@ -67,17 +69,26 @@ class EmbeddingClient:
         region: str | None = None,
         auth: httpx.Auth | None = None,
         api_key: str | None = None,
+        allow_plain_http: bool = False,
         vector_space: str | None = None,
         concurrency: int = 4,
         limits: BatchLimits | None = None,
         retries: RetryPolicy | None = None,
         http_client: httpx.Client | None = None,
     ) -> None:
-        target = find_target(url, function=function, endpoint_url=endpoint_url, region=region)
+        target = find_target(
+            url,
+            function=function,
+            endpoint_url=endpoint_url,
+            region=region,
+            allow_plain_http=allow_plain_http,
+        )
         self._flows = EmbeddingFlows(
             target, vector_space=vector_space, limits=limits, retries=retries
         )
-        self._auth = choose_auth(target, auth=auth, api_key=api_key)
+        self._auth = choose_auth(
+            target, auth=auth, api_key=api_key, allow_plain_http=allow_plain_http
+        )
         self._http = http_client or httpx.Client(
             timeout=TIMEOUT,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),

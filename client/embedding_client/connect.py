@@ -1,7 +1,6 @@
 """The client that the arguments of `embed` describe."""
 
 import argparse
-import os
 from typing import TYPE_CHECKING
 
 from embedding_client.arguments import URL_VARIABLE
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
 
     from embedding_client.client import EmbeddingClient
 
-__all__ = ["connect_to", "note_space"]
+__all__ = ["auth_for", "connect_to", "note_space"]
 
 
 def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> "EmbeddingClient":
@@ -36,7 +35,30 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
     from embedding_client.client import EmbeddingClient  # noqa: PLC0415  (slow)
 
     return EmbeddingClient(
-        args.url, auth=_auth(args), concurrency=args.concurrency, vector_space=vector_space
+        args.url,
+        auth=auth_for(args.url, args),
+        allow_plain_http=args.allow_plain_http,
+        concurrency=args.concurrency,
+        vector_space=vector_space,
+    )
+
+
+def auth_for(url: str, args: argparse.Namespace) -> "httpx.Auth":
+    """Return what authenticates requests to a URL, by the arguments.
+
+    Raises:
+        ConfigurationError: If there is no such API key.
+    """
+    from embedding_client.api_key import read_key  # noqa: PLC0415  (slow)
+    from embedding_client.endpoint_arguments import choose_auth  # noqa: PLC0415  (slow)
+    from embedding_client.targets import UrlTarget  # noqa: PLC0415  (slow)
+
+    return choose_auth(
+        UrlTarget(url),
+        allow_plain_http=args.allow_plain_http,
+        api_key=args.api_key_env and read_key(args.api_key_env),
+        profile=args.profile,
+        region=args.region,
     )
 
 
@@ -53,37 +75,28 @@ def _to_function(args: argparse.Namespace, vector_space: str | None) -> "Embeddi
     from embedding_client.invoke import function_target  # noqa: PLC0415  (slow)
     from embedding_client.signing import SigV4Auth  # noqa: PLC0415  (slow)
 
-    if args.api_key_variable:
+    if args.api_key_env:
         raise ConfigurationError(
-            "--api-key-variable belongs to a URL. Lambda's Invoke takes a signature only."
+            "--api-key-env belongs to a URL. Lambda's Invoke takes a signature only."
         )
     target = function_target(
-        args.function, endpoint_url=args.endpoint_url, region=args.region, profile=args.profile
+        args.function,
+        endpoint_url=args.endpoint_url,
+        region=args.region,
+        profile=args.profile,
+        allow_plain_http=args.allow_plain_http,
     )
     return EmbeddingClient(
         function=target.name,
         endpoint_url=target.api,
         region=target.region,
-        auth=SigV4Auth(profile=args.profile, region=target.region, hosts=[target.host]),
+        auth=SigV4Auth(
+            profile=args.profile,
+            region=target.region,
+            hosts=[target.host],
+            allow_plain_http=args.allow_plain_http,
+        ),
+        allow_plain_http=args.allow_plain_http,
         concurrency=args.concurrency,
         vector_space=vector_space,
-    )
-
-
-def _auth(args: argparse.Namespace) -> "httpx.Auth":
-    from urllib.parse import urlsplit  # noqa: PLC0415  (slow)
-
-    if args.api_key_variable:
-        from embedding_client.api_key import ApiKeyAuth  # noqa: PLC0415  (slow)
-
-        key = os.environ.get(args.api_key_variable)
-        if not key:
-            raise ConfigurationError(
-                f"No API key: --api-key-variable names {args.api_key_variable}, which is not set."
-            )
-        return ApiKeyAuth(key)
-    from embedding_client.signing import SigV4Auth  # noqa: PLC0415  (slow)
-
-    return SigV4Auth(
-        profile=args.profile, region=args.region, hosts=[urlsplit(args.url).hostname or ""]
     )

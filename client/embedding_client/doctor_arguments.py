@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from embedding_client.credential_arguments import add_credentials
+
 __all__ = ["add_doctor"]
 
 _EPILOG = """\
@@ -38,8 +40,7 @@ def add_doctor(commands: Any, *, url_variable: str) -> None:
         help=f"default, without --environment: ${url_variable}",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
-    parser.add_argument("--region", help="default: the region in the URL, or the configured one")
+    add_credentials(parser)
     parser.add_argument(
         "--deployer",
         action="store_true",

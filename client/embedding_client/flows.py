@@ -122,7 +122,8 @@ class EmbeddingFlows:
 
     def search(self, text: str, *, top: int, where: Mapping[str, Any] | None) -> Flow[list[Match]]:
         """Search the endpoint's index. Return the matches, best first."""
-        body = similar_body(*checked([text]), top, where)
+        (text,) = checked([text])
+        body = similar_body(text, top, where)
         response = yield from self._exchange("POST", "/similar", body)
         matches, space = read_matches(response)
         self.guard.check(space)

@@ -20,6 +20,7 @@ class RoleEmbedder:
     Args:
         url: The Function URL.
         auth: The signer, or None for the default.
+        allow_plain_http: Whether to call a host without TLS other than this machine.
         vector_space: The vector space of the stored vectors, or None for any.
         concurrency: The number of requests that one call sends at the same time.
         options: The options of every call. With `prompt` or `input_type`, documents and queries
@@ -31,11 +32,17 @@ class RoleEmbedder:
         url: str,
         *,
         auth: httpx.Auth | None,
+        allow_plain_http: bool,
         vector_space: str | None,
         concurrency: int,
         options: EmbedOptions,
     ) -> None:
-        self._connection: dict[str, Any] = {"url": url, "auth": auth, "concurrency": concurrency}
+        self._connection: dict[str, Any] = {
+            "url": url,
+            "auth": auth,
+            "allow_plain_http": allow_plain_http,
+            "concurrency": concurrency,
+        }
         self._client = EmbeddingClient(**self._connection, vector_space=vector_space)
         self._options = options
 

@@ -20,8 +20,8 @@ import botocore.session
 import httpx
 from botocore.config import Config
 
+from embedding_client.addresses import check_url
 from embedding_client.errors import ConfigurationError
-from embedding_client.protocol import check_url
 from embedding_client.signing import region_of
 from embedding_client.targets import Request
 
@@ -97,6 +97,7 @@ def function_target(
     endpoint_url: str | None = None,
     region: str | None = None,
     profile: str | None = None,
+    allow_plain_http: bool = False,
 ) -> FunctionTarget:
     """Return the target of a function's name.
 
@@ -107,6 +108,7 @@ def function_target(
         region: The function's region; by default that of the ARN, of `endpoint_url`, or the
             configured one.
         profile: The AWS profile that configures them; by default botocore's choice.
+        allow_plain_http: Whether `endpoint_url` may be one of plain HTTP.
 
     Raises:
         ConfigurationError: If an argument is invalid, or the region is unknown.
@@ -122,7 +124,9 @@ def function_target(
     in_arn = found["region"]
     if in_arn and region not in {None, in_arn}:
         raise ConfigurationError(f"The function is in {in_arn}, but region={region!r} is given.")
-    api = None if endpoint_url is None else check_url(endpoint_url)
+    api = (
+        None if endpoint_url is None else check_url(endpoint_url, allow_plain_http=allow_plain_http)
+    )
     try:
         session = botocore.session.Session(profile=profile)
         region = region or in_arn or _region(function, api, session)

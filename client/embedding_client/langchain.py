@@ -24,8 +24,9 @@ class FunctionUrlEmbeddings(Embeddings):
 
     Args:
         url: The Function URL.
-        auth: The signer. By default, credentials come from botocore's chain and the region comes
-            from the URL.
+        auth: The signer, or an `ApiKeyAuth`. By default, credentials come from botocore's chain and
+            the region comes from the URL.
+        allow_plain_http: Whether to call a host without TLS other than this machine.
         vector_space: The vector space of the vector store. Vectors of another space are refused.
         concurrency: The number of requests that one call sends at the same time.
         options: See `EmbedOptions`. They apply to documents and queries. With `prompt`, both use
@@ -37,12 +38,18 @@ class FunctionUrlEmbeddings(Embeddings):
         url: str,
         *,
         auth: httpx.Auth | None = None,
+        allow_plain_http: bool = False,
         vector_space: str | None = None,
         concurrency: int = 4,
         **options: Unpack[EmbedOptions],
     ) -> None:
         self._embedder = RoleEmbedder(
-            url, auth=auth, vector_space=vector_space, concurrency=concurrency, options=options
+            url,
+            auth=auth,
+            allow_plain_http=allow_plain_http,
+            vector_space=vector_space,
+            concurrency=concurrency,
+            options=options,
         )
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:

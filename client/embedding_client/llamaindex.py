@@ -26,8 +26,9 @@ class FunctionUrlEmbedding(BaseEmbedding):
 
     Args:
         url: The Function URL.
-        auth: The signer. By default, credentials come from botocore's chain and the region comes
-            from the URL.
+        auth: The signer, or an `ApiKeyAuth`. By default, credentials come from botocore's chain and
+            the region comes from the URL.
+        allow_plain_http: Whether to call a host without TLS other than this machine.
         vector_space: The vector space of the index. Vectors of another space are refused.
         concurrency: The number of requests to send at the same time.
         options: The keywords of `EmbedOptions`. They apply to nodes and queries. With `prompt`,
@@ -36,6 +37,7 @@ class FunctionUrlEmbedding(BaseEmbedding):
     """
 
     url: str = Field(description="The Function URL.")
+    allow_plain_http: bool = Field(default=False, description="Whether TLS may be missing.")
     vector_space: str | None = Field(default=None, description="The vector space of the index.")
     concurrency: int = Field(default=4, ge=1, description="The number of concurrent requests.")
     options: dict[str, Any] = Field(default_factory=dict, description="The embedding options.")
@@ -48,6 +50,7 @@ class FunctionUrlEmbedding(BaseEmbedding):
         self._embedder = RoleEmbedder(
             url,
             auth=auth,
+            allow_plain_http=self.allow_plain_http,
             vector_space=self.vector_space,
             concurrency=self.concurrency,
             options=options,

@@ -4,12 +4,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from embedding_client.errors import ConfigurationError
 from embedding_client.options import EmbedOptions, data_type
 
-__all__ = ["Match", "check_url", "checked", "embed_body", "similar_body"]
+__all__ = ["Match", "checked", "embed_body", "similar_body"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,21 +28,6 @@ class Match:
     score: float
     id: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-def check_url(url: str) -> str:
-    """Return the endpoint's URL without a trailing slash.
-
-    Raises:
-        ConfigurationError: If it is not an HTTP URL, or has a query or a fragment.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        raise ConfigurationError(
-            "The URL must look like https://<id>.lambda-url.<region>.on.aws/ or "
-            f"http://127.0.0.1:9000; found {url!r}."
-        )
-    return url.rstrip("/")
 
 
 def checked(texts: Iterable[str]) -> Iterator[str]:

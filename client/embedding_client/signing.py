@@ -25,6 +25,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials, ReadOnlyCredentials
 from botocore.exceptions import BotoCoreError
 
+from embedding_client.addresses import LOOPBACK, check_encrypted
 from embedding_client.errors import ConfigurationError, CredentialsError
 
 try:  # httpx2 has its own Auth class. openai, huggingface_hub and others require it.
@@ -35,7 +36,7 @@ except ImportError:
         """A placeholder without httpx2."""
 
 
-__all__ = ["LOOPBACK", "Httpx2Auth", "SigV4Auth", "region_of"]
+__all__ = ["Httpx2Auth", "SigV4Auth", "SigV4AuthIfRefused", "region_of"]
 
 _FUNCTION_URL = re.compile(r"\.lambda-url\.([a-z0-9-]+)\.on\.aws(\.cn)?$")
 # Lambda's API: AWS's public names, and those of an interface endpoint of a VPC.
@@ -43,8 +44,6 @@ _LAMBDA_API = re.compile(
     r"^(?:vpce-[a-z0-9-]+\.)?lambda(?:-fips)?\.([a-z0-9-]+)\."
     r"(?:(?:vpce\.)?amazonaws\.com(?:\.cn)?|api\.aws)$"
 )
-#: The hosts of this machine.
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # The default key pair and region of a local Function URL.
 _LOCAL_CREDENTIALS = Credentials("local", "local")
 _LOCAL_REGION = "us-east-1"
@@ -77,10 +76,13 @@ class SigV4Auth(httpx.Auth, Httpx2Auth):  # type: ignore[misc]  # two types of r
         credentials: The credentials, instead of a session.
         hosts: More hosts to sign for, such as a custom domain in front of a Function URL.
         region: The region to sign for, if the host does not contain it.
+        allow_plain_http: Whether to sign for hosts without TLS. A session token and the texts then
+            travel in the clear; requests to this machine are always allowed.
 
     Raises:
         ConfigurationError: If several sources of credentials are given. Requests raise it if the
-            region is unknown, and `CredentialsError` if there are no valid credentials.
+            region is unknown or a URL has no TLS, and `CredentialsError` if there are no valid
+            credentials.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class SigV4Auth(httpx.Auth, Httpx2Auth):  # type: ignore[misc]  # two types of r
         credentials: Credentials | None = None,
         hosts: Collection[str] = (),
         region: str | None = None,
+        allow_plain_http: bool = False,
     ) -> None:
         if sum(given is not None for given in (profile, session, credentials)) > 1:
             raise ConfigurationError("Give only one of profile, session and credentials.")
@@ -99,26 +102,31 @@ class SigV4Auth(httpx.Auth, Httpx2Auth):  # type: ignore[misc]  # two types of r
         self._credentials = credentials
         self._hosts = frozenset(hosts)
         self._region = region
+        self._allow_plain_http = allow_plain_http
         self._resolved: Credentials | None = None
         self._lock = threading.Lock()
 
     def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
         """Sign a request of a sync client."""
-        if self._signs_for(request.url.host):
+        if self._signs_for(request.url):
             request.read()
             self._sign(request, self._frozen(request.url.host))
         yield request
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
         """Sign a request of an async client. A thread reads and refreshes the credentials."""
-        if self._signs_for(request.url.host):
+        if self._signs_for(request.url):
             await request.aread()
             credentials = await anyio.to_thread.run_sync(self._frozen, request.url.host)
             self._sign(request, credentials)
         yield request
 
-    def _signs_for(self, host: str) -> bool:
-        return host in LOOPBACK or host in self._hosts or _in_host(host) is not None
+    def _signs_for(self, url: Any) -> bool:
+        if url.host not in self._hosts and not _is_signed(url.host):
+            return False
+        if not self._allow_plain_http:
+            check_encrypted(url.scheme, url.host)
+        return True
 
     def _sign(self, request: _Request, credentials: ReadOnlyCredentials) -> None:
         headers = request.headers
@@ -164,6 +172,53 @@ class SigV4Auth(httpx.Auth, Httpx2Auth):  # type: ignore[misc]  # two types of r
                 "select a profile with AWS_PROFILE, or log in (`aws sso login`)."
             )
         return self._resolved
+
+
+class SigV4AuthIfRefused(SigV4Auth):
+    """Signs requests once a host has refused one without a signature, by 403.
+
+    For hosts that are not AWS's: behind one may be a Function URL, or a server that takes no
+    signature. So nobody needs credentials that nobody asks for.
+    """
+
+    _is_refused = False
+
+    def _is_tried_unsigned(self, url: Any) -> bool:
+        return self._signs_for(url) and not self._is_refused and not _is_signed(url.host)
+
+    def _frozen(self, host: str) -> ReadOnlyCredentials:
+        try:
+            return super()._frozen(host)
+        except CredentialsError as error:
+            if not self._is_refused:
+                raise
+            raise CredentialsError(
+                f"{host} refuses requests without a signature. {error}"
+            ) from error
+
+    def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
+        """Sign a request of a sync client, if needed."""
+        if self._is_tried_unsigned(request.url):
+            response = yield request
+            if response.status_code != 403:
+                return
+            self._is_refused = True
+        yield from super().sync_auth_flow(request)
+
+    async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
+        """Sign a request of an async client, if needed."""
+        if self._is_tried_unsigned(request.url):
+            response = yield request
+            if response.status_code != 403:
+                return
+            self._is_refused = True
+        async for signed in super().async_auth_flow(request):
+            yield signed
+
+
+def _is_signed(host: str) -> bool:
+    """Return whether a host always wants signatures: a Function URL, Lambda's API, this machine."""
+    return host in LOOPBACK or _in_host(host) is not None
 
 
 def region_of(host: str, *, session: botocore.session.Session | None = None) -> str:

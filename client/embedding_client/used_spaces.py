@@ -11,10 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-__all__ = ["note_use", "read_spaces", "spaces_file", "write_spaces"]
+from embedding_client.addresses import LOOPBACK
 
-#: Whatever is served there changes often, and at another port.
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+__all__ = ["note_use", "read_spaces", "spaces_file", "write_spaces"]
 
 
 def spaces_file() -> Path:
@@ -28,7 +27,8 @@ def note_use(url: str, space: str | None) -> None:
 
     A later one does not replace it: `embed doctor` reports that it has changed.
     """
-    if space is None or urlsplit(url).hostname in _LOOPBACK:
+    # Whatever this machine serves changes often, and is at another port.
+    if space is None or urlsplit(url).hostname in LOOPBACK:
         return
     file, url = spaces_file(), url.rstrip("/")
     known = read_spaces(file)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from embedding_client.arguments import URL_VARIABLE
+from embedding_client.credential_arguments import add_credentials
 from embedding_costs.numbers import parse_number
 from embedding_costs.traffic import SHAPES
 from embedding_load.settings import Settings
@@ -139,19 +140,12 @@ def _add_endpoint(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--url", default=os.environ.get(URL_VARIABLE), help=f"default: ${URL_VARIABLE}"
     )
-    group.add_argument("--profile", help="an AWS profile; default: $AWS_PROFILE")
-    group.add_argument("--region", help="default: the region in the URL")
+    add_credentials(group)
     group.add_argument(
         "--no-sign",
         dest="sign",
         action="store_false",
         help="the URL is a server: send no signature, and estimate no cost",
-    )
-    group.add_argument(
-        "--api-key-variable",
-        metavar="VARIABLE",
-        help="send the API key in this environment variable instead of a signature: as x-api-key, "
-        "or with --no-sign as a bearer token",
     )
 
 

@@ -11,7 +11,7 @@ __all__ = ["ask"]
 
 
 def ask(target: Target) -> Endpoint:
-    """Ask an endpoint for its description.
+    """Ask an endpoint for its description, and the key's header from it.
 
     Raises:
         EmbeddingClientError: It cannot be reached, or refuses the caller.
@@ -23,7 +23,12 @@ def ask(target: Target) -> Endpoint:
         cold = cold or "x-cold-start" in response.headers
 
     with httpx.Client(timeout=TIMEOUT, event_hooks={"response": [look]}) as http:
-        client = EmbeddingClient(target.url, auth=target.auth, http_client=http)
+        client = EmbeddingClient(
+            target.url,
+            auth=target.auth,
+            allow_plain_http=target.allow_plain_http,
+            http_client=http,
+        )
         info = client.info()
     return Endpoint(
         url=target.url,

@@ -45,7 +45,8 @@ def run(settings: Settings) -> int:
     to = target(
         settings.url,
         sign=settings.sign,
-        key_variable=settings.api_key_variable,
+        key_variable=settings.api_key_env,
+        allow_plain_http=settings.allow_plain_http,
         profile=settings.profile,
         region=settings.region,
     )

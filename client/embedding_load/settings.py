@@ -23,7 +23,8 @@ class Settings:
     connections: int
     timeout: float
     sign: bool
-    api_key_variable: str | None
+    api_key_env: str | None
+    allow_plain_http: bool
     profile: str | None
     region: str | None
     environment: str | None

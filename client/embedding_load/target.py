@@ -1,6 +1,5 @@
 """Where requests go, and the headers of each: a signature, an API key, or neither."""
 
-import os
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,9 +8,8 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from embedding_client.api_key import ApiKeyAuth
-from embedding_client.errors import ConfigurationError
-from embedding_client.protocol import check_url
+from embedding_client.addresses import check_url
+from embedding_client.api_key import ApiKeyAuth, read_key
 from embedding_client.signing import SigV4Auth, region_of
 from embedding_kit.prices import DEFAULT_REGION
 
@@ -30,12 +28,14 @@ class Target:
         auth: Signs requests, or adds a key.
         region: Its region; None for a server, which is paid by the hour.
         gateway: Whether API Gateway is in front of it, and paid by request too.
+        allow_plain_http: Whether it may be one of plain HTTP on another machine.
     """
 
     url: str
     auth: httpx.Auth
     region: str | None
     gateway: bool = False
+    allow_plain_http: bool = False
 
     def headers(self, body: bytes) -> dict[str, str]:
         """Return the headers of a request."""
@@ -80,6 +80,7 @@ def target(
     key_variable: str | None,
     profile: str | None,
     region: str | None,
+    allow_plain_http: bool = False,
 ) -> Target:
     """Return the target of a test.
 
@@ -89,33 +90,31 @@ def target(
         key_variable: The environment variable with an API key: of a server, or of API Gateway.
         profile: The AWS profile to sign with.
         region: The region, if the URL does not contain it.
+        allow_plain_http: Whether the URL may be one of plain HTTP on another machine.
 
     Raises:
         ConfigurationError: The URL is no URL, the variable is empty, or the region is unknown.
     """
-    address = check_url(url) + "/"
+    address = check_url(url, allow_plain_http=allow_plain_http) + "/"
     host = urlsplit(address).hostname or ""
-    if not sign:
-        auth = (
-            httpx.Auth()
-            if key_variable is None
-            else ApiKeyAuth(_key(key_variable), header="authorization")
-        )
-        return Target(url=address, auth=auth, region=None)
+    gateway = sign and key_variable is not None
+    auth: httpx.Auth
     if key_variable is not None:
+        auth = ApiKeyAuth(read_key(key_variable), allow_plain_http=allow_plain_http)
         found = _API_GATEWAY.search(host)
         region = region or (found[1] if found else DEFAULT_REGION)
-        return Target(url=address, auth=ApiKeyAuth(_key(key_variable)), region=region, gateway=True)
-    # Found once: botocore would read its configuration again for each request.
-    region = region or region_of(host)
-    auth = SigV4Auth(profile=profile, region=region, hosts=[host])
-    return Target(url=address, auth=auth, region=region)
-
-
-def _key(variable: str) -> str:
-    key = os.environ.get(variable)
-    if not key:
-        raise ConfigurationError(
-            f"No API key: --api-key-variable names {variable}, which is not set."
+    elif sign:
+        # Found once: botocore would read its configuration again for each request.
+        region = region or region_of(host)
+        auth = SigV4Auth(
+            profile=profile, region=region, hosts=[host], allow_plain_http=allow_plain_http
         )
-    return key
+    else:
+        auth = httpx.Auth()
+    return Target(
+        url=address,
+        auth=auth,
+        region=region if sign else None,
+        gateway=gateway,
+        allow_plain_http=allow_plain_http,
+    )

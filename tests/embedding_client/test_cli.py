@@ -282,14 +282,14 @@ def test_a_missing_url_is_an_error(embed, monkeypatch):
 def test_a_missing_api_key_is_an_error(embed, monkeypatch):
     """The message names the variable."""
     monkeypatch.delenv("OUR_KEY", raising=False)
-    message = "error: No API key: --api-key-variable names OUR_KEY, which is not set.\n"
-    assert embed("x", "--api-key-variable", "OUR_KEY") == (1, "", message)
+    message = "error: No API key: --api-key-env names OUR_KEY, which is not set.\n"
+    assert embed("x", "--api-key-env", "OUR_KEY") == (1, "", message)
 
 
 def test_an_api_key_is_sent_instead_of_a_signature(embed, monkeypatch):
     """The local Function URL wants a signature, so it refuses."""
     monkeypatch.setenv("OUR_KEY", "secret")
-    code, out, error = embed("x", "--api-key-variable", "OUR_KEY")
+    code, out, error = embed("x", "--api-key-env", "OUR_KEY")
     assert (code, out) == (1, "")
     assert "403" in error
 

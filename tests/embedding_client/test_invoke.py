@@ -382,7 +382,7 @@ def test_embed_calls_a_function(function, running, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--function", "e:live", "--api-key-variable", "K", "a"], "takes a signature only"),
+        (["--function", "e:live", "--api-key-env", "K", "a"], "takes a signature only"),
         (["--function", "e", "a"], "named with its alias"),
         (["--url", "http://127.0.0.1:9", "--endpoint-url", "http://x", "a"], "to --function"),
         (["info", "http://127.0.0.1:9", "--function", "e:live"], "not both"),

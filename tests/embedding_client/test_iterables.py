@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from embedding_client import AsyncEmbeddingClient, ConfigurationError, Embedding
 from embedding_client.langchain import FunctionUrlEmbeddings
 
 TEXTS = ["a violin", "a kettle", "a violin", "a budget"]
-ITERABLES = {
+ITERABLES: dict[str, Callable[[list[str]], Any]] = {
     "list": list,
     "tuple": tuple,
     "generator": lambda texts: (text for text in texts),

@@ -49,7 +49,7 @@ def test_a_file_that_cannot_be_written_is_no_error(state):
 @pytest.mark.parametrize("output", [(), ("--output", "a.jsonl")])
 def test_embed_notes_the_space_of_its_vectors(running, state, monkeypatch, capsys, output):
     """Of those that it prints and of those in files."""
-    monkeypatch.setattr(used_spaces, "_LOOPBACK", frozenset())
+    monkeypatch.setattr(used_spaces, "LOOPBACK", frozenset())
     monkeypatch.chdir(state)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)

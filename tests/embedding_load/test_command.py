@@ -199,11 +199,9 @@ def test_an_unsigned_test_is_refused_by_a_function_url(load):
 
 def test_a_key_is_read_from_the_environment(load, monkeypatch):
     """It is never on the command line, which other users of a machine can read."""
-    ran = load("--api-key-variable", "LOAD_TEST_KEY")
+    ran = load("--api-key-env", "LOAD_TEST_KEY")
     assert ran.status == 1
-    assert ran.err == (
-        "error: No API key: --api-key-variable names LOAD_TEST_KEY, which is not set.\n"
-    )
+    assert ran.err == ("error: No API key: --api-key-env names LOAD_TEST_KEY, which is not set.\n")
 
 
 def test_texts_over_the_models_limit_are_refused_before_the_test(load, served):

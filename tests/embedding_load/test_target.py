@@ -9,8 +9,8 @@ from embedding_load.target import target
 URL = "https://abc.lambda-url.eu-west-1.on.aws"
 
 
-def to(url=URL, *, sign=True, key_variable=None, region=None):
-    return target(url, sign=sign, key_variable=key_variable, profile=None, region=region)
+def to(url=URL, *, sign=True, key_variable=None, region=None, **options):
+    return target(url, sign=sign, key_variable=key_variable, profile=None, region=region, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -37,37 +37,43 @@ def test_the_signature_is_that_of_the_client():
 
 
 @pytest.mark.parametrize(
-    ("url", "sign", "name", "value"),
+    ("url", "sign"),
     [
-        ("https://abc.execute-api.eu-west-1.amazonaws.com/prod", True, "x-api-key", "ek-1"),
-        ("https://server.example.com", False, "authorization", "Bearer ek-1"),
+        ("https://abc.execute-api.eu-west-1.amazonaws.com/prod", True),
+        ("https://server.example.com", False),
     ],
 )
-def test_a_key_replaces_the_signature(monkeypatch, url, sign, name, value):
-    """The key is one of API Gateway or of a server, and the request before the test has it, too."""
+def test_a_key_replaces_the_signature(monkeypatch, url, sign):
+    """The answer to the question before the test names the header of the key."""
     monkeypatch.setenv("LOAD_TEST_KEY", "ek-1")
     made = to(url, sign=sign, key_variable="LOAD_TEST_KEY")
+    challenge = {} if sign else {"www-authenticate": "Bearer"}
+    answer = httpx.MockTransport(lambda _: httpx.Response(401, headers=challenge))
+    with httpx.Client(transport=answer, auth=made.auth) as client:
+        client.get(made.url)
     headers = made.headers(b"{}")
+    name, value = ("x-api-key", "ek-1") if sign else ("authorization", "Bearer ek-1")
     assert headers[name] == value
     assert len({"x-api-key", "authorization", "Authorization"} & set(headers)) == 1
-    (asked,) = made.auth.sync_auth_flow(httpx.Request("GET", made.url))
-    assert asked.headers[name] == value
     assert "ek-1" not in repr(made)
     # A server is paid by the hour.
     assert (made.region, made.gateway) == (("eu-west-1", True) if sign else (None, False))
 
 
-def test_a_key_is_not_sent_in_the_clear(monkeypatch):
-    """As by the client."""
+@pytest.mark.parametrize("key_variable", [None, "LOAD_TEST_KEY"])
+def test_nothing_is_sent_in_the_clear(monkeypatch, key_variable):
+    """As by the client, unless it is allowed."""
     monkeypatch.setenv("LOAD_TEST_KEY", "ek-1")
-    made = to("http://server.example.com", sign=False, key_variable="LOAD_TEST_KEY")
+    url = "http://server.example.com"
     with pytest.raises(ConfigurationError, match="would travel in the clear"):
-        made.headers(b"{}")
+        to(url, sign=False, key_variable=key_variable)
+    allowed = to(url, sign=False, key_variable=key_variable, allow_plain_http=True)
+    assert ("x-api-key" in allowed.headers(b"{}")) is (key_variable is not None)
 
 
 def test_without_signature_and_key_there_is_no_authorization():
     """For a server that needs none."""
-    headers = to("http://server:8000", sign=False).headers(b"{}")
+    headers = to("https://server:8000", sign=False).headers(b"{}")
     assert headers == {"content-type": "application/json", "host": "server:8000"}
 
 

@@ -38,11 +38,13 @@ def check_credentials(facts: Facts) -> Finding:
     """Ask STS who the caller is."""
     if facts.is_local:
         return ok("a URL of this machine: AWS_ACCESS_KEY_ID and its secret, or local and local")
-    if facts.outside.region is None:
-        return ill("no region", "give --region, or set AWS_REGION")
     try:
-        return judge_identity(facts.identity(), facts.outside.region)
+        return judge_identity(facts.identity(), str(facts.outside.region))
     except NoCredentialsError as error:
+        if facts.asked.url is not None and not facts.takes_signatures:
+            raise SkippedError("the endpoint takes no signature") from error
+        if facts.outside.region is None:
+            return ill("no region", "give --region, or set AWS_REGION")
         return ill(error.reason, _LOGIN)
 
 
@@ -70,7 +72,7 @@ def check_tls(facts: Facts) -> Finding:
     if urlsplit(facts.url()).scheme != "https":
         if facts.is_local:
             raise SkippedError("plain HTTP on this machine")
-        return ill("plain HTTP", "use https://: plain HTTP does not encrypt texts and vectors")
+        return warning("plain HTTP", "use https://: plain HTTP does not encrypt texts and vectors")
     host, port = _place(facts)
     try:
         certificate = facts.outside.handshake(host, port)
@@ -96,15 +98,22 @@ def judge_certificate(certificate: Certificate, now: datetime) -> Finding:
 
 def check_unsigned(facts: Facts) -> Finding:
     """Send a request without a signature."""
-    return judge_unsigned(facts.send("POST", "/", b'{"text": "a"}', signed=False))
+    reply = facts.unsigned()
+    if isinstance(reply, Reply) and reply.status == 200 and facts.is_server():
+        return warning(
+            "200: a server without keys, which answers everybody who reaches it",
+            "give it keys (docs/server.md#api-keys), or keep it in a network that you trust",
+            status=200,
+        )
+    return judge_unsigned(reply)
 
 
 def judge_unsigned(reply: Reply | NoAnswer) -> Finding:
-    """Judge the answer to an unsigned request; only 403 is right."""
+    """Judge the answer to an unsigned request; only 403 is right, or 401 without an API key."""
     if isinstance(reply, NoAnswer):
         return ill(f"no answer ({reply.reason})", "see dns and tls")
-    if reply.status == 403:
-        return ok("403", status=403)
+    if reply.status in {401, 403}:
+        return ok(str(reply.status), status=reply.status)
     if reply.status in {429, 502, 503, 504}:
         return warning(f"{reply.status} instead of 403", "run it again", status=reply.status)
     return ill(
@@ -164,6 +173,7 @@ def _advice(reply: Reply, now: datetime) -> str:
     if reply.status == 403 and abs(skew) > _SKEW:
         return f"set this machine's clock: it differs from AWS's by {skew.total_seconds():.0f} s"
     return {
+        401: "give one of the endpoint's API keys: --api-key-env VARIABLE",
         403: "see permissions below",
         429: "no concurrency is left: docs/runbook.md#throttles",
         502: "the function crashes or does not start: docs/runbook.md#errors",

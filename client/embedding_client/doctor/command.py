@@ -13,7 +13,9 @@ import botocore.session
 import httpx
 from tqdm import tqdm
 
+from embedding_client.addresses import check_url
 from embedding_client.arguments import URL_VARIABLE
+from embedding_client.connect import auth_for
 from embedding_client.doctor.checkup import CHECKS, examine
 from embedding_client.doctor.facts import Asked, Facts
 from embedding_client.doctor.findings import SkippedError, State
@@ -28,8 +30,7 @@ from embedding_client.doctor.outside import (
 )
 from embedding_client.doctor.report import as_json, as_lines
 from embedding_client.errors import ConfigurationError
-from embedding_client.protocol import check_url
-from embedding_client.signing import SigV4Auth, region_of
+from embedding_client.signing import region_of
 from embedding_client.used_spaces import spaces_file
 
 __all__ = ["report", "run_doctor"]
@@ -42,7 +43,9 @@ def run_doctor(args: argparse.Namespace) -> int:
         ConfigurationError: The arguments do not name an endpoint.
     """
     # $EMBED_URL may be that of another environment.
-    url = check_url(args.url) if args.url and args.environment is None else None
+    url = None
+    if args.url and args.environment is None:
+        url = check_url(args.url, allow_plain_http=args.allow_plain_http)
     if args.environment is None and url is None:
         raise ConfigurationError(
             f"No endpoint: give --environment or --url, or set {URL_VARIABLE}."
@@ -88,10 +91,10 @@ def _outside(args: argparse.Namespace, url: str | None, http: httpx.Client) -> O
         region = args.region or _region(host, session)
     except botocore.exceptions.BotoCoreError as error:
         raise ConfigurationError(f"{error}.") from error
-    auth = SigV4Auth(profile=args.profile, region=args.region, hosts=[host])
     return Outside(
         aws=Aws(aws_clients(session, region)),
-        web=Web(http, auth),
+        # An environment's own URL is a Function URL, which every signer signs for.
+        web=Web(http, auth_for(url or "", args)),
         resolve=resolve,
         handshake=handshake,
         region=region,

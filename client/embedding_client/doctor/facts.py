@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from embedding_client.addresses import LOOPBACK
 from embedding_client.doctor.findings import SkippedError
 from embedding_client.doctor.outside import NoCredentialsError, Outside, Reply
 from embedding_client.errors import CredentialsError
@@ -24,7 +25,6 @@ _ALIAS = re.compile(
     r":function:(?P<function>[\w-]+):(?P<name>[\w-]+)"
 )
 _STACK = re.compile(r"EmbeddingKit-(?P<environment>.+)-Endpoint")
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 #: The parts of an environment that may have a stack.
 PARTS = (
     "Repository",
@@ -128,7 +128,7 @@ class Facts:
     @property
     def is_local(self) -> bool:
         """Whether the URL is one of this machine."""
-        return self.asked.url is not None and urlsplit(self.asked.url).hostname in _LOOPBACK
+        return self.asked.url is not None and urlsplit(self.asked.url).hostname in LOOPBACK
 
     def require_aws(self) -> None:
         """Skip a check of resources on AWS if there are none."""
@@ -273,6 +273,25 @@ class Facts:
         described = self.aws.call("codedeploy", "get_deployment", deploymentId=last["deploymentId"])
         info: dict[str, Any] = described["deploymentInfo"]
         return info
+
+    @once
+    def unsigned(self) -> "Reply | NoAnswer":
+        """Return the answer to a request for a vector without a signature and a key."""
+        return self.send("POST", "/", _HELLO, signed=False)
+
+    @once
+    def is_server(self) -> bool:
+        """Return whether a server is at the URL: a function has no path `/ready`."""
+        reply = self.send("GET", "/ready", signed=False)
+        return isinstance(reply, Reply) and reply.status in {200, 503}
+
+    @property
+    def takes_signatures(self) -> bool:
+        """Whether the endpoint wants requests to be signed; not with API keys, or as a server."""
+        reply = self.unsigned()
+        if isinstance(reply, NoAnswer) or reply.status not in {200, 401}:
+            return True
+        return reply.status == 200 and not self.is_server()
 
     @once
     def signed(self) -> "Reply | NoAnswer":

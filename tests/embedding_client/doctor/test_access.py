@@ -83,7 +83,7 @@ def test_behind_a_proxy_dns_and_tls_are_skipped(facts, monkeypatch):
 
 
 def test_tls(facts, monkeypatch):
-    """A connection without a valid certificate is ill, and so is plain HTTP."""
+    """A connection without a valid certificate is ill; plain HTTP was allowed by an option."""
     monkeypatch.setattr("embedding_client.doctor.access.getproxies", dict)
     assert check_tls(facts()).found == "TLSv1.3, certificate valid for 365 days"
     invalid = ssl.SSLCertVerificationError("certificate")
@@ -94,7 +94,7 @@ def test_tls(facts, monkeypatch):
     found = check_tls(facts(handshake=raises(ConnectionRefusedError("refused"))))
     assert (found.state, found.found) == (State.ILL, "no TLS connection (refused)")
     found = check_tls(facts(url=URL.replace("https", "http")))
-    assert (found.state, found.found) == (State.ILL, "plain HTTP")
+    assert (found.state, found.found) == (State.WARNING, "plain HTTP")
     with pytest.raises(SkippedError, match="plain HTTP on this machine"):
         check_tls(facts(url="http://localhost:9000"))
 
@@ -109,6 +109,7 @@ def test_a_certificate_that_expires_soon_is_a_warning():
 @pytest.mark.parametrize(
     ("status", "state"),
     [
+        (401, State.OK),
         (403, State.OK),
         (200, State.ILL),
         (400, State.ILL),
@@ -116,7 +117,7 @@ def test_a_certificate_that_expires_soon_is_a_warning():
         (502, State.WARNING),
     ],
 )
-def test_only_403_is_right_for_an_unsigned_request(status, state):
+def test_an_unsigned_request_must_be_refused(status, state):
     """Anything else reached the function, or may have."""
     found = judge_unsigned(Reply(status, {}, b"", 1))
     assert found.state == state
@@ -157,6 +158,7 @@ def test_an_answer_without_a_vector_is_ill(facts, body):
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
+        (401, "give one of the endpoint's API keys: --api-key-env VARIABLE"),
         (403, "see permissions below"),
         (429, "no concurrency is left: docs/runbook.md#throttles"),
         (502, "the function crashes or does not start: docs/runbook.md#errors"),

@@ -196,7 +196,11 @@ def test_an_answer_is_enough_without_the_function(aws, facts):
     """With only a URL and no permission to list stacks, an answered request is enough."""
     identify(aws)
     aws.refuses("cloudformation", "describe_stacks", "AccessDenied")
-    found = check_permissions(facts(lambda _: httpx.Response(200)))
+
+    def answer(request):
+        return httpx.Response(200 if "authorization" in request.headers else 403)
+
+    found = check_permissions(facts(answer))
     assert found.found == "both: a signed request is answered"
     identify(aws)
     aws.refuses("cloudformation", "describe_stacks", "AccessDenied")
