@@ -6,6 +6,7 @@ __all__ = [
     "batch_stack_name",
     "endpoint_stack_name",
     "front_stack_name",
+    "generated_prefix",
     "index_stack_name",
     "observability_stack_name",
     "repository_name",
@@ -52,6 +53,14 @@ def server_stack_name(environment: str) -> str:
 def observability_stack_name(environment: str) -> str:
     """Return the name of the stack that monitors the endpoint."""
     return f"EmbeddingKit-{environment}-Observability"
+
+
+def generated_prefix(stack: str) -> str:
+    """Return what CloudFormation keeps of a stack's name in the names of its functions and roles.
+
+    They have up to 64 characters: 25 of the stack's name, 24 of the logical id, and 12 random ones.
+    """
+    return stack[:25]
 
 
 def repository_name(environment: str) -> str:

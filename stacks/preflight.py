@@ -29,6 +29,7 @@ from stacks.names import (
     artifact_stack_name,
     endpoint_stack_name,
     front_stack_name,
+    generated_prefix,
     repository_name,
     repository_stack_name,
 )
@@ -41,8 +42,6 @@ _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _IMPORT = "--import-existing-resources"
 #: The options of `cdk deploy` without which it asks: `--require-approval never` and `--yes`.
 _NO_QUESTION = {"never", "--require-approval=never", "--yes", "-y"}
-#: The version of the bootstrap, which each of the CDK's templates reads.
-_BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 #: An established account's default quota of concurrent executions; a new account has less.
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _ESTABLISHED_CONCURRENCY = 1000
@@ -166,6 +165,7 @@ def _log_role(
     """Look up the account's role for API Gateway's logs, without which no stage can have a log."""
     client = session.create_client("apigateway", region_name=environment.region)
     found = client.get_account().get("cloudwatchRoleArn")
+    stack = front_stack_name(environment.name)
     if not front.set_log_role and not found:
         yield Finding(
             "API Gateway has no role for logs in this account and region, so the API's stage "
@@ -173,7 +173,7 @@ def _log_role(
             "environment of the account and region, or a role in API Gateway's settings",
             stops=True,
         )
-    elif front.set_log_role and found and front_stack_name(environment.name) not in found:
+    elif front.set_log_role and found and generated_prefix(stack) not in found:
         yield Finding(
             f"set_log_role replaces the role for API Gateway's logs that this account and region "
             f"have, {found}: remove set_log_role to keep it"

@@ -81,3 +81,14 @@ def test_scripts_get_aws_sessions_in_one_place():
         if re.search(r"\b(get_session|Session)\(|\bboto3\b", path.read_text())
     }
     assert makers == {"constructs/embedding_kit/environment_session.py"}
+
+
+def test_the_qualifier_of_bootstrap_has_one_home():
+    """Another one may be in cdk.json, so no other module writes the CDK's own."""
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for folder in (*SOURCE_ROOTS, "stacks", "rehearsal", "scripts", "embedding_costs")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {"", ".py"} and path.is_file() and "hnb659fds" in path.read_text()
+    }
+    assert found == {"stacks/bootstrap_qualifier.py"}

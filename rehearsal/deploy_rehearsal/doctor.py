@@ -23,6 +23,7 @@ from embedding_client.doctor.facts import Asked, Facts
 from embedding_client.doctor.findings import Finding
 from embedding_client.doctor.outside import Aws, Certificate, Outside, Web
 from embedding_client.signing import SigV4Auth
+from stacks.names import endpoint_stack_name
 
 __all__ = ["ROLE", "Doctor", "make_doctor"]
 
@@ -113,10 +114,15 @@ def make_doctor(aws: Emulator, environment: str, *, memory: Path) -> Doctor:
 def _allow(aws: Emulator, environment: str, *, without: tuple[str, ...] = ()) -> None:
     """Attach the documented policy to the role."""
     (block,) = re.findall(r"```json\n(.*?)```", _PAGE.read_text(), re.DOTALL)
+    stack = endpoint_stack_name(environment)
+    (found,) = aws.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in found["Outputs"]}
     words = {
         "REGION": aws.region,
         "ACCOUNT": aws.account,
         "NAME": environment,
+        "SHORT": environment[:12],
+        "ALIAS_ARN": outputs["AliasArn"],
         "CALLER": _role(environment),
     }
     for word, value in words.items():

@@ -15,11 +15,12 @@ from embedding_kit.environment_file import load_environment
 from embedding_kit.key_policy import needed_statements
 from embedding_kit.publishing import repository_statements
 from image_rehearsal.report import Report
+from stacks.bootstrap_qualifier import bootstrap_qualifier
 
 __all__ = ["check_owned_environment"]
 
 _NAME = "owned"
-_PARTITION, _QUALIFIER = "aws", "hnb659fds"
+_PARTITION = "aws"
 _REPOSITORY, _LOG_GROUP, _PATH = "team/embeddings", "/team/embedder", "/team/"
 #: The tables of the environment that the scenario is about, and those that it needs none of.
 _LEFT_OUT = (
@@ -64,7 +65,7 @@ def check_owned_environment(report: Report, cdk: Cdk, *, root: Path, folder: Pat
     place = {"partition": _PARTITION, "region": aws.region, "account": aws.account}
     environment = load_environment(_NAME, folder=checkout.file.parent)
     _put_policy(aws, key, needed_statements(environment, **place))
-    _make_resources(aws, repository_statements(**place, qualifier=_QUALIFIER))
+    _make_resources(aws, repository_statements(**place, qualifier=bootstrap_qualifier()))
     with report.step("scripts/deploy of an environment with a key and roles of its own"):
         done = owned.deploy()
     if not check_success(report, "scripts/deploy with an own key", done):

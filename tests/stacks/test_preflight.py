@@ -196,6 +196,18 @@ def test_a_role_for_logs_is_fine(environments, name, role):
     assert list(before_deploy(session, environments[name], imports=False)) == []
 
 
+def test_the_own_role_for_logs_is_known_by_the_name_that_aws_shortens(environments):
+    """CloudFormation keeps 25 characters of the stack's name in a role's name."""
+    session = _Session("lambda", "cloudformation", "apigateway")
+    session.has(1000)
+    role = "EmbeddingKit-embeddings-f-FrontApiLogRole0123456789-AbCdEfGhIjKl"
+    session.stubs["apigateway"].add_response(
+        "get_account", {"cloudwatchRoleArn": f"arn:aws:iam::123456789012:role/{role}"}
+    )
+    long = environments["front"].model_copy(update={"name": "embeddings-for-the-search-of-us"})
+    assert list(before_deploy(session, long, imports=False)) == []
+
+
 def test_a_role_for_logs_that_cannot_be_looked_up_is_a_note(environments):
     """The deploy itself then shows whether it is there."""
     session = _Session("lambda", "cloudformation", "apigateway")

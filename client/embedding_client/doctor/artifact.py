@@ -19,7 +19,7 @@ class ObjectPlace(NamedTuple):
 
 def check_artifact(facts: Facts) -> Finding:
     """Look for the object in its bucket, without reading it."""
-    variables = facts.function().get("Environment", {}).get("Variables", {})
+    variables = facts.variables()
     if _VARIABLE not in variables:
         raise SkippedError("the artifact is in the package")
     place = parse_place(variables[_VARIABLE])

@@ -234,6 +234,16 @@ class Facts:
             Qualifier=alias.name,
         )
 
+    def variables(self) -> dict[str, str]:
+        """Return the environment variables of the version behind the alias."""
+        environment = self.function().get("Environment", {})
+        if "Error" in environment:
+            # Lambda answers without them if it may not decrypt them for the caller.
+            reason = environment["Error"].get("Message", environment["Error"].get("ErrorCode"))
+            raise SkippedError(f"the function's variables cannot be read: {reason}")
+        variables: dict[str, str] = environment.get("Variables", {})
+        return variables
+
     @once
     def alias_state(self) -> dict[str, Any]:
         """Return the alias's versions."""

@@ -66,8 +66,7 @@ def judge_retention(group: Mapping[str, Any] | None, *, name: str, environment: 
 
 def check_metrics(facts: Facts) -> Finding:
     """Read which metrics the environment has had in the last hours."""
-    variables = facts.function().get("Environment", {}).get("Variables", {})
-    namespace = variables.get("EMBEDDING_METRICS_NAMESPACE")
+    namespace = facts.variables().get("EMBEDDING_METRICS_NAMESPACE")
     if namespace is None:
         raise SkippedError("no permission to read the function's variables")
     metrics = facts.aws.pages(

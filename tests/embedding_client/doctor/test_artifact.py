@@ -48,6 +48,15 @@ def test_a_missing_bucket_is_ill(aws, facts):
     assert check_artifact(facts()).state == State.ILL
 
 
+def test_variables_that_cannot_be_decrypted_are_skipped(aws, facts):
+    """Lambda then answers with an error instead, and the artifact may be anywhere."""
+    deployed(aws)
+    error = {"ErrorCode": "AccessDeniedException", "Message": "Lambda was unable to decrypt"}
+    aws.answers("lambda", "get_function_configuration", {"Environment": {"Error": error}})
+    with pytest.raises(SkippedError, match="variables cannot be read: Lambda was unable to decr"):
+        check_artifact(facts())
+
+
 def test_an_empty_object_is_ill():
     """No artifact is empty."""
     assert judge_artifact(parse_place(LOCATION), 0).found.startswith(f"{LOCATION} is empty")

@@ -3,9 +3,11 @@
 import json
 import re
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import botocore.session
+import pytest
 from botocore import xform_name
 
 import embedding_client.doctor
@@ -61,6 +63,23 @@ def test_the_policy_has_exactly_the_actions_that_are_called():
     listed = [statement["Action"] for statement in json.loads(block)["Statement"]]
     allowed = {name for names in listed for name in ([names] if isinstance(names, str) else names)}
     assert allowed == {*called(), *CONDITIONS} - {"sts:GetCallerIdentity"}
+
+
+@pytest.mark.parametrize("name", ["dev", "eleven-long", "twelve-longs", "thirteen-long", "n" * 31])
+def test_the_policy_is_for_the_function_of_an_environment_of_any_name(name):
+    """CloudFormation keeps 25 characters of the stack's name in the name of its function."""
+    page = (ROOT / "docs" / "doctor.md").read_text()
+    (block,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert "`SHORT` (the first 12 characters of `NAME`" in page
+    (resources,) = (
+        statement["Resource"]
+        for statement in json.loads(block)["Statement"]
+        if "lambda:GetFunction" in statement["Action"]
+    )
+    stack = f"EmbeddingKit-{name}-Endpoint"
+    function = f"function:{stack[:25]}-EndpointEmbedder12345678-AbCdEfGhIjKl"
+    wanted = f"arn:aws:lambda:REGION:ACCOUNT:{function}"
+    assert [one for one in resources if fnmatchcase(wanted, one.replace("SHORT", name[:12]))]
 
 
 def test_each_check_is_in_the_table():
