@@ -63,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 machine=asked.machine,
                 with_artifact=not asked.without_artifact,
             )
-    except ZipError as error:
+    except (OSError, ZipError) as error:
+        # Such as a full disk; what is half built has been removed.
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(built)

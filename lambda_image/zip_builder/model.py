@@ -22,6 +22,8 @@ __all__ = [
 
 #: What decides the artifact's bytes besides the model: the programs that write it.
 _SOURCES = ("model_compiler", "embedder")
+#: The status of the compiler after an error that it has explained.
+_REFUSED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +143,7 @@ def _run(command: list[str], *, recipe: Path, folder: Path, variables: dict[str,
         check=False,
     )
     if done.returncode:
-        raise ZipError(
-            f"{command[0]} failed for {command[1]}; its output is above. It needs the packages of "
-            "embedding-kit[zip]"
-        )
+        # With this status it has printed one line with the reason, and not a traceback.
+        known = done.returncode == _REFUSED
+        advice = "" if known else "; if a module is missing, install embedding-kit[zip]"
+        raise ZipError(f"{command[0]} failed for {command[1]}; its output is above{advice}")

@@ -106,6 +106,25 @@ def test_the_choices_reach_the_compiler(build, tmp_path):
     assert build(choice) != build()
 
 
+@pytest.mark.parametrize(
+    ("end", "advice"),
+    [
+        ("sys.exit(2)", ""),
+        ("import no_such_module", "; if a module is missing, install embedding-kit[zip]"),
+    ],
+)
+def test_packages_are_missed_only_if_the_compiler_has_not_said_why_it_failed(
+    build, recipe, end, advice
+):
+    """An error that the compiler explains, such as a full disk, is not of the installation."""
+    compiler = recipe / "model_compiler" / "__main__.py"
+    compiler.write_text(f"import sys\n{end}\n")
+    with pytest.raises(ZipError) as error:
+        build()
+    failed = "model_compiler failed for org/model; its output is above"
+    assert str(error.value) == failed + advice
+
+
 def test_after_a_failure_the_same_command_works(build, recipe, runs, capfd):
     """The builder does not use what the compiler wrote before it failed."""
     compiler = recipe / "model_compiler" / "__main__.py"

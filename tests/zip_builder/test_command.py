@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,10 @@ def run(recipe, tmp_path):
     )
     python.chmod(0o755)
 
-    def command(*arguments: str) -> subprocess.CompletedProcess:
+    def command(*arguments: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess:
         script = str(recipe / "build_zip.py")
         return subprocess.run(
-            [sys.executable, script, *arguments, "--cache", str(tmp_path / "cache")],
+            [*prefix, sys.executable, script, *arguments, "--cache", str(tmp_path / "cache")],
             env=os.environ | {"PATH": str(programs), "PYENV_ROOT": str(tmp_path)},
             cwd=tmp_path,
             capture_output=True,
@@ -91,6 +92,20 @@ def test_without_docker_on_the_path_it_builds_and_prints_the_zip(run):
     assert "zip: writing the zip: " in done.stderr
     again = run("org/model", "--precision", "int8")
     assert again.stdout == done.stdout
+
+
+@pytest.mark.usefixtures("index")
+def test_a_zip_that_cannot_be_written_is_one_line(run, tmp_path):
+    """As on a full disk. Nothing of it is left, and the same command works when there is room."""
+    built = Path(run("org/model").stdout.strip())
+    built.unlink()
+    full = run("org/model", prefix=["/bin/bash", "-c", 'ulimit -f 1; exec "$0" "$@"'])
+    assert (full.returncode, full.stdout) == (1, "")
+    assert full.stderr.splitlines()[-1].startswith("error: [Errno 27] File too large")
+    assert "Traceback" not in full.stderr
+    assert not list((tmp_path / "cache").rglob("*.zip"))
+    assert run("org/model").returncode == 0
+    assert built.exists()
 
 
 def test_another_file_than_the_pinned_one_is_refused(run, index):
