@@ -1,5 +1,6 @@
 """The blocking client."""
 
+import os
 import threading
 import weakref
 from collections import deque
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from embedding_client.batches import BatchLimits
 from embedding_client.endpoint_arguments import choose_auth, find_target
-from embedding_client.errors import UnreachableError
+from embedding_client.errors import ConfigurationError, UnreachableError
 from embedding_client.flows import (
     TIMEOUT,
     TRANSPORT_ERRORS,
@@ -21,6 +22,7 @@ from embedding_client.flows import (
     Flow,
     concatenate,
 )
+from embedding_client.forks import renew_after_fork
 from embedding_client.options import EmbedOptions, check_options
 from embedding_client.protocol import Match, checked
 from embedding_client.responses import Part
@@ -35,7 +37,8 @@ _T = TypeVar("_T")
 class EmbeddingClient:
     """Sends signed requests to an embedding endpoint.
 
-    Use it as a context manager, or call `close`. Threads may share a client.
+    Use it as a context manager, or call `close`. Threads may share a client, and a forked process
+    may use that of its parent.
 
     Args:
         url: The Function URL, or the address of what is in front of it.
@@ -89,17 +92,12 @@ class EmbeddingClient:
         self._auth = choose_auth(
             target, auth=auth, api_key=api_key, allow_plain_http=allow_plain_http
         )
-        self._http = http_client or httpx.Client(
-            timeout=TIMEOUT,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
-        )
         self._concurrency = concurrency
-        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="embedding-client")
-        self._closed = threading.Event()
-        # A finalizer, because the LangChain and LlamaIndex classes are never closed.
-        self._release = weakref.finalize(
-            self, _release, self._pool, None if http_client else self._http
-        )
+        self._given_http = http_client
+        #: The process that has sent requests with it.
+        self._sender: int | None = None
+        self._start()
+        renew_after_fork(self)
 
     @property
     def vector_space(self) -> str | None:
@@ -193,20 +191,51 @@ class EmbeddingClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _renew(self) -> None:
+        """Make new threads and connections; called in a forked process."""
+        is_closed = self._closed.is_set()
+        self._release.detach()
+        self._start()
+        if is_closed:
+            self.close()
+
+    def _start(self) -> None:
+        self._http = self._given_http or httpx.Client(
+            timeout=TIMEOUT,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._concurrency),
+        )
+        self._pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="embedding-client")
+        self._closed = threading.Event()
+        # A finalizer, because the LangChain and LlamaIndex classes are never closed.
+        self._release = weakref.finalize(
+            self, _release, self._pool, None if self._given_http else self._http
+        )
+
     def _in_order(self, flows: Iterator[Flow[_T]]) -> Iterator[_T]:
         pending: deque[Future[_T]] = deque()
+        pool = self._pool
+
+        def result() -> _T:
+            if pool is not self._pool:
+                raise ConfigurationError(
+                    "The stream was begun before this process was forked; allowed: to read it in "
+                    "the process that began it."
+                )
+            return pending.popleft().result()
+
         try:
             for flow in flows:
                 if self._closed.is_set():
                     raise self._closed_error()
                 pending.append(self._pool.submit(self._run, flow))
                 if len(pending) > self._concurrency:
-                    yield pending.popleft().result()
+                    yield result()
             while pending:
-                yield pending.popleft().result()
+                yield result()
         finally:
-            for future in pending:
-                future.cancel()
+            if pool is self._pool:
+                for future in pending:
+                    future.cancel()
 
     def _run(self, flow: Flow[_T]) -> _T:
         """Send the requests of a flow. Return its result."""
@@ -220,6 +249,7 @@ class EmbeddingClient:
             if self._closed.wait(request.delay):
                 raise self._closed_error()
             try:
+                self._check_sender()
                 response = self._http.request(
                     request.method,
                     request.url,
@@ -231,6 +261,19 @@ class EmbeddingClient:
                 step = partial(flow.throw, error)
             else:
                 step = partial(flow.send, response)
+
+    def _check_sender(self) -> None:
+        """Refuse to share the connections of the caller's own HTTP client with another process.
+
+        Answers would go to either of the two.
+        """
+        if self._given_http is not None and self._sender != os.getpid():
+            if self._sender is not None:
+                raise ConfigurationError(
+                    "The http_client has connections of the process from which this one was "
+                    "forked; allowed: to make the client after the fork, or without http_client."
+                )
+            self._sender = os.getpid()
 
     def _closed_error(self) -> UnreachableError:
         return UnreachableError(f"The client for {self._flows.target.name} is closed.")

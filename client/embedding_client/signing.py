@@ -27,6 +27,7 @@ from botocore.exceptions import BotoCoreError
 
 from embedding_client.addresses import LOOPBACK, check_encrypted
 from embedding_client.errors import ConfigurationError, CredentialsError
+from embedding_client.forks import renew_after_fork
 
 try:  # httpx2 has its own Auth class. openai, huggingface_hub and others require it.
     from httpx2 import Auth as Httpx2Auth
@@ -103,6 +104,11 @@ class SigV4Auth(httpx.Auth, Httpx2Auth):  # type: ignore[misc]  # two types of r
         self._hosts = frozenset(hosts)
         self._region = region
         self._allow_plain_http = allow_plain_http
+        self._renew()
+        renew_after_fork(self)
+
+    def _renew(self) -> None:
+        """Find the credentials again; called in a forked process."""
         self._resolved: Credentials | None = None
         self._lock = threading.Lock()
 

@@ -3,6 +3,7 @@
 import threading
 
 from embedding_client.errors import VectorSpaceError
+from embedding_client.forks import renew_after_fork
 
 __all__ = ["VectorSpaceGuard"]
 
@@ -19,10 +20,15 @@ class VectorSpaceGuard:
     """
 
     def __init__(self, expected: str | None = None) -> None:
-        self._lock = threading.Lock()
+        self._renew()
+        renew_after_fork(self)
         self._expected = expected
         self._family = None if expected is None else _family(expected)
         self.current = expected
+
+    def _renew(self) -> None:
+        """Make a new lock; called in a forked process."""
+        self._lock = threading.Lock()
 
     def check(self, space: str) -> None:
         """Check the vector space of a response.
