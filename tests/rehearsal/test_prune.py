@@ -13,6 +13,7 @@ from stacks import prune as command
 from stacks.deployed import find_deployed
 from stacks.prune import make_plan, prune
 
+from .test_emulated_releases import Release, during_the_shift
 from .test_promotion import _Root
 
 TRUST = {
@@ -189,6 +190,52 @@ def test_a_running_release_is_waited_for(deployed, monkeypatch):
     monkeypatch.setattr(command, "find_deployed", releasing)
     with pytest.raises(ValueError, match=r"is running \(UPDATE_IN_PROGRESS\).*nothing was deleted"):
         _plan(deployed)
+
+
+def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, monkeypatch):
+    """As one that was started by hand: CodeDeploy may go back to an old version."""
+    environment = Environment(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
+    release = Release(aws, f"EmbeddingKit-{environment.name}-Endpoint")
+    assert release.deploy("a") == "CREATE_COMPLETE"
+    found = find_deployed
+    monkeypatch.setattr(
+        command, "find_deployed", lambda *asked: replace(found(*asked), status="UPDATE_COMPLETE")
+    )
+    refused: list[str] = []
+
+    def prune_now() -> None:
+        with pytest.raises(ValueError, match="nothing was deleted") as told:
+            make_plan(_Root(aws), environment, keep=1)
+        refused.append(str(told.value))
+
+    assert during_the_shift(release, prune_now, "b") == "UPDATE_COMPLETE"
+    assert refused[0].startswith(f"a release of {environment.name} is running (UPDATE_COMPLETE)")
+    release.cloudformation.delete_stack(StackName=release.name)
+
+
+def test_the_version_of_the_stack_is_use(aws, stack, role, monkeypatch):
+    """A rollback of the stack needs it, also where other versions are newer and serve."""
+    environment = Environment(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
+    name = f"EmbeddingKit-{environment.name}-Endpoint"
+    image = f"{aws.registry}/images"
+    function = {
+        "Type": "AWS::Lambda::Function",
+        "Properties": {
+            "FunctionName": name,
+            "PackageType": "Image",
+            "Code": {"ImageUri": f"{image}:a"},
+            "Role": role,
+        },
+    }
+    version = {"Type": "AWS::Lambda::Version", "Properties": {"FunctionName": {"Ref": "Function"}}}
+    arn = f"arn:aws:lambda:{aws.region}:{aws.account}:function:{name}:live"
+    stack(name, {"Function": function, "Version": version}, {"AliasArn": {"Value": arn}})
+    client = aws.client("lambda")
+    for tag in "bc":
+        client.update_function_code(FunctionName=name, ImageUri=f"{image}:{tag}", Publish=True)
+    client.create_alias(FunctionName=name, Name="live", FunctionVersion="3")
+    monkeypatch.setattr(command, "version_before", lambda *_: "3")
+    assert make_plan(_Root(aws), environment, keep=1).versions == ["2"]
 
 
 def test_nothing_is_deleted_without_yes(deployed, monkeypatch, capsys):
