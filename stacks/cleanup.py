@@ -8,7 +8,7 @@ leaves the scaling suspended, which no template shows; the next deploy resumes i
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,19 @@ from botocore.session import Session
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import load_environment
-from embedding_kit.environment_session import confirmed, place_of_caller, session_for
+from embedding_kit.environment_session import confirmed, session_for
 from embedding_kit.settings import Provisioned, artifact_in_s3
 from stacks.deployed import Deployed, find_deployed
 from stacks.existing import has_bucket_stack, has_repository_stack
 from stacks.names import artifact_bucket_name, endpoint_stack_name, repository_name
+from stacks.stack_list import DeployedStack, DeployedStacks
 from stacks.weights import find_stuck_weights
 
 __all__ = ["end_provisioned_concurrency", "main", "resume_scaling"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+#: In a list of stacks, after the name of one that the CDK's command does not know.
+_GONE = " (no longer in the file)"
 _KINDS = (
     "DynamicScalingInSuspended",
     "DynamicScalingOutSuspended",
@@ -42,6 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     moment.add_argument("--after", choices=["deploy", "failed-deploy", "destroy"])
     moment.add_argument("--before", choices=["deploy", "destroy"])
     parser.add_argument("--force", action="store_true", help="destroy without asking")
+    parser.add_argument(
+        "--removed", action="store_true", help="destroy only what the file no longer has"
+    )
     options = parser.parse_args(arguments)
     try:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
@@ -61,12 +67,12 @@ def _act(session: Session, environment: Environment, options: argparse.Namespace
     if options.before == "deploy":
         return _before_deploy(session, environment)
     if options.before == "destroy":
-        return _before_destroy(session, environment, force=options.force)
+        return _before_destroy(
+            session, environment, force=options.force, only_removed=options.removed
+        )
     if options.after == "failed-deploy":
         return _refuse_stuck_weights(session, environment)
-    if not isinstance(environment.cold_start, Provisioned):
-        _end(session, environment)
-    return 0
+    return _after_deploy(session, environment)
 
 
 def end_provisioned_concurrency(session: Session, environment: Environment) -> Iterator[str]:
@@ -148,23 +154,59 @@ def _refuse_stuck_weights(session: Session, environment: Environment) -> int:
     return 1
 
 
-def _before_destroy(session: Session, environment: Environment, *, force: bool) -> int:
-    deployed = find_deployed(session, environment)
-    if deployed is not None and deployed.protected:
-        stack, name = endpoint_stack_name(environment.name), environment.name
-        print(
-            f"error: {stack} has termination protection; to turn it off, set protect = false in "
-            f"environments/{name}.toml and run scripts/deploy {name}; nothing was changed",
-            file=sys.stderr,
-        )
+def _before_destroy(
+    session: Session, environment: Environment, *, force: bool, only_removed: bool
+) -> int:
+    stacks = DeployedStacks(session, environment)
+    asked = stacks.removed if only_removed else stacks.all
+    if protected := [stack for stack in asked if stack.is_protected]:
+        print(f"error: {_unprotect(environment, protected)}", file=sys.stderr)
         return 1
-    account, region = place_of_caller(session, environment)
-    stack = endpoint_stack_name(environment.name)
-    question = f"Destroy {environment.name} ({stack} and its other stacks; {account}, {region})?"
+    names = ", ".join(f"{stack.name}{_GONE if stack.is_removed else ''}" for stack in asked)
+    if only_removed and not asked:
+        print(f"no stack of {environment.name} is deployed that its file no longer has")
+        return 0
+    question = f"Destroy {names or f'{environment.name}, which has no stacks'} in {stacks.place}?"
     if not force and not confirmed(question):
         print("nothing was changed", file=sys.stderr)
         return 1
-    _end(session, environment)
+    for stack in stacks.removed:
+        print(f"{stack.name}: destroying", flush=True)
+        stacks.delete(stack)
+        print(f"{stack.name}: destroyed")
+    if not only_removed:
+        _end(session, environment)
+    return 0
+
+
+def _unprotect(environment: Environment, protected: Sequence[DeployedStack]) -> str:
+    """Describe how to turn off the termination protection of stacks."""
+    name = environment.name
+    ways = [
+        "aws cloudformation update-termination-protection --no-enable-termination-protection "
+        f"--stack-name {stack.name}"
+        for stack in protected
+        if stack.is_removed
+    ]
+    if len(ways) < len(protected):
+        ways.insert(0, f"set protect = false in environments/{name}.toml, scripts/deploy {name}")
+    return (
+        "no stack with termination protection can be deleted; found: "
+        f"{', '.join(stack.name for stack in protected)}; nothing was changed. To turn it off: "
+        f"{'; '.join(ways)}"
+    )
+
+
+def _after_deploy(session: Session, environment: Environment) -> int:
+    if not isinstance(environment.cold_start, Provisioned):
+        _end(session, environment)
+    for stack in DeployedStacks(session, environment).removed:
+        print(
+            f"note: {stack.name} is still deployed, reachable and billed, though "
+            f"environments/{environment.name}.toml no longer has it; to destroy it: "
+            f"scripts/destroy {environment.name} --removed",
+            file=sys.stderr,
+        )
     return 0
 
 

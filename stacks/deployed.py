@@ -32,8 +32,6 @@ class Deployed:
     alias: str
     #: The status of the stack, as CloudFormation writes it.
     status: str
-    #: Whether CloudFormation refuses to delete the stack.
-    protected: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +90,7 @@ def find_deployed(session: Session, environment: Environment) -> Deployed | None
     if "AliasArn" not in outputs:
         return None
     function, alias = outputs["AliasArn"].split(":")[6:8]
-    return Deployed(
-        function=function,
-        alias=alias,
-        status=stack["StackStatus"],
-        protected=stack.get("EnableTerminationProtection", False),
-    )
+    return Deployed(function=function, alias=alias, status=stack["StackStatus"])
 
 
 def find_alias(session: Session, environment: Environment, deployed: Deployed) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import httpx
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 
-from stacks.publishing_role import partition_domain, publishing_client, publishing_role
+from stacks.bootstrap_role import bootstrap_client, partition_domain
 
 __all__ = ["Image", "Place", "RegistryError", "Repository"]
 
@@ -213,8 +213,9 @@ class Repository:
 
 def registry_client(session: Session, place: Place) -> Any:
     """Return ECR's client with bootstrap's publishing role; else with the caller's credentials."""
-    role = publishing_role("image", account=place.account, region=place.region)
-    return publishing_client(session, "ecr", role=role, region=place.region)
+    return bootstrap_client(
+        session, "ecr", "image-publishing", account=place.account, region=place.region
+    )
 
 
 def _digest(content: bytes) -> str:

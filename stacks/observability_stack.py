@@ -22,6 +22,7 @@ from embedding_kit.release_notices import ReleaseNotices
 from embedding_kit.service import EmbeddingService
 from embedding_kit.standing_cost import default_budget
 from stacks.owned import own_key
+from stacks.stack_list import stacks_of_file
 
 __all__ = ["ObservabilityStack"]
 
@@ -114,4 +115,6 @@ class ObservabilityStack(Stack):
                     environment, load_prices(environment.region or DEFAULT_REGION)
                 ),
             )
+        # The doctor does not have the environment's file.
+        CfnOutput(self, "Stacks", value=",".join(stacks_of_file(environment)))
         CfnOutput(self, "AlarmTopicArn", value=notices.topic.topic_arn)

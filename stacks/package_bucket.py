@@ -12,7 +12,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from botocore.session import Session
 
-from stacks.publishing_role import publishing_client, publishing_role
+from stacks.bootstrap_role import bootstrap_client
 
 __all__ = ["PackageBucket", "artifact_key", "file_digest", "zip_key"]
 
@@ -43,8 +43,9 @@ class PackageBucket:
             self._client: Any = session.create_client("s3")
             return
         account, region = place["account"], place["region"]
-        role = publishing_role("file", account=account, region=region)
-        self._client = publishing_client(session, "s3", role=role, region=region)
+        self._client = bootstrap_client(
+            session, "s3", "file-publishing", account=account, region=region
+        )
         # Such a name can be guessed, and taken by another account.
         self._owner = {"ExpectedBucketOwner": account}
 

@@ -23,11 +23,11 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import Environment
+from stacks.bootstrap_role import partition_domain
 from stacks.deployed import Deployed, find_alias, find_deployed, find_deployment_group
 from stacks.names import endpoint_stack_name
 from stacks.package_bucket import PackageBucket
 from stacks.package_places import bucket_of, place_of
-from stacks.publishing_role import partition_domain
 from stacks.version_command import run_version_command
 
 __all__ = ["main", "roll_back", "version_before"]

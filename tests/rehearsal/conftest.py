@@ -1,6 +1,7 @@
 """An emulated AWS, started once for all tests: it starts in a second."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,16 @@ def stack(aws: Emulator) -> Iterator[Callable[..., None]]:
         cloudformation.get_waiter("stack_delete_complete").wait(
             StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 20}
         )
+
+
+@pytest.fixture
+def shell(aws: Emulator, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Give this process the variables of the emulated AWS, as the shell of an operator."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in aws.variables().items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
 
 
 @pytest.fixture(scope="session")

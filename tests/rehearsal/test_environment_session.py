@@ -1,7 +1,6 @@
 """A script acts in the account of its environment alone, with the STS of the emulated AWS."""
 
 import io
-import os
 import re
 import subprocess
 
@@ -22,16 +21,6 @@ PLACE = f"the credentials are of {ACCOUNT}, in us-east-1"
 def _environment(**settings):
     model = Model(name="sentence-transformers/all-MiniLM-L6-v2")
     return Environment(name="dev", model=model, **settings)
-
-
-@pytest.fixture
-def shell(aws, monkeypatch):
-    """Give this process the variables of the emulated AWS."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in aws.variables().items():
-        monkeypatch.setenv(name, value)
-    return monkeypatch
 
 
 @pytest.mark.parametrize("changes", [True, False])

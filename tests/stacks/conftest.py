@@ -239,14 +239,13 @@ class _Session:
         self.stubs[name].activate()
         return self.clients[name]
 
-    def deployed(self, *, status: str = "UPDATE_COMPLETE", protected: bool = False) -> None:
+    def deployed(self, *, status: str = "UPDATE_COMPLETE") -> None:
         """Answer that the endpoint of dev is deployed: the function `embedder`, alias `live`."""
         arn = "arn:aws:lambda:us-east-1:123456789012:function:embedder:live"
         stack = {
             "StackName": "EmbeddingKit-dev-Endpoint",
             "CreationTime": self.day,
             "StackStatus": status,
-            "EnableTerminationProtection": protected,
             "Outputs": [{"OutputKey": "AliasArn", "OutputValue": arn}],
         }
         self.stubs["cloudformation"].add_response(

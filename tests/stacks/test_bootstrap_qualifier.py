@@ -7,7 +7,7 @@ from aws_cdk import DefaultStackSynthesizer
 
 from stacks import bootstrap_qualifier as module
 from stacks.bootstrap_qualifier import bootstrap_qualifier
-from stacks.publishing_role import publishing_role
+from stacks.bootstrap_role import bootstrap_role
 
 KEY = "@aws-cdk/core:bootstrapQualifier"
 
@@ -23,10 +23,10 @@ def cdk_json(tmp_path, monkeypatch):
 def test_the_qualifier_is_that_of_cdk_json(cdk_json):
     """The roles that publish images and files have it in their names."""
     cdk_json({KEY: "mine"})
-    role = publishing_role("image", account="111122223333", region="eu-central-1")
+    role = bootstrap_role("image-publishing", account="111122223333", region="eu-central-1")
     name = "cdk-mine-image-publishing-role-111122223333-eu-central-1"
     assert role == f"arn:aws:iam::111122223333:role/{name}"
-    role = publishing_role("file", account="111122223333", region="cn-north-1")
+    role = bootstrap_role("file-publishing", account="111122223333", region="cn-north-1")
     assert role.startswith("arn:aws-cn:iam::111122223333:role/cdk-mine-file-publishing-role-")
 
 

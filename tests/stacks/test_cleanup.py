@@ -12,6 +12,7 @@ from botocore.stub import ANY
 
 from stacks import cleanup
 from stacks.cleanup import end_provisioned_concurrency, main, resume_scaling
+from stacks.stack_list import DeployedStack
 
 ROOT = Path(__file__).resolve().parents[2]
 ALIAS = {"Type": "AWS::Lambda::Alias", "Properties": {"Name": "live", "FunctionVersion": "5"}}
@@ -85,11 +86,22 @@ def test_scaling_is_suspended_and_what_it_allocated_is_ended(session, environmen
     assert ended == [f"{ARN}:live"]
 
 
+class _Stacks:
+    """Those of an environment that has what its file has; tests/rehearsal has the other cases."""
+
+    def __init__(self, *_: object) -> None:
+        self.place = "123456789012, us-east-1"
+        self.all = [
+            DeployedStack("EmbeddingKit-dev-Endpoint", is_protected=False, is_removed=False)
+        ]
+        self.removed: list[DeployedStack] = []
+
+
 @pytest.fixture
 def aws(session, environments, monkeypatch):
     """Let the command use this session and the tests' environments."""
     monkeypatch.setattr(cleanup, "session_for", lambda _: session)
-    monkeypatch.setattr(cleanup, "place_of_caller", lambda *_: ("123456789012", "us-east-1"))
+    monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
     monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
     return session
 
@@ -104,12 +116,9 @@ def test_only_a_yes_destroys(aws, monkeypatch, capsys, answer):
         raise answer
 
     monkeypatch.setattr("builtins.input", reply)
-    aws.deployed()
     assert main(["dev", "--before", "destroy"]) == 1
     told = capsys.readouterr().err
-    assert told.startswith(
-        "Destroy dev (EmbeddingKit-dev-Endpoint and its other stacks; 1234567890"
-    )
+    assert told.startswith("Destroy EmbeddingKit-dev-Endpoint in 123456789012, us-east-1? [y/N] ")
     assert told.endswith("nothing was changed\n")
 
 
@@ -117,7 +126,6 @@ def test_only_a_yes_destroys(aws, monkeypatch, capsys, answer):
 def test_a_yes_ends_what_would_stay_billed(aws, monkeypatch, capsys, answer):
     """A yes, asked for with the environment's name, ends everything that would stay billed."""
     monkeypatch.setattr("builtins.input", lambda: answer)
-    aws.deployed()
     aws.deployed()
     _targets(aws, suspended=False)
     _registered(aws, suspended=True)
@@ -130,30 +138,16 @@ def test_a_yes_ends_what_would_stay_billed(aws, monkeypatch, capsys, answer):
 def test_a_destroy_that_was_interrupted_can_be_run_again(aws):
     """The second run ends the provisioned concurrency that the first one left."""
     aws.deployed()
-    aws.deployed()
     _targets(aws, suspended=False)
     _registered(aws, suspended=True)
     aws.stubs["lambda"].add_client_error("list_provisioned_concurrency_configs", "ExpiredToken")
     assert main(["dev", "--before", "destroy", "--force"]) == 1
-    aws.deployed()
     aws.deployed()
     _targets(aws, suspended=True)
     _registered(aws, suspended=True)
     _configured(aws, f"{ARN}:live")
     _deleted(aws)
     assert main(["dev", "--before", "destroy", "--force"]) == 0
-
-
-@pytest.mark.parametrize("force", [[], ["--force"]])
-def test_a_protected_stack_is_refused_before_anything_is_changed(aws, capsys, force):
-    """CloudFormation would refuse it only after the provisioned concurrency is gone."""
-    aws.deployed(protected=True)
-    assert main(["dev", "--before", "destroy", *force]) == 1
-    told = capsys.readouterr().err
-    assert told == (
-        "error: EmbeddingKit-dev-Endpoint has termination protection; to turn it off, set "
-        "protect = false in environments/dev.toml and run scripts/deploy dev; nothing was changed\n"
-    )
 
 
 def _unweighted(session) -> None:
@@ -303,7 +297,7 @@ def test_destroy_asks_once(script):
         0,
         [
             "python -m stacks.cleanup dev --before destroy",
-            "cdk destroy --all -c environment=dev --verbose --force",
+            "cdk destroy --all -c environment=dev --force --verbose",
             "python -m stacks.cleanup dev --after destroy",
         ],
     )
@@ -314,8 +308,16 @@ def test_destroy_does_not_ask_if_forced(script, force):
     """With `--force` the command asks no question, as CI needs."""
     assert script("destroy", "dev", force)[1][:2] == [
         "python -m stacks.cleanup dev --before destroy --force",
-        f"cdk destroy --all -c environment=dev {force}",
+        "cdk destroy --all -c environment=dev --force",
     ]
+
+
+def test_what_the_file_no_longer_has_is_destroyed_without_the_cdk(script):
+    """The CDK's command would destroy the stacks that the file has."""
+    assert script("destroy", "dev", "--removed") == (
+        0,
+        ["python -m stacks.cleanup dev --before destroy --removed"],
+    )
 
 
 def test_a_failed_destroy_fails_and_is_not_reported_as_done(script):
@@ -383,6 +385,7 @@ def asked(monkeypatch, environments) -> list[str]:
 
     monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
     monkeypatch.setattr(cleanup, "session_for", lambda _: None)
+    monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
     monkeypatch.setattr(cleanup, "end_provisioned_concurrency", end)
     return names
 

@@ -15,6 +15,7 @@ import yaml
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from embedding_kit.standing_cost import alarm_metrics
+from stacks.stack_list import stacks_of_file
 
 STACKS = ("repository", "endpoint", "observability")
 ENVIRONMENTS = ("staging", "production")
@@ -127,6 +128,13 @@ def _folded(value: Any) -> Any:
     folded = {key: _folded(item) for key, item in value.items()}
     name = next(iter(folded), "")
     return _FUNCTIONS[name](folded[name]) if name in _FUNCTIONS else folded
+
+
+@pytest.mark.parametrize("name", ["dev", *ENVIRONMENTS, *SWITCHES])
+def test_the_stacks_are_known_from_the_file(synthesized, environments, name):
+    """Others of the environment that are deployed are left from tables that the file had."""
+    known = [stack.rpartition("-")[2].lower() for stack in stacks_of_file(environments[name])]
+    assert sorted(known) == sorted(synthesized(name).templates)
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -1,6 +1,6 @@
 """The stacks, the last release, the version that serves, and weights on the alias."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -33,12 +33,16 @@ def check_stacks(facts: Facts) -> Finding:
             f"{stack_name(name, 'Endpoint')} does not exist in {place}",
             f"scripts/deploy {name}, or choose another account (--profile) or region (--region)",
         )
-    stacks = facts.stacks()
-    return judge_stacks({stack["StackName"]: stack["StackStatus"] for stack in stacks.values()})
+    statuses = {stack["StackName"]: stack["StackStatus"] for stack in facts.stacks().values()}
+    listed = facts.output("Observability", "Stacks")
+    removed = statuses.keys() - listed.split(",") if listed else ()
+    return judge_stacks(statuses, removed=sorted(removed), name=facts.environment())
 
 
-def judge_stacks(statuses: Mapping[str, str]) -> Finding:
-    """Judge the statuses of the stacks, by their name."""
+def judge_stacks(
+    statuses: Mapping[str, str], *, removed: Sequence[str] = (), name: str = ""
+) -> Finding:
+    """Judge the statuses of the stacks, by their name; the last deploy did not have `removed`."""
 
     def of(*ends: str) -> str:
         return ", ".join(f"{name}: {s}" for name, s in statuses.items() if s.endswith(ends))
@@ -53,6 +57,12 @@ def judge_stacks(statuses: Mapping[str, str]) -> Finding:
             rolled_back,
             "the last deploy was rolled back, and the previous version serves: "
             "docs/runbook.md#release",
+            **data,
+        )
+    if removed:
+        return warning(
+            f"the last deploy did not have {', '.join(removed)}: deployed, reachable and billed",
+            f"scripts/destroy {name} --removed",
             **data,
         )
     return ok(f"{len(statuses)} stacks are complete", **data)

@@ -64,6 +64,32 @@ def test_each_stack_of_the_environment_is_read(aws, facts):
 
 
 @pytest.mark.parametrize(
+    ("outputs", "state"),
+    [
+        ({"Stacks": "EmbeddingKit-dev-Endpoint,EmbeddingKit-dev-Observability"}, State.WARNING),
+        ({"Stacks": ",".join(f"EmbeddingKit-dev-{part}" for part in PARTS)}, State.OK),
+        ({}, State.OK),
+    ],
+    ids=["removed", "all listed", "no list"],
+)
+def test_a_stack_that_the_last_deploy_did_not_have_is_a_warning(aws, facts, outputs, state):
+    """It stays deployed, reachable and billed."""
+    deployed(aws)
+    for part in PARTS:
+        if part in {"Endpoint", "Batch"}:
+            aws.answers("cloudformation", "describe_stacks", {"Stacks": [stack(part)]})
+        elif part == "Observability":
+            aws.answers("cloudformation", "describe_stacks", {"Stacks": [stack(part, **outputs)]})
+        else:
+            aws.refuses("cloudformation", "describe_stacks", "ValidationError")
+    found = check_stacks(facts())
+    assert found.state == state
+    if state == State.WARNING:
+        assert found.found.startswith("the last deploy did not have EmbeddingKit-dev-Batch: ")
+        assert found.advice == "scripts/destroy dev --removed"
+
+
+@pytest.mark.parametrize(
     ("deployment", "state", "words"),
     [
         (None, State.OK, "no release has replaced a version yet"),

@@ -1,4 +1,4 @@
-"""Clients with the roles of `cdk bootstrap` that publish images and files."""
+"""Clients with the roles of `cdk bootstrap`, which the CDK's command uses too."""
 
 from typing import Any, Literal
 
@@ -7,13 +7,16 @@ from botocore.session import Session
 
 from stacks.bootstrap_qualifier import bootstrap_qualifier
 
-__all__ = ["partition_domain", "publishing_client", "publishing_role"]
+__all__ = ["bootstrap_client", "bootstrap_role", "partition_domain"]
+
+#: What a role may do: publish files or images, or change stacks.
+Purpose = Literal["file-publishing", "image-publishing", "deploy"]
 
 
-def publishing_role(kind: Literal["file", "image"], *, account: str, region: str) -> str:
-    """Return the ARN of bootstrap's role that publishes images or files in a place."""
+def bootstrap_role(purpose: Purpose, *, account: str, region: str) -> str:
+    """Return the ARN of bootstrap's role for a purpose."""
     partition = "aws-cn" if region.startswith("cn-") else "aws"
-    role = f"cdk-{bootstrap_qualifier()}-{kind}-publishing-role-{account}-{region}"
+    role = f"cdk-{bootstrap_qualifier()}-{purpose}-role-{account}-{region}"
     return f"arn:{partition}:iam::{account}:role/{role}"
 
 
@@ -22,8 +25,11 @@ def partition_domain(region: str) -> str:
     return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
 
 
-def publishing_client(session: Session, service: str, *, role: str, region: str) -> Any:
+def bootstrap_client(
+    session: Session, service: str, purpose: Purpose, *, account: str, region: str
+) -> Any:
     """Return a client with a role's credentials; with the caller's own if it may not assume it."""
+    role = bootstrap_role(purpose, account=account, region=region)
     try:
         given = session.create_client("sts", region_name=region).assume_role(
             RoleArn=role, RoleSessionName="embedding-kit"
