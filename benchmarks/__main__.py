@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import batch, load, measure, zip_package
+from benchmarks import batch, measure, zip_package
 from benchmarks.contenders import KIT, ROOT, Contender, compile_modules, contenders
 from benchmarks.families import report as family_report
 from benchmarks.families.run import measure_family
@@ -29,7 +29,6 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "batch": batch.main,
     "server": server.main,
     "zip": zip_package.main,
-    "load": load.main,
 }
 
 
@@ -68,7 +67,7 @@ def _options() -> argparse.Namespace:
         description="Measure Embedding Kit, the baseline, sentence-transformers, "
         "fastembed and a plain ONNX export, on a replica of EmbeddingGemma made on the spot.",
         epilog="`scripts/bench batch` measures batch jobs, `scripts/bench server` the server under "
-        "load, `scripts/bench load` the load generator, `scripts/bench zip` the zip of a function; "
+        "load, `scripts/bench zip` the zip of a function; "
         "they have options of their own.",
     )
     parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")

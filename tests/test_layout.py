@@ -19,7 +19,6 @@ PACKAGES = {
     "vector_loading": ROOT / "lambda_image" / "vector_loading",
     "embedding_client": ROOT / "client" / "embedding_client",
     "embedding_costs": ROOT / "embedding_costs",
-    "embedding_load": ROOT / "client" / "embedding_load",
 }
 
 

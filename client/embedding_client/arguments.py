@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from embedding_client.batch.arguments import add_batch
-from embedding_client.credential_arguments import add_credentials
+from embedding_client.credential_arguments import URL_VARIABLE, add_credentials
 from embedding_client.doctor_arguments import add_doctor
 from embedding_client.formats import FORMATS
 from embedding_client.index.arguments import add_index
+from embedding_client.load_test.arguments import add_load
 
-__all__ = ["URL_VARIABLE", "parse_arguments"]
+__all__ = ["parse_arguments"]
 
-URL_VARIABLE = "EMBED_URL"
 _EXAMPLES = f"""\
 examples:
   embed "some text" "another"            print a JSON line for each text
@@ -50,8 +50,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line.
 
     Returns:
-        The arguments. `command` is `embed`, `info`, `search`, `similar`, `batch`, `index` or
-        `doctor`; for `embed`, `usage_error` is the function that exits with a message.
+        The arguments. `command` is `embed`, `info`, `search`, `similar`, `batch`, `index`,
+        `doctor` or `load`; for `embed`, `usage_error` is the function that exits with a message.
 
     Raises:
         SystemExit: After --help and --version, and with status 2 for invalid arguments.
@@ -65,6 +65,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add_batch(commands)
     add_index(commands)
     add_doctor(commands, url_variable=URL_VARIABLE)
+    add_load(commands, url_variable=URL_VARIABLE)
     named = arguments[:1] and arguments[0] in commands.choices.keys() - {_DEFAULT}
     return parser.parse_args(arguments if named else [_DEFAULT, *arguments])
 

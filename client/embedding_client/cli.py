@@ -56,11 +56,9 @@ def run(arguments: Sequence[str]) -> int:
     """
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        if arguments[:1] == ["load"]:
-            _load(arguments[1:])
         args = _parse(arguments)
         commands = {"embed": _embed, "info": _info, "batch": _batch, "index": _index}
-        commands |= {"search": _search, "similar": _similar, "doctor": _doctor}
+        commands |= {"search": _search, "similar": _similar, "doctor": _doctor, "load": _load}
         code = commands[args.command](args)
         sys.stdout.flush()
     except EmbeddingClientError as error:
@@ -252,10 +250,17 @@ def _doctor(args: argparse.Namespace) -> int:
     return run_doctor(args)
 
 
-def _load(arguments: Sequence[str]) -> NoReturn:
-    from embedding_client.load_command import run_load  # noqa: PLC0415  (slow)
+def _load(args: argparse.Namespace) -> int:
+    try:
+        from embedding_client.load_test.command import run_load  # noqa: PLC0415  (slow)
+    except ModuleNotFoundError as error:
+        if error.name != "aiohttp":
+            raise
+        raise ConfigurationError(
+            "embed load needs: pip install 'embedding-client[load]'."
+        ) from error
 
-    run_load(arguments)
+    return run_load(args)
 
 
 def _print_error(text: str) -> None:

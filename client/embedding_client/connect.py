@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from embedding_client.arguments import URL_VARIABLE
+from embedding_client.credential_arguments import URL_VARIABLE
 from embedding_client.errors import ConfigurationError
 
 if TYPE_CHECKING:

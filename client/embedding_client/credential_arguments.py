@@ -2,7 +2,10 @@
 
 from typing import Any
 
-__all__ = ["add_credentials"]
+__all__ = ["URL_VARIABLE", "add_credentials"]
+
+#: The environment variable with the endpoint's URL.
+URL_VARIABLE = "EMBED_URL"
 
 
 def add_credentials(parser: Any) -> None:

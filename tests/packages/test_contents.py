@@ -11,12 +11,11 @@ from .conftest import FOLDERS, ROOT
 
 #: What each wheel puts into the folder of installed packages, beside its metadata.
 TOP = {
-    "embedding-client": {"embedding_client", "embedding_load"},
+    "embedding-client": {"embedding_client"},
     "embedding-kit": {"embedding_kit", "embedding_costs", "embedding_kit_programs.pth"},
 }
 SOURCES = {
     "embedding_client": ROOT / "client" / "embedding_client",
-    "embedding_load": ROOT / "client" / "embedding_load",
     "embedding_costs": ROOT / "embedding_costs",
     "embedding_kit": ROOT / "constructs" / "embedding_kit",
     **{

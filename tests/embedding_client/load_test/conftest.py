@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 from botocore.credentials import Credentials
 
-from embedding_load.__main__ import main
+from embedding_client.cli import run
 from local_function_url.server import LocalFunctionUrl
 from local_function_url.signature import Verifier
 
@@ -92,25 +92,18 @@ class Ran:
     out: str
     err: str
     report: dict | None
-    picture: str | None
 
 
 @pytest.fixture
 def load(served, tmp_path, capsys):
     """Run the command against the endpoint; 0.6 seconds unless the test says more."""
 
-    def run(*arguments, url=None) -> Ran:
-        folder = tmp_path / "report"
-        command = ["--url", url or served.url, "--report", str(folder)]
-        status = main([*command, "--minutes", "0.01", *arguments])
+    def load(*arguments) -> Ran:
+        file = tmp_path / "report.json"
+        command = ["load", "--url", served.url, "--output", str(file), "--minutes", "0.01"]
+        status = run([*command, *arguments])
         captured = capsys.readouterr()
-        report, picture = folder / "report.json", folder / "report.svg"
-        return Ran(
-            status,
-            captured.out,
-            captured.err,
-            json.loads(report.read_text()) if report.exists() else None,
-            picture.read_text() if picture.exists() else None,
-        )
+        report = json.loads(file.read_text()) if file.exists() else None
+        return Ran(status, captured.out, captured.err, report)
 
-    return run
+    return load

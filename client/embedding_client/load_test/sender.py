@@ -1,38 +1,74 @@
-"""Sends the requests of a plan when they are due, whatever became of those before them."""
+"""Sends the requests of a plan when they are due, whatever becomes of those before them."""
 
 import asyncio
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
 
-from embedding_load.limits import Budget
-from embedding_load.outcomes import Kind, Outcome, kind_of
-from embedding_load.schedule import Plan
-from embedding_load.target import Target
-from embedding_load.texts import Texts
+from embedding_client.load_test.traffic import Plan, Texts
 
-__all__ = ["End", "Sender"]
+__all__ = ["End", "Kind", "Outcome", "Sender"]
 
-#: Seconds until a connection must be there.
+#: Seconds until a connection must be open.
 _CONNECT_SECONDS = 10.0
 #: For the last request to end by its own timeout.
 _SLACK_SECONDS = 1.0
-#: Seconds that requests under way have after Ctrl-C.
+#: Seconds that open requests have after Ctrl-C.
 _GRACE_SECONDS = 3.0
 
 
 class End(StrEnum):
-    """What ended a test."""
+    """The reason why a test ended."""
 
     TIME = "time"
     REQUESTS = "requests"
-    BUDGET = "budget"
     INTERRUPTED = "interrupted"
+
+
+class Kind(StrEnum):
+    """How a request ended."""
+
+    #: 200, with a number of tokens.
+    OK = "ok"
+    #: 429: over the function's concurrency, or over a server's limits.
+    THROTTLED = "throttled"
+    #: Another status below 500: the signature, the permission or the request is wrong.
+    REFUSED = "refused"
+    #: A status from 500 up, or a 200 without vectors.
+    FAILED = "failed"
+    #: No answer within the time limit.
+    TIMEOUT = "timeout"
+    #: No connection, or it broke.
+    UNREACHABLE = "unreachable"
+    #: The test ended before the answer.
+    UNANSWERED = "unanswered"
+    #: All connections were in use from when it was due until the test ended.
+    UNSENT = "unsent"
+
+
+class Outcome(NamedTuple):
+    """The result of one request; times in seconds from the beginning of the test."""
+
+    kind: Kind
+    #: The HTTP status; 0 without one.
+    status: int
+    #: When it was due by the plan.
+    due: float
+    #: When the generator came to it: later than due if the generator was busy.
+    taken: float
+    sent: float
+    ended: float
+    #: The tokens that the endpoint counted; 0 without an answer.
+    tokens: int
+    cold: bool
+    #: Whether all connections were in use when the generator came to it.
+    waited: bool
 
 
 class Sender:
@@ -40,64 +76,54 @@ class Sender:
 
     Args:
         plan: What to send, and when.
-        target: Where to.
-        budget: Lets requests through while their cost fits.
-        connections: The most connections, and so the most requests under way.
+        url: The endpoint's URL, with a slash at the end.
+        auth: Signs requests, or adds a key.
+        connections: The most connections, and so the most open requests.
         timeout: Seconds that an answer may take.
-        seed: Of the texts.
+        seed: The seed of the texts.
 
     Attributes:
-        outcomes: The requests that have ended.
-        sent: The requests that were sent so far.
-        end: What ended the test; None before.
+        outcomes: The requests that have ended, in that order.
+        end: The reason why the test ended; None before.
         failure: An error of this process, such as credentials that expired; it ends the test.
     """
 
     def __init__(
         self,
         plan: Plan,
-        target: Target,
-        budget: Budget,
         *,
+        url: str,
+        auth: httpx.Auth,
         connections: int,
         timeout: float,
         seed: int,
     ) -> None:
         self.outcomes: list[Outcome] = []
-        self.sent = 0
         self.end: End | None = None
         self.failure: BaseException | None = None
-        self._plan, self._target, self._budget = plan, target, budget
-        self._timeout = timeout
+        self._plan, self._timeout, self._auth = plan, timeout, auth
+        self._url, self._proxy = httpx.URL(url), _proxy(url)
         self._texts = Texts(seed)
         self._began = 0.0
-        self._now: Callable[[], float] = asyncio.get_running_loop().time
+        self._now = asyncio.get_running_loop().time
         self._slots = asyncio.Semaphore(connections)
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._open: set[asyncio.Task[None]] = set()
         self._stop, self._abort = asyncio.Event(), asyncio.Event()
 
     @property
     def seconds(self) -> float:
-        """Seconds since the first request was due."""
+        """Seconds since the beginning."""
         return self._now() - self._began if self._began else 0.0
 
-    @property
-    def waiting(self) -> int:
-        """Requests that were due, and have no answer."""
-        return len(self._under_way)
-
     def stop(self) -> None:
-        """End the test: at the first call after a grace, at the second at once."""
+        """End the test: at the first call after a grace period, at the second immediately."""
         (self._abort if self._stop.is_set() else self._stop).set()
 
     async def run(self) -> None:
         """Send the plan, and wait for the answers."""
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                # Waiting for a connection is counted here, so the pool needs no limit of its own.
-                limit=0,
-                ssl=httpx.create_ssl_context(),
-            ),
+            # Waiting for a connection is counted here, so the pool needs no limit.
+            connector=aiohttp.TCPConnector(limit=0, ssl=httpx.create_ssl_context()),
             timeout=aiohttp.ClientTimeout(
                 total=self._timeout,
                 sock_connect=_CONNECT_SECONDS,
@@ -119,16 +145,13 @@ class Sender:
                 return End.INTERRUPTED
             if self.seconds > plan.seconds:
                 return End.TIME
-            reserve = self._budget.reserve(tokens)
-            if reserve is None:
-                return End.BUDGET
-            task = asyncio.create_task(self._send(session, due, tokens, reserve))
-            self._under_way.add(task)
+            task = asyncio.create_task(self._send(session, due, tokens))
+            self._open.add(task)
             task.add_done_callback(self._ended)
         return End.REQUESTS if plan.capped else End.TIME
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
+        self._open.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self.failure = self.failure or task.exception()
             self._stop.set()
@@ -143,22 +166,20 @@ class Sender:
 
     async def _drain(self) -> None:
         """Wait for the answers to what was sent."""
-        if not self._under_way:
+        if not self._open:
             return
-        everything = asyncio.gather(*self._under_way, return_exceptions=True)
+        everything = asyncio.gather(*self._open, return_exceptions=True)
         # Those that wait for a connection may still be sent: without them, a stall at the end of a
         # test would be missing from the latencies.
         await _either(everything, self._stop, seconds=self._timeout + _SLACK_SECONDS)
         if self._stop.is_set():
             self.end = End.INTERRUPTED
             await _either(everything, self._abort, seconds=_GRACE_SECONDS)
-        for task in self._under_way:
+        for task in self._open:
             task.cancel()
         await everything
 
-    async def _send(
-        self, session: aiohttp.ClientSession, due: float, tokens: int, reserve: float
-    ) -> None:
+    async def _send(self, session: aiohttp.ClientSession, due: float, tokens: int) -> None:
         """Send one request, and keep its outcome."""
         taken, waited = self.seconds, self._slots.locked()
         sent: float | None = None
@@ -168,18 +189,17 @@ class Sender:
                 if self._stop.is_set():
                     raise asyncio.CancelledError  # noqa: TRY301  (handled as one from outside)
                 body = self._texts.body(tokens)
-                headers = self._target.headers(body)
+                headers = _headers(self._auth, self._url, body)
                 sent, kind = self.seconds, Kind.UNANSWERED
-                self.sent += 1
                 async with session.post(
-                    self._target.url,
+                    str(self._url),
                     data=body,
                     headers=headers,
                     allow_redirects=False,
-                    proxy=self._target.proxy,
+                    proxy=self._proxy,
                 ) as answer:
                     status, cold = answer.status, "x-cold-start" in answer.headers
-                    kind = kind_of(status)
+                    kind = _kind_of(status)
                     counted = _tokens(await answer.read()) if kind is Kind.OK else 0
                     if kind is Kind.OK and not counted:
                         kind = Kind.FAILED
@@ -195,9 +215,43 @@ class Sender:
         finally:
             ended = self.seconds
             sent = ended if sent is None else sent
-            outcome = Outcome(kind, status, due, taken, sent, ended, tokens, counted, cold, waited)
-            self.outcomes.append(outcome)
-            self._budget.settle(reserve, outcome)
+            self.outcomes.append(
+                Outcome(kind, status, due, taken, sent, ended, counted, cold, waited)
+            )
+
+
+class _Request:
+    """The attributes that the client's auth reads, without the time of an `httpx.Request`."""
+
+    method = "POST"
+
+    def __init__(self, url: httpx.URL, content: bytes) -> None:
+        self.url, self.content = url, content
+        host = url.netloc.decode("ascii")
+        self.headers = {"content-type": "application/json", "host": host}
+
+    def read(self) -> bytes:
+        return self.content
+
+
+def _headers(auth: httpx.Auth, url: httpx.URL, body: bytes) -> dict[str, str]:
+    request = _Request(url, body)
+    next(auth.sync_auth_flow(request))  # type: ignore[arg-type]  # the attributes that it reads
+    return request.headers
+
+
+def _proxy(url: str) -> str | None:
+    """Return the environment's proxy; aiohttp would look for it for each request, in a thread."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+
+
+def _kind_of(status: int) -> Kind:
+    if status == 200:
+        return Kind.OK
+    if status == 429:
+        return Kind.THROTTLED
+    return Kind.FAILED if status >= 500 else Kind.REFUSED
 
 
 async def _either(task: "asyncio.Future[Any]", event: asyncio.Event, *, seconds: float) -> None:
@@ -209,7 +263,7 @@ async def _either(task: "asyncio.Future[Any]", event: asyncio.Event, *, seconds:
 
 
 def _tokens(body: bytes) -> int:
-    """Return the tokens that the endpoint counted; 0 if the body is no answer with vectors."""
+    """Return the tokens that the endpoint counted; 0 if the body has no vectors."""
     try:
         value = json.loads(body)
         return int(value["tokens"]) if value["embeddings"] else 0
