@@ -1,9 +1,16 @@
 """Folders that were made to harm: refused in one printable line, quickly, and nothing leaks."""
 
+import base64
 import json
+import os
+import re
 import shutil
+import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,6 +18,16 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from model_compiler.__main__ import main
+from model_compiler.errors import CompilerError
+from model_compiler.files import limits
+from model_compiler.model.folder import read_model_folder
+from model_compiler.tokenizer.charsmap import write_charsmap
+from tests.model_compiler.conftest import Edit
+from tests.model_compiler.goldens.encoder_models import CONFIGS, write_encoder
+from tests.model_compiler.goldens.gemma3_model import write_gemma3
+from tests.model_compiler.goldens.modernbert_model import write_modernbert
+from tests.model_compiler.goldens.qwen3_model import write_qwen3
+from tests.model_compiler.goldens.tiny_models import TOKENS
 from tests.model_compiler.model.test_onnx_import import export
 
 Capture = pytest.CaptureFixture[str]
@@ -180,3 +197,192 @@ def test_links_inside_are_followed(tiny_folder: Path, tmp_path: Path) -> None:
         up = "../" * len(link.relative_to(snapshot.parents[1]).parents[:-1])
         link.symlink_to(f"{up}blobs/{number}")
     assert main(["inspect", str(snapshot)]) == 0
+
+
+Change = Callable[[Any], Any]
+
+
+def replaced(part: str, **options: Any) -> Change:
+    """Return what gives a tokenizer another part."""
+    return lambda document: {**document, part: options}
+
+
+def with_model(**options: Any) -> Change:
+    """Return what changes a tokenizer's model."""
+    return lambda document: {**document, "model": {**document["model"], **options}}
+
+
+def replace(content: str, **pattern: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def charsmap(replacement: str) -> str:
+    return base64.b64encode(write_charsmap({"e": replacement})).decode()
+
+
+def nested(depth: int) -> dict[str, Any]:
+    part: dict[str, Any] = {"type": "NFC"}
+    for _ in range(depth):
+        part = {"type": "Sequence", "normalizers": [part, {"type": "NFC"}]}
+    return part
+
+
+TOKENS_AROUND = [{"Sequence": {"id": "A", "type_id": 0}}] * 1_000
+TOO_LARGE: dict[str, tuple[str, Change, str]] = {
+    "strings": (
+        "config_sentence_transformers.json",
+        lambda value: {**value, "prompts": {"query": "x" * 100_001}},
+        "a string has 100001 characters; at most 100000 are allowed",
+    ),
+    "keys": (
+        "config.json",
+        lambda value: {**value, "x" * 100_001: None},
+        "a string has 100001 characters; at most 100000 are allowed",
+    ),
+    "entries of an object": (
+        "config.json",
+        lambda value: {**value, "id2label": {f"{i}": "" for i in range(100_001)}},
+        "a list or an object has 100001 entries; at most 100000 are allowed",
+    ),
+    "entries of a list": (
+        "config.json",
+        lambda value: {**value, "architectures": [["BertModel"] * 100_001]},
+        "a list or an object has 100001 entries; at most 100000 are allowed",
+    ),
+    "modules": (
+        "modules.json",
+        lambda value: [*value[:2], *value[2:] * 100],
+        "a list or an object has 102 entries; at most 100 are allowed",
+    ),
+    "poolings": (
+        "1_Pooling/config.json",
+        lambda value: {**value, "pooling_mode": ["mean"] * 7},
+        "pooling_mode must be a string or a list of up to 6 strings",
+    ),
+    "a piece of Unigram": (
+        "tokenizer.json",
+        with_model(type="Unigram", vocab=[["a", 0.0], ["b" * 513, 0.0]], unk_id=0),
+        "an entry of model.vocab has 513 characters; at most 512 are allowed",
+    ),
+    "a merge": (
+        "tokenizer.json",
+        with_model(type="BPE", vocab={"a": 0}, merges=["a " + "b" * 1_024]),
+        "an entry of model.merges has 1026 characters; at most 1025 are allowed",
+    ),
+    "an option of the model": (
+        "tokenizer.json",
+        with_model(continuing_subword_prefix="#" * 16_385),
+        "model: a string has 16385 characters; at most 16384 are allowed",
+    ),
+    "a regular expression": (
+        "tokenizer.json",
+        replaced("pre_tokenizer", type="Split", pattern={"Regex": "a|" * 8_193}),
+        "pre_tokenizer: a string has 16386 characters; at most 16384 are allowed",
+    ),
+    "normalizers": (
+        "tokenizer.json",
+        replaced("normalizer", type="Sequence", normalizers=[{"type": "NFC"}] * 500),
+        "normalizer has 1002 values; at most 1000 are allowed",
+    ),
+    "sequences in sequences": (
+        "tokenizer.json",
+        lambda document: {**document, "normalizer": nested(200)},
+        "normalizer has 1001 values; at most 1000 are allowed",
+    ),
+    "tokens around a text": (
+        "tokenizer.json",
+        replaced("post_processor", type="TemplateProcessing", single=TOKENS_AROUND),
+        "post_processor has 4002 values; at most 1000 are allowed",
+    ),
+    "parts": (
+        "tokenizer.json",
+        lambda document: {**document, **{f"part {number}": None for number in range(1_000)}},
+        " values; at most 1000 are allowed",
+    ),
+    "a chain of replacements": (
+        "tokenizer.json",
+        replaced("normalizer", type="Sequence", normalizers=[replace("e" * 10, String="e")] * 8),
+        "can make a text more than 1000 times longer",
+    ),
+    "a replacement of nothing": (
+        "tokenizer.json",
+        lambda document: {**document, "normalizer": replace("e" * 1_000, Regex="x*")},
+        "can make a text more than 1000 times longer",
+    ),
+    "a long prefix": (
+        "tokenizer.json",
+        replaced(
+            "normalizer", type="Sequence", normalizers=[{"type": "Prepend", "prepend": "ab"}] * 9
+        ),
+        "can make a text more than 1000 times longer",
+    ),
+    "bytes of bytes": (
+        "tokenizer.json",
+        replaced("pre_tokenizer", type="Sequence", pretokenizers=[{"type": "ByteLevel"}] * 5),
+        "can make a text more than 1000 times longer",
+    ),
+    "a map of characters": (
+        "tokenizer.json",
+        replaced("normalizer", type="Precompiled", precompiled_charsmap=charsmap("e" * 2_000)),
+        "can make a text more than 1000 times longer",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TOO_LARGE)
+def test_no_list_and_no_string_is_too_long(
+    tiny_folder: Path, case: str, edit_json: Edit, capsys: Capture
+) -> None:
+    """What would take minutes, or all memory, is refused by its size."""
+    file, change, expected = TOO_LARGE[case]
+    edit_json(tiny_folder / file, change)
+    for message in refused(tiny_folder, capsys):
+        assert f"{Path(file).name}" in message
+        assert expected in message
+
+
+@pytest.mark.parametrize(("limit", "found"), [("VOCABULARY", len(TOKENS)), ("ADDED_TOKENS", 5)])
+def test_no_vocabulary_is_too_large(
+    tiny_folder: Path, limit: str, found: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """The numbers of tokens have limits as well."""
+    monkeypatch.setattr(limits, limit, found)
+    assert main(["inspect", str(tiny_folder)]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(limits, limit, found - 1)
+    for message in refused(tiny_folder, capsys):
+        assert f"has {found} entries; at most {found - 1} are allowed" in message
+
+
+@pytest.mark.parametrize("file", ["config.json", "modules.json", "tokenizer.json"])
+def test_no_file_is_too_large(tiny_folder: Path, file: str, capsys: Capture) -> None:
+    """A file is not even read if it has more bytes than any model's."""
+    os.truncate(tiny_folder / file, 257 << 20)
+    for message in refused(tiny_folder, capsys):
+        assert re.search(rf"{file} has 269484032 bytes; at most \d+ are allowed", message)
+
+
+FAMILIES: dict[str, Callable[[Path], Path]] = {
+    **{name: partial(write_encoder, family=name) for name in CONFIGS},
+    "gemma3": write_gemma3,
+    "modernbert": write_modernbert,
+    "qwen3": write_qwen3,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_integer_asks_for_memory(tmp_path: Path, family: str) -> None:
+    """A table of positions or a list of layers is not made before the weights are looked at."""
+    folder = FAMILIES[family](tmp_path / family)
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    read_model_folder(folder).check()
+    for key in [key for key, value in config.items() if type(value) is int]:
+        for number in (10**12, limits.INTEGER_OF.get(key, limits.INTEGER)):
+            path.write_text(json.dumps({**config, key: number}))
+            tracemalloc.start()
+            with suppress(CompilerError):
+                read_model_folder(folder).check()
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert peak < 500e6, (key, number)

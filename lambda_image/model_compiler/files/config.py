@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files import limits
 from model_compiler.files.harmless import harmless
+from model_compiler.files.limits import check_bytes, check_values
 
 __all__ = ["ConfigFile", "inner_path", "read_json", "require_file"]
 
@@ -28,13 +30,12 @@ class ConfigFile:
         self._values: dict[str, Any] = value
         self._left = set(value)
 
-    def integer(self, key: str, default: int | None = None, *, most: int | None = None) -> int:
-        """Read an integer of at least 1, and at most `most`; required without a default."""
-        value = self._take(key, default)
-        if type(value) is int and value >= 1 and (most is None or value <= most):
+    def integer(self, key: str, default: int | None = None) -> int:
+        """Read an integer from 1 to the key's limit; required without a default."""
+        value, most = self._take(key, default), limits.INTEGER_OF.get(key, limits.INTEGER)
+        if type(value) is int and 1 <= value <= most:
             return value
-        limit = "" if most is None else f" and at most {most}"
-        return self.fail(key, f"an integer of at least 1{limit}", value)
+        return self.fail(key, f"an integer of at least 1 and at most {most}", value)
 
     def number(self, key: str, default: float | None = None) -> float:
         """Read a positive number; required without a default."""
@@ -119,10 +120,12 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        SourceError: If it is missing, is not a regular file, is not UTF-8, or is not JSON. NaN,
-            Infinity and half of a surrogate pair are not JSON, although Python accepts them.
+        SourceError: If it is missing, is not a regular file, is larger than allowed, is not UTF-8,
+            or is not JSON. NaN, Infinity and half of a surrogate pair are not JSON, although Python
+            accepts them.
     """
     require_file(path)
+    check_bytes(path)
     try:
         text = path.read_text("utf-8")
         value = json.loads(text, parse_constant=_reject_constant)
@@ -133,6 +136,8 @@ def read_json(path: Path) -> Any:
     # A ValueError is bad UTF-8, bad JSON, half of a pair, or an integer of over 4,300 digits.
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path} is not JSON: {error}.") from error
+    if path.name != "tokenizer.json":  # which has bounds of its own
+        check_values(path, value)
     return value
 
 

@@ -149,9 +149,11 @@ def read_pooling(folder: Path, *, hidden_size: int) -> Pooling:
     modern = config.optional("pooling_mode")
     named = [modern] if isinstance(modern, str) else modern
     if named is not None and not (
-        isinstance(named, list) and all(isinstance(mode, str) for mode in named)
+        isinstance(named, list)
+        and len(named) <= len(_POOLINGS)
+        and all(isinstance(mode, str) for mode in named)
     ):
-        config.fail("pooling_mode", "a string or a list of strings", modern)
+        config.fail("pooling_mode", f"a string or a list of up to {len(_POOLINGS)} strings", modern)
     modes = tuple(named or legacy or ("mean",))
     unknown = [mode for mode in modes if mode not in _POOLINGS]
     if unknown:

@@ -7,15 +7,13 @@ from typing import Any
 
 from model_compiler.errors import SourceError
 from model_compiler.files.config import read_json
+from model_compiler.tokenizer.bounds import check_bounds
 
 __all__ = ["TokenizerFile", "read_tokenizer", "without_special_tokens"]
 
 #: How many rows of the embedding table may lie unused at its end. Tables are padded to round sizes.
 UNUSED_SHARE = 0.05
 UNUSED_ROWS = 1024
-#: The longest token that is read, in characters. Real ones have up to some 100 (runs of spaces);
-#: the time that it takes to look for a token in a text grows with the token's length.
-LONGEST_TOKEN = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +39,12 @@ def read_tokenizer(path: Path, *, vocabulary_size: int) -> TokenizerFile:
     document = read_json(path)
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
         raise SourceError(f"{path} is not a file of the tokenizers library: it has no model.")
+    check_bounds(path, document)
     added = document.get("added_tokens") or []
     if not isinstance(added, list) or not all(map(_is_added_token, added)):
         raise SourceError(
             f"{path}: added_tokens must be a list of objects, each with an id of at least 0 and a "
-            f"content of at most {LONGEST_TOKEN} characters."
+            "content."
         )
     # Some text models' tokenizers list tokens of a multimodal model, whose ids have no row.
     kept = [token for token in added if token["id"] < vocabulary_size]
@@ -95,17 +94,11 @@ def _is_added_token(token: Any) -> bool:
         and type(token.get("id")) is int
         and token["id"] >= 0
         and isinstance(token.get("content"), str)
-        and len(token["content"]) <= LONGEST_TOKEN
     )
 
 
 def _vocabulary_ids(path: Path, vocabulary: Any) -> set[int]:
     if isinstance(vocabulary, dict):  # WordPiece, BPE, WordLevel: token to id
-        if max(map(len, vocabulary), default=0) > LONGEST_TOKEN:
-            raise SourceError(
-                f"{path}: a token of model.vocab has {max(map(len, vocabulary))} characters; "
-                f"at most {LONGEST_TOKEN} are allowed."
-            )
         if not all(type(number) is int for number in vocabulary.values()):
             raise SourceError(f"{path}: model.vocab must map tokens to ids.")
         ids = set(vocabulary.values())

@@ -15,7 +15,6 @@ __all__ = ["Steps", "check_unigram"]
 
 #: The sum of all scores of any text is a number, and never infinite.
 _LARGEST_SCORE = 1e30
-_LONGEST_TOKEN = 512
 
 
 @dataclass(slots=True)
@@ -59,8 +58,6 @@ def check_unigram(document: Json) -> Steps:
     texts = [text for text, _ in model["vocab"]]
     if "" in texts:
         not_covered("a vocabulary with", "an empty token")
-    if max(map(len, texts)) > _LONGEST_TOKEN:
-        not_covered("a token of more characters than", _LONGEST_TOKEN)
     if not all(abs(score) < _LARGEST_SCORE for _, score in model["vocab"]):
         not_covered("a score that is not below", _LARGEST_SCORE)
     if model.get("byte_fallback") and any(f"<0x{byte:02X}>" not in texts for byte in range(256)):

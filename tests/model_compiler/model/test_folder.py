@@ -104,7 +104,11 @@ def test_the_default_prompt(
             r"default_prompt_name must be one of \['a'\]; found \[\"a\"\]",
         ),
         ("1_Pooling/config.json", {"pooling_mode": 5}, "must be a string or a list of .* found 5"),
-        ("1_Pooling/config.json", {"pooling_mode": [["cls"]]}, "a string or a list of strings"),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode": [["cls"]]},
+            "a string or a list of up to 6 strings",
+        ),
         ("config.json", {"vocab_size": 70}, r"tokenizer.json does not belong .* up to 76.* 70 ids"),
         ("config.json", {"vocab_size": 5000}, r"does not belong .* up to 76, .* rows for 5000"),
         ("1_Pooling/config.json", {"word_embedding_dimension": 64}, "is 64; .* vectors have 32"),
@@ -161,11 +165,11 @@ def test_a_device_is_no_file(tiny_folder: Path) -> None:
         (lambda value: value | {"added_tokens": 5}, "added_tokens must be a list of objects"),
         (
             lambda value: value | {"added_tokens": [{"id": 5, "content": "x" * 20_000}]},
-            "a content of at most 512 characters",
+            "an entry of added_tokens has 20000 characters; at most 512",
         ),
         (
             lambda value: value | {"model": {"vocab": {"x" * 20_000: 1}}},
-            "a token of model.vocab has 20000 characters; at most 512",
+            "an entry of model.vocab has 20000 characters; at most 512",
         ),
         (lambda value: value | {"model": {"vocab": {"a": [1]}}}, "must map tokens to ids"),
     ],

@@ -92,10 +92,6 @@ NOT_COVERED: dict[str, tuple[Change, str]] = {
         put("model", "vocab", 10, value=["", -3.0]),
         "a vocabulary with an empty token",
     ),
-    "a long token": (
-        put("model", "vocab", 10, value=["a" * 600, -3.0]),
-        "a token of more characters than 512",
-    ),
     "a large score": (
         put("model", "vocab", 10, value=["zzz", -1e300]),
         "a score that is not below 1e+30",

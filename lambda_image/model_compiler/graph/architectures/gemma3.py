@@ -14,8 +14,6 @@ from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures.gemma3_settings import rope_bases, sliding_layers
 from model_compiler.graph.architectures.layer_settings import (
-    MOST_LAYERS,
-    MOST_POSITIONS,
     check_halves,
 )
 from model_compiler.graph.banded_attention import BLOCK, split_into_blocks
@@ -77,14 +75,14 @@ def parse(config: ConfigFile) -> Gemma3Config:
         hidden_size=config.integer("hidden_size"),
         intermediate_size=config.integer("intermediate_size"),
         heads=heads,
-        head_size=config.integer("head_dim", most=MOST_POSITIONS),
+        head_size=config.integer("head_dim"),
         query_scalar=config.number("query_pre_attn_scalar"),
         norm_epsilon=config.number("rms_norm_eps"),
-        max_positions=config.integer("max_position_embeddings", most=MOST_POSITIONS),
+        max_positions=config.integer("max_position_embeddings"),
         # The stored number is the width of the whole window: transformers attends where
         # |i - j| < sliding_window // 2 + 1 if attention goes both ways.
         reach=config.integer("sliding_window") // 2,
-        sliding=sliding_layers(config, config.integer("num_hidden_layers", most=MOST_LAYERS)),
+        sliding=sliding_layers(config, config.integer("num_hidden_layers")),
         sliding_rope_base=sliding_base,
         full_rope_base=full_base,
     )

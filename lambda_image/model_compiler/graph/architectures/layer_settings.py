@@ -12,19 +12,12 @@ from model_compiler.files.config import ConfigFile
 
 __all__ = [
     "FULL",
-    "MOST_LAYERS",
-    "MOST_POSITIONS",
     "SLIDING",
     "check_halves",
     "listed_layers",
     "rope_base",
     "rope_bases_by_kind",
 ]
-
-#: Limits far above any model's. Larger values in a damaged file would fill the memory before the
-#: weights could show that they are wrong.
-MOST_LAYERS = 1000
-MOST_POSITIONS = 1 << 20
 
 SLIDING = "sliding_attention"
 FULL = "full_attention"

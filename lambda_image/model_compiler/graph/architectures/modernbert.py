@@ -13,7 +13,6 @@ from model_compiler.errors import SourceError
 from model_compiler.files.config import ConfigFile
 from model_compiler.files.weights import Weights
 from model_compiler.graph.activations import activate, read_activation
-from model_compiler.graph.architectures.layer_settings import MOST_LAYERS, MOST_POSITIONS
 from model_compiler.graph.architectures.modernbert_settings import (
     rope_bases,
     sliding_layers,
@@ -93,11 +92,11 @@ def parse(config: ConfigFile) -> ModernBertConfig:
         norm_bias=config.boolean("norm_bias", False),
         attention_bias=config.boolean("attention_bias", False),
         feed_forward_bias=config.boolean("mlp_bias", False),
-        max_positions=config.integer("max_position_embeddings", most=MOST_POSITIONS),
+        max_positions=config.integer("max_position_embeddings"),
         # The stored number is the width of the whole window: transformers attends where
         # |i - j| <= local_attention // 2.
         reach=config.integer("local_attention", DEFAULT_LOCAL_ATTENTION) // 2,
-        sliding=sliding_layers(config, config.integer("num_hidden_layers", most=MOST_LAYERS)),
+        sliding=sliding_layers(config, config.integer("num_hidden_layers")),
         sliding_rope_base=sliding_base,
         full_rope_base=full_base,
     )

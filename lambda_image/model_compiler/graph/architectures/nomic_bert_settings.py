@@ -5,7 +5,7 @@ of BERT (`hidden_size`). A file may have both.
 """
 
 from model_compiler.files.config import ConfigFile
-from model_compiler.graph.architectures.layer_settings import MOST_LAYERS, MOST_POSITIONS, rope_base
+from model_compiler.graph.architectures.layer_settings import rope_base
 
 __all__ = ["read_numbers", "read_rope_base", "require_fixed"]
 
@@ -16,7 +16,6 @@ SPELLINGS = {
     "num_attention_heads": "n_head",
     "intermediate_size": "n_inner",
 }
-MOST = {"num_hidden_layers": MOST_LAYERS}
 
 #: Settings that must have the values of nomic-embed-text-v1 and v1.5.
 FIXED: dict[str, tuple[object, ...]] = {
@@ -51,15 +50,13 @@ def read_numbers(config: ConfigFile) -> dict[str, int]:
     found = {}
     for newer, older in SPELLINGS.items():
         keys = [key for key in (newer, older) if config.has(key)] or [newer]
-        values = [config.integer(key, most=MOST.get(newer)) for key in keys]
+        values = [config.integer(key) for key in keys]
         if len(set(values)) > 1:
             config.fail(older, f"the same as {newer}, {values[0]}", values[1])
         found[newer] = values[0]
     # Rotary positions have no table, so the larger number holds: transformers has that of training.
     keys = [key for key in ("n_positions", "max_position_embeddings") if config.has(key)]
-    found["max_positions"] = max(
-        config.integer(key, most=MOST_POSITIONS) for key in keys or ["max_position_embeddings"]
-    )
+    found["max_positions"] = max(map(config.integer, keys or ["max_position_embeddings"]))
     return found
 
 

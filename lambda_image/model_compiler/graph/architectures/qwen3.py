@@ -18,8 +18,6 @@ from model_compiler.files.weights import Weights
 from model_compiler.graph.activations import activate, read_activation
 from model_compiler.graph.architectures.layer_settings import (
     FULL,
-    MOST_LAYERS,
-    MOST_POSITIONS,
     check_halves,
     rope_base,
 )
@@ -80,13 +78,13 @@ def parse(config: ConfigFile) -> Qwen3Config:
         vocabulary_size=config.integer("vocab_size"),
         hidden_size=config.integer("hidden_size"),
         intermediate_size=config.integer("intermediate_size"),
-        layers=config.integer("num_hidden_layers", most=MOST_LAYERS),
+        layers=config.integer("num_hidden_layers"),
         heads=config.integer("num_attention_heads"),
         key_value_heads=config.integer("num_key_value_heads"),
-        head_size=config.integer("head_dim", DEFAULT_HEAD_SIZE, most=MOST_POSITIONS),
+        head_size=config.integer("head_dim", DEFAULT_HEAD_SIZE),
         activation=read_activation(config, "hidden_act"),
         norm_epsilon=config.number("rms_norm_eps"),
-        max_positions=config.integer("max_position_embeddings", most=MOST_POSITIONS),
+        max_positions=config.integer("max_position_embeddings"),
         rope_base=_rope_base(config),
     )
     check_halves(config, parsed.head_size)

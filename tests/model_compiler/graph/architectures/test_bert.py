@@ -116,8 +116,11 @@ def test_what_the_graph_cannot_express_is_refused_by_name(
     ("change", "message"),
     [
         ({"hidden_size": 33}, "hidden_size 33 is not a multiple of num_attention_heads 4"),
-        ({"hidden_size": "32"}, 'hidden_size must be an integer of at least 1; found "32"'),
-        ({"num_hidden_layers": 0}, "num_hidden_layers must be an integer of at least 1; found 0"),
+        ({"hidden_size": "32"}, 'hidden_size must be an integer of at least 1 and .*; found "32"'),
+        (
+            {"num_hidden_layers": 0},
+            "num_hidden_layers must be an integer of at least 1 and .*; found 0",
+        ),
         ({"layer_norm_eps": None}, "layer_norm_eps is missing"),
         ({"layer_norm_eps": -1}, "layer_norm_eps must be a positive number; found -1"),
     ],
@@ -169,7 +172,7 @@ def test_a_few_huge_channels_cost_the_others_nothing(tmp_path: Path) -> None:
 
 def test_a_count_of_layers_that_no_model_has(tiny_folder: Path, edit_json: Edit) -> None:
     """The first layer without weights is an error, before any layer is built."""
-    edit_json(tiny_folder / "config.json", num_hidden_layers=10**9)
+    edit_json(tiny_folder / "config.json", num_hidden_layers=1000)
     with pytest.raises(SourceError, match=r"no tensor 'encoder\.layer\.2\.attention"):
         run(tiny_folder)
 

@@ -185,7 +185,7 @@ def test_what_cannot_be_expressed_is_refused_by_name(
             "num_hidden_layers must be an integer of at least 1 and at most 1000; found 1000000000",
         ),
         ({"max_position_embeddings": 10**12}, "at least 1 and at most 1048576"),
-        ({"head_dim": 10**12}, "head_dim must be an integer of at least 1 and at most 1048576"),
+        ({"head_dim": 10**12}, "head_dim must be an integer of at least 1 and at most 512"),
     ],
 )
 def test_wrong_values_are_named(reason: Reason, changes: dict[str, Any], message: str) -> None:
