@@ -1,11 +1,13 @@
 """Runs a job in processes on this machine."""
 
 import argparse
+import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 from tqdm import tqdm
 
@@ -111,8 +113,20 @@ _worker: _Worker
 def _start(job: Job, folder: str, artifact: str) -> None:
     # Ctrl-C reaches all processes; the parent decides what happens.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     global _worker  # noqa: PLW0603 - an initializer can return nothing
     _worker = _Worker(job, folder, artifact)
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the parent, which a killed parent cannot announce, and end at once.
+
+    Otherwise a worker would wait for its next shard for ever.
+    """
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _embed(shard: Shard) -> Outcome:

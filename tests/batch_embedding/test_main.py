@@ -56,6 +56,21 @@ def test_all_texts_have_the_engines_vectors(command, minilm_artifact: Artifact) 
     assert (again.returncode, again.stdout) == (0, done.stdout)
 
 
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_no_process_outlives_a_killed_parent(command, source: Path, ending: int) -> None:
+    """All processes have this pipe as their output, so its end is the end of the last one."""
+    for number in range(300):
+        (source / f"more-{number}.jsonl").write_text(json.dumps({"id": f"m{number}", "text": "a"}))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        vectors = Path(re.search(rb"shards to (\S+)\n", started.stderr.readline())[1].decode())
+        while not list(vectors.glob("part-*.parquet")):
+            assert started.poll() is None
+            time.sleep(0.01)
+        started.send_signal(ending)
+        output, _ = started.communicate(timeout=60)
+    assert (started.returncode, output) == (-ending, b"")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_job_is_continued(command, source: Path, tmp_path: Path, ending) -> None:
