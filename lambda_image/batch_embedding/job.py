@@ -17,7 +17,7 @@ __all__ = ["Job", "Shard", "job_id"]
 #: Enough hexadecimal digits that two jobs in one folder never share a name.
 _ID_DIGITS = 12
 #: Changes when equal inputs would give other output files.
-_OUTPUT_FORMAT = 1
+_OUTPUT_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,7 @@ def part_bytes(
     records: Sequence[Record],
     vectors: npt.NDArray[Any],
     *,
-    metadata: Sequence[str],
-    types: "arrow.Schema | None",
+    types: "arrow.Schema",
     counts: Counts,
 ) -> bytes:
     """Return the bytes of a part; equal arguments give equal bytes.
@@ -45,8 +44,7 @@ def part_bytes(
     Args:
         records: One for each vector.
         vectors: [records, numbers of a vector], of any of the embedder's dtypes.
-        metadata: The names of the metadata columns.
-        types: Their types in Parquet; None for text.
+        types: The metadata columns.
         counts: For the footer.
     """
     numbers = np.ascontiguousarray(vectors)
@@ -56,9 +54,9 @@ def part_bytes(
         ID_COLUMN: arrow.array([record.id for record in records], arrow.string()),
         EMBEDDING_COLUMN: arrow.FixedSizeListArray.from_arrays(values, width),
     }
-    for index, name in enumerate(metadata):
-        kind = types.field(name).type if types is not None else arrow.string()
-        columns[name] = arrow.array([record.metadata[index] for record in records], kind)
+    for index, field in enumerate(types):
+        values_of = [record.metadata[index] for record in records]
+        columns[field.name] = arrow.array(values_of, field.type)
     footer = {
         VECTOR_SPACE_KEY: counts.vector_space,
         COUNTS_KEY: orjson.dumps(counts._asdict()).decode(),

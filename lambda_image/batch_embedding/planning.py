@@ -1,6 +1,6 @@
 """Divides the input of a job into shards."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from batch_embedding.errors import BatchError
@@ -65,17 +65,18 @@ def plan_shards(
             scanned += file.size * (_EXPANSION if is_compressed(name) else 1)
             if most_scanned is not None and scanned > most_scanned:
                 raise BatchError(_too_large(scanned, most_scanned, file.key))
-        if job.metadata:
-            found = metadata_types(folder, file, job) if name == "parquet" else "text"
-            if types not in (None, found):
-                raise BatchError(
-                    f"{file.key} has metadata of other types than the files before it: {found} "
-                    f"after {types}. All files of a job need the same."
-                )
-            types = found
         for shard in _shards_of(folder, file, job, name, size):
             yield replace(shard, number=number)
             number += 1
+        found = metadata_types(folder, file, job, name)
+        types = types or found
+        for before, now in zip(types, found, strict=True):
+            if now != before:
+                raise BatchError(
+                    f"All files of a job need the same types of metadata; found: {now.name!r} is "
+                    f"{now.type} in {file.key}; allowed: {before.type}, as in the files before it. "
+                    "A field of JSONL and CSV is a string."
+                )
 
 
 def _shards_of(folder: Folder, file: StoredFile, job: Job, name: str, size: int) -> Iterator[Shard]:
@@ -92,11 +93,12 @@ def _shards_of(folder: Folder, file: StoredFile, job: Job, name: str, size: int)
         )
 
     if name == "parquet":
-        metadata_types(folder, file, job)
+        _check_columns(open_parquet(folder, file).schema_arrow.names, file, job)
         for group, start, stop in _row_ranges(folder, file, job, size):
             yield shard(start, stop, group)
     elif name.startswith("csv"):
-        _check_header(folder, file, job, compressed=is_compressed(name))
+        header, _ = csv_header(folder, file, compressed=is_compressed(name))
+        _check_columns(header, file, job)
         bounds = csv_boundaries(folder, file, compressed=is_compressed(name), shard_bytes=size)
         start = next(bounds)
         for stop in bounds:
@@ -136,12 +138,11 @@ def _length(folder: Folder, file: StoredFile) -> int:
     return length
 
 
-def _check_header(folder: Folder, file: StoredFile, job: Job, *, compressed: bool) -> None:
-    header, _ = csv_header(folder, file, compressed=compressed)
+def _check_columns(names: Sequence[str], file: StoredFile, job: Job) -> None:
     for name in job.columns:
-        if name not in header:
+        if names.count(name) != 1:
             raise BatchError(
-                f"{file.key} has no column {name!r}; it has {', '.join(map(repr, header))}."
+                f"{file.key} has no column {name!r}; it has {', '.join(map(repr, names))}."
             )
 
 

@@ -77,19 +77,16 @@ def csv_boundaries(
             yield last
 
 
-def metadata_types(folder: Folder, file: StoredFile, job: Job) -> "arrow.Schema":
-    """Return the types of a Parquet file's metadata columns.
+def metadata_types(folder: Folder, file: StoredFile, job: Job, kind: str) -> "arrow.Schema":
+    """Return the types that a file's metadata has in the output.
 
-    Raises:
-        BatchError: If a column that the job names is missing.
+    Parquet's columns keep theirs, and all else is text. Arrow has several types of text, and which
+    one a file has depends on the program that wrote it: in the output it is always the same.
     """
+    if kind != "parquet" or not job.metadata:
+        return arrow.schema([(name, arrow.string()) for name in job.metadata])
     schema = open_parquet(folder, file).schema_arrow
-    for name in job.columns:
-        if schema.names.count(name) != 1:
-            raise BatchError(
-                f"{file.key} has no column {name!r}; it has {', '.join(map(repr, schema.names))}."
-            )
-    return arrow.schema([schema.field(name) for name in job.metadata])
+    return arrow.schema([(name, _output_type(schema.field(name).type)) for name in job.metadata])
 
 
 def open_parquet(folder: Folder, file: StoredFile) -> "pyarrow.parquet.ParquetFile":
@@ -102,6 +99,13 @@ def open_parquet(folder: Folder, file: StoredFile) -> "pyarrow.parquet.ParquetFi
         return pyarrow.parquet.ParquetFile(folder.open(file), pre_buffer=True)
     except arrow.ArrowException as error:
         raise BatchError(f"{file.key} is not valid Parquet: {error}") from error
+
+
+def _output_type(found: "arrow.DataType") -> "arrow.DataType":
+    if arrow.types.is_dictionary(found):
+        return _output_type(found.value_type)
+    is_text = arrow.types.is_large_string(found) or arrow.types.is_string_view(found)
+    return arrow.string() if is_text else found
 
 
 def _read_jsonl(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:

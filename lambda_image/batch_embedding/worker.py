@@ -82,9 +82,6 @@ def embed_shard(
     rejected = sorted([*rejected, *refused], key=lambda record: record.position)
     if rejected:
         output.write(rejected_key(shard), _rejected_lines(shard, rejected))
-    types = None
-    if shard.format == "parquet" and job.metadata:
-        types = metadata_types(source, shard.file, job)
     counts = Counts(
         rows=len(good),
         rejected=len(rejected),
@@ -94,8 +91,7 @@ def embed_shard(
     data = part_bytes(
         good,
         quantize(vectors, job.dtype),
-        metadata=job.metadata,
-        types=types,
+        types=metadata_types(source, shard.file, job, shard.format),
         counts=counts,
     )
     if report is not None:

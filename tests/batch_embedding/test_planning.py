@@ -176,13 +176,20 @@ def test_this_machine_reads_files_of_any_size(source: Path, job: Job) -> None:
     assert list(plan_shards(folder, job, size=10))
 
 
-def test_metadata_has_the_same_types_in_all_files(source: Path, job: Job) -> None:
-    """Files whose metadata would have other types in the output are refused together."""
-    (source / "a.parquet").write_bytes(parquet(["x"]))
-    (source / "b.jsonl").write_bytes(jsonl(["x"]))
-    other = replace(job, metadata=("text",))
-    with pytest.raises(BatchError, match=r"b\.jsonl has metadata of other types"):
-        list(plan_shards(open_folder(str(source)), other, size=10))
+@pytest.mark.parametrize("name", ["a.jsonl", "c.jsonl", "c.csv", "c.parquet"])
+def test_metadata_of_other_types_is_refused(source: Path, job: Job, name: str) -> None:
+    """All files have the same columns in the output."""
+    table = arrow.table({"id": [1], "text": ["a"], "year": [2020]})
+    pyarrow.parquet.write_table(table, source / "b.parquet")
+    if name.endswith("parquet"):
+        other = table.set_column(2, "year", arrow.array([2020.0]))
+        pyarrow.parquet.write_table(other, source / name)
+    elif name.endswith("csv"):
+        (source / name).write_text("id,text,year\n1,a,2020\n")
+    else:
+        (source / name).write_text('{"id": 1, "text": "a", "year": 2020}')
+    with pytest.raises(BatchError, match=r"found: 'year' is \w+ in .*; allowed: \w+, as in"):
+        list(plan_shards(open_folder(str(source)), replace(job, metadata=("year",)), size=10))
 
 
 def test_larger_models_get_smaller_shards(job: Job) -> None:

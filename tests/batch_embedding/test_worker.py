@@ -91,6 +91,31 @@ def test_parquets_metadata_keeps_its_type(engine, job, source, output) -> None:
     assert table["id"].to_pylist() == ["1", "2"]
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        arrow.string(),
+        arrow.large_string(),
+        arrow.string_view(),
+        arrow.dictionary(arrow.int8(), arrow.string()),
+        arrow.dictionary(arrow.int32(), arrow.large_string()),
+    ],
+    ids=str,
+)
+def test_text_is_the_same_type_in_every_format(engine, job, source, output, kind) -> None:
+    """JSONL, CSV and each of Arrow's types of text can be the metadata of one job."""
+    (source / "a.jsonl").write_text('{"id": "a", "text": "a", "lang": "en"}')
+    (source / "b.csv").write_text("id,text,lang\nb,b,de\n")
+    table = arrow.table({"id": ["c"], "text": ["c"], "lang": arrow.array(["fr"], kind)})
+    pyarrow.parquet.write_table(table, source / "c.parquet")
+    job = replace(job, metadata=("lang",))
+    shards = list(plan_shards(open_folder(str(source)), job, size=1000))
+    for shard in shards:
+        run(engine, job, output, shard)
+    tables = [part(output, shard) for shard in shards]
+    assert arrow.concat_tables(tables)["lang"].to_pylist() == ["en", "de", "fr"]
+
+
 def test_rows_without_an_id_are_named_by_their_place(engine, job, source, output) -> None:
     """Without an id field, the id is the file and where the row begins."""
     shard = write(source, ['{"text": "a"}', '{"text": "b"}'])
