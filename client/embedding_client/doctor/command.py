@@ -14,8 +14,8 @@ import httpx
 from tqdm import tqdm
 
 from embedding_client.addresses import check_url
-from embedding_client.arguments import URL_VARIABLE
 from embedding_client.connect import auth_for
+from embedding_client.credential_arguments import URL_VARIABLE
 from embedding_client.doctor.checkup import CHECKS, examine
 from embedding_client.doctor.facts import Asked, Facts
 from embedding_client.doctor.findings import SkippedError, State
