@@ -27,7 +27,6 @@ from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, 
 OF_AWS = {
     *("AWS/Lambda", "Duration"),
     *("AWS/States", "ExecutionsFailed"),
-    *("FunctionThrottles"),
 }
 _WORD = re.compile(r"\b(metrics?|dimensions)\b", re.IGNORECASE)
 _NAME = re.compile(
