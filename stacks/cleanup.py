@@ -23,6 +23,7 @@ from stacks.deployed import Deployed, find_deployed
 from stacks.existing import has_bucket_stack, has_repository_stack
 from stacks.names import artifact_bucket_name, endpoint_stack_name, repository_name
 from stacks.stack_list import DeployedStack, DeployedStacks
+from stacks.vector_store import delete_store, find_deleted_store
 from stacks.weights import find_stuck_weights
 
 __all__ = ["end_provisioned_concurrency", "main", "resume_scaling"]
@@ -53,6 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
         if options.after == "destroy":
             _print_what_stays(environment)
+            if _deletes_vectors(environment):
+                _delete_vectors(session_for(environment), environment)
             return 0
         return _act(session_for(environment), environment, options)
     except ValueError as error:
@@ -166,7 +169,10 @@ def _before_destroy(
     if only_removed and not asked:
         print(f"no stack of {environment.name} is deployed that its file no longer has")
         return 0
-    question = f"Destroy {names or f'{environment.name}, which has no stacks'} in {stacks.place}?"
+    what = names or f"{environment.name}, which has no stacks"
+    if _deletes_vectors(environment) and not only_removed:
+        what += ", and the vectors of its index,"
+    question = f"Destroy {what} in {stacks.place}?"
     if not force and not confirmed(question):
         print("nothing was changed", file=sys.stderr)
         return 1
@@ -213,6 +219,17 @@ def _after_deploy(session: Session, environment: Environment) -> int:
 def _end(session: Session, environment: Environment) -> None:
     for ended in end_provisioned_concurrency(session, environment):
         print(f"ended provisioned concurrency of {ended}")
+
+
+def _deletes_vectors(environment: Environment) -> bool:
+    return environment.index is not None and environment.index.on_destroy == "delete"
+
+
+def _delete_vectors(session: Session, environment: Environment) -> None:
+    """Delete the vectors that CloudFormation has left, now that no version can search them."""
+    store = find_deleted_store(session, environment)
+    for line in delete_store(session, store) if store else ():
+        print(line)
 
 
 def _targets(client: Any, deployed: Deployed) -> Iterator[dict[str, Any]]:
@@ -266,6 +283,15 @@ def _print_what_stays(environment: Environment) -> None:
         print(
             "the zips stay in the bucket of `cdk bootstrap`; to remove what no stack uses:\n"
             "  node_modules/.bin/cdk gc --unstable=gc --type s3"
+        )
+    if environment.index and not _deletes_vectors(environment):
+        print(
+            "the vectors stay in the vector bucket of the index, as the environment says; to find "
+            "it, and to remove it after each of its indexes:\n"
+            "  aws s3vectors list-vector-buckets\n"
+            "  aws s3vectors list-indexes --vector-bucket-name BUCKET\n"
+            "  aws s3vectors delete-index --index-arn INDEX\n"
+            "  aws s3vectors delete-vector-bucket --vector-bucket-name BUCKET"
         )
     if environment.function.logs_on_destroy == "retain":
         print(

@@ -1,9 +1,10 @@
-"""Delete old versions and images of an environment that nothing uses: `scripts/prune NAME`.
+"""Delete old versions, images and indexes that nothing uses: `scripts/prune NAME`.
 
 Kept are the newest ones and everything in use: versions of an alias, with a share of its traffic,
-of the deployed stack, of an experiment, or to which `scripts/rollback` would go back; and images of
-any function's version or any server's task in the account and region. Without `--yes` it only
-prints what it would delete.
+of the deployed stack, of an experiment, or to which `scripts/rollback` would go back; and images
+and indexes of any function's version or any server's task in the account and region. Indexes are
+only deleted with `on_destroy = "delete"` under `[index]`. Without `--yes` it only prints what it
+would delete.
 """
 
 import argparse
@@ -11,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
@@ -29,30 +29,37 @@ from stacks.deployed import (
 from stacks.image_registry import Place
 from stacks.package_places import place_of
 from stacks.rollback import version_before
+from stacks.users import function_versions, task_definitions, versions_of
+from stacks.vector_store import delete_indexes, find_store, unused_indexes
 
 __all__ = ["Plan", "main", "make_plan", "prune"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _KEEP = 3
 _LATEST = "$LATEST"
-#: The most images of one request, and the most services.
+#: The most images of one request.
 #: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_BatchDeleteImage.html
-_IMAGES, _SERVICES = 100, 10
+_IMAGES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What nothing uses: versions of a function, and digests of images in a repository."""
+    """What nothing uses: versions of a function, digests of images, and ARNs of indexes."""
 
     function: str
     versions: list[str]
     place: Place
     images: list[str]
+    indexes: list[str]
 
     def __str__(self) -> str:
         versions = [f"version {version} of {self.function}" for version in self.versions]
         images = [f"image {self.place.name}@{digest}" for digest in self.images]
-        return "\n".join(versions + images) or "nothing"
+        indexes = [f"index {arn} with its vectors" for arn in self.indexes]
+        return "\n".join(versions + images + indexes) or "nothing"
+
+    def __bool__(self) -> bool:
+        return bool(self.versions or self.images or self.indexes)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -78,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{'Deleting' if options.yes else 'Would delete'} {where}:\n{plan}")
         if options.yes:
             prune(session, environment, plan)
-        elif plan.versions or plan.images:
+        elif plan:
             print(f"To delete it: scripts/prune {environment.name} --keep {options.keep} --yes")
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -111,11 +118,17 @@ def make_plan(session: Session, environment: Environment, *, keep: int) -> Plan:
     # Others may use the images of a repository that is not the kit's.
     is_shared = existing is not None and existing.repository is not None
     images = [] if is_shared else _unused_images(session, place, gone=gone, keep=keep)
-    return Plan(function=deployed.function, versions=versions, place=place, images=images)
+    indexes = []
+    if environment.index and environment.index.on_destroy == "delete":
+        store = find_store(session, environment)
+        indexes = unused_indexes(session, store, gone=gone) if store else []
+    return Plan(
+        function=deployed.function, versions=versions, place=place, images=images, indexes=indexes
+    )
 
 
 def prune(session: Session, environment: Environment, plan: Plan) -> None:
-    """Delete the versions, then the images that they were the last to use.
+    """Delete the versions, then the images and indexes that they were the last to use.
 
     After an interruption the same command deletes what is left.
 
@@ -137,6 +150,7 @@ def prune(session: Session, environment: Environment, plan: Plan) -> None:
         ]
         if refused:
             raise ValueError(f"ECR did not delete {'; '.join(refused)}")
+    delete_indexes(session, plan.indexes, region=environment.region)
 
 
 def _require_rest(session: Session, environment: Environment, deployed: Deployed) -> None:
@@ -154,8 +168,8 @@ def _unused_versions(
 ) -> list[str]:
     client = session.create_client("lambda", region_name=environment.region)
     served = find_alias(session, environment, deployed)["FunctionVersion"]
-    found = _versions(client, deployed.function)
-    numbers = sorted((version for version in found if version != _LATEST), key=int)
+    found = {version["Version"] for version in versions_of(client, deployed.function)}
+    numbers = sorted(found - {_LATEST}, key=int)
     used = set(numbers[-keep:])
     for page in client.get_paginator("list_aliases").paginate(FunctionName=deployed.function):
         for alias in page["Aliases"]:
@@ -201,48 +215,17 @@ def _unused_images(
 def _function_images(session: Session, place: Place, gone: set[tuple[str, str]]) -> Iterator[str]:
     """Yield the images of all versions of all functions, without those to be deleted."""
     client = session.create_client("lambda", region_name=place.region)
-    for page in client.get_paginator("list_functions").paginate():
-        for function in page["Functions"]:
-            if function.get("PackageType") != "Image":
-                continue
-            name = function["FunctionName"]
-            for version in _versions(client, name):
-                if (name, version) in gone:
-                    continue
-                code = client.get_function(FunctionName=name, Qualifier=version)["Code"]
-                yield from (code[key] for key in ("ImageUri", "ResolvedImageUri") if key in code)
-
-
-def _versions(client: Any, function: str) -> list[str]:
-    """Return the versions of a function, with its newest code, `$LATEST`."""
-    pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
-    return [version["Version"] for page in pages for version in page["Versions"]]
+    for version in function_versions(session, place.region, gone=gone):
+        if version.get("PackageType") == "Image":
+            code = client.get_function(
+                FunctionName=version["FunctionName"], Qualifier=version["Version"]
+            )["Code"]
+            yield from (code[key] for key in ("ImageUri", "ResolvedImageUri") if key in code)
 
 
 def _task_images(session: Session, place: Place) -> Iterator[str]:
-    """Yield the images of all task definitions that are active, or that a service still runs."""
-    client = session.create_client("ecs", region_name=place.region)
-    pages = client.get_paginator("list_task_definitions").paginate(status="ACTIVE")
-    definitions = {arn for page in pages for arn in page["taskDefinitionArns"]}
-    definitions |= set(_running_definitions(client))
-    for arn in sorted(definitions):
-        definition = client.describe_task_definition(taskDefinition=arn)["taskDefinition"]
+    for definition in task_definitions(session, place.region):
         yield from (container["image"] for container in definition["containerDefinitions"])
-
-
-def _running_definitions(client: Any) -> Iterator[str]:
-    for clusters in client.get_paginator("list_clusters").paginate():
-        for cluster in clusters["clusterArns"]:
-            pages = client.get_paginator("list_services").paginate(
-                cluster=cluster, PaginationConfig={"PageSize": _SERVICES}
-            )
-            for page in pages:
-                if not page["serviceArns"]:
-                    continue
-                services = client.describe_services(cluster=cluster, services=page["serviceArns"])
-                for service in services["services"]:
-                    yield service["taskDefinition"]
-                    yield from (item["taskDefinition"] for item in service.get("deployments", []))
 
 
 if __name__ == "__main__":

@@ -91,7 +91,9 @@ class VectorIndex(IVectorIndex):
 
     CloudFormation names both, so that an index that is replaced never meets its own name. A change
     of the model, the dimension, the non-filterable keys or the KMS key makes another index, which
-    must be loaded; with `on_destroy = "retain"`, the earlier one stays beside it.
+    must be loaded. The earlier one stays beside it: CloudFormation deletes neither index nor
+    bucket, except for those that it creates in an update that fails. Nothing here reads
+    `on_destroy`, which is for the scripts of an environment.
 
     Attributes:
         index_arn: The index's ARN.
@@ -150,14 +152,10 @@ class VectorIndex(IVectorIndex):
             # Of the index alone: a bucket cannot change its key.
             encryption_configuration=encryption,
         )
-        policy = (
-            # Deleted if its creation is rolled back, because it has no vectors yet.
-            RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-            if self.settings.on_destroy == "retain"
-            else RemovalPolicy.DESTROY
-        )
         for resource in (self.bucket, self.index):
-            resource.apply_removal_policy(policy)
+            # CloudFormation cannot tell a replacement from the end of the stack, and replaces the
+            # index before the release check has accepted the version that uses the new one.
+            resource.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         self.index_arn = self.index.attr_index_arn
 
     @staticmethod

@@ -8,7 +8,7 @@ import pytest
 
 from deploy_rehearsal.docker_client import push_empty
 from embedding_kit.environment import Environment
-from embedding_kit.settings import Existing, Model
+from embedding_kit.settings import Existing, Model, VectorIndexSettings
 from stacks import prune as command
 from stacks.deployed import find_deployed
 from stacks.prune import make_plan, prune
@@ -236,6 +236,31 @@ def test_the_version_of_the_stack_is_use(aws, stack, role, monkeypatch):
     client.create_alias(FunctionName=name, Name="live", FunctionVersion="3")
     monkeypatch.setattr(command, "version_before", lambda *_: "3")
     assert make_plan(_Root(aws), environment, keep=1).versions == ["2"]
+
+
+@pytest.mark.parametrize("on_destroy", ["retain", "delete"])
+def test_indexes_are_deleted_only_if_the_settings_say_so(deployed, monkeypatch, on_destroy):
+    """They are named with the versions that are the last to use them."""
+    asked, deleted = [], []
+
+    def unused(_, store, *, gone):
+        asked.append((store, sorted(gone)))
+        return ["the-index"]
+
+    monkeypatch.setattr(command, "find_store", lambda *_: "the-store")
+    monkeypatch.setattr(command, "unused_indexes", unused)
+    monkeypatch.setattr(command, "delete_indexes", lambda *given, **_: deleted.extend(given[1]))
+    session = _Root(deployed.aws)
+    index = VectorIndexSettings(on_destroy=on_destroy)
+    environment = deployed.environment.model_copy(update={"index": index})
+    plan = make_plan(session, environment, keep=1)
+    if on_destroy == "retain":
+        assert (plan.indexes, asked) == ([], [])
+        return
+    assert asked == [("the-store", [(deployed.function, version) for version in "123"])]
+    assert str(plan).endswith("\nindex the-index with its vectors")
+    prune(session, environment, plan)
+    assert deleted == ["the-index"]
 
 
 def test_nothing_is_deleted_without_yes(deployed, monkeypatch, capsys):

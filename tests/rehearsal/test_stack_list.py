@@ -7,7 +7,13 @@ import pytest
 
 from deploy_rehearsal.docker_client import push_empty
 from embedding_kit.environment import Environment
-from embedding_kit.settings import ApiGatewayFront, BatchSettings, FrontCaller, Model
+from embedding_kit.settings import (
+    ApiGatewayFront,
+    BatchSettings,
+    FrontCaller,
+    Model,
+    VectorIndexSettings,
+)
 from stacks import cleanup
 
 TOPIC = {"Topic": {"Type": "AWS::SNS::Topic"}}
@@ -95,6 +101,18 @@ def test_a_destroy_asks_for_all_stacks_and_names_the_account(account, shell, cap
     )
     assert (front in account.stacks()) == (answer != "y\n")
     assert endpoint in account.stacks()
+
+
+def test_a_destroy_asks_before_it_deletes_vectors(account, shell, capsys):
+    """The question names them, because nothing brings them back."""
+    endpoint = account.deploy("Endpoint")
+    index = VectorIndexSettings(on_destroy="delete")
+    account.environment = account.environment.model_copy(update={"index": index})
+    shell.setattr("sys.stdin", io.StringIO("n\n"))
+    assert account.run("--before", "destroy") == 1
+    assert capsys.readouterr().err.startswith(
+        f"Destroy {endpoint}, and the vectors of its index, in 123456789012, us-east-1? [y/N] "
+    )
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])

@@ -75,8 +75,9 @@ class VectorIndexSettings(Settings):
     )
     on_destroy: Literal["retain", "delete"] = Field(
         default="retain",
-        description="What happens to the vectors when the index is replaced or its stack is "
-        "deleted. They can be loaded again from the output of batch jobs.",
+        description="Whether `scripts/prune` deletes an index that was replaced and that no "
+        "version uses, and `scripts/destroy` all vectors. CloudFormation itself deletes none: an "
+        "index is replaced before the release check, and a rollback needs the earlier one.",
     )
 
     @property
