@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from embedding_client.batch.arguments import add_batch
-from embedding_client.credential_arguments import URL_VARIABLE, add_credentials
 from embedding_client.doctor_arguments import add_doctor
 from embedding_client.formats import FORMATS
 from embedding_client.index.arguments import add_index
 from embedding_client.load_test.arguments import add_load
+from embedding_client.shared_arguments import URL_VARIABLE, add_credentials, whole
 
 __all__ = ["parse_arguments"]
 
@@ -108,7 +108,9 @@ def _add_embed(commands: "argparse._SubParsersAction[_Parser]") -> None:
     options = parser.add_argument_group("embedding options")
     options.add_argument("--prompt", help="the name of one of the model's prompts")
     options.add_argument("--input-type", help="query or document; selects the model's prompt")
-    options.add_argument("--dimensions", type=int, help="one of the vector lengths of the model")
+    options.add_argument(
+        "--dimensions", type=whole(1, 1_000_000), help="one of the vector lengths of the model"
+    )
     options.add_argument(
         "--dtype",
         choices=("float32", "int8", "uint8", "binary", "ubinary"),
@@ -140,7 +142,7 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     parser.add_argument("index", nargs="?", metavar="INDEX", help="the ARN of an index")
     parser.add_argument("text", metavar="TEXT", help="the text to search for")
-    parser.add_argument("--top", type=int, default=10, help="default: %(default)s")
+    parser.add_argument("--top", type=whole(1, 10_000), default=10, help="default: %(default)s")
     parser.add_argument(
         "--filter",
         metavar="JSON",
@@ -155,7 +157,9 @@ def _add_similar(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "similar", description="Search the index of an endpoint, as `search` does."
     )
     parser.add_argument("text")
-    parser.add_argument("-n", "--num-results", type=int, default=10, help="default: %(default)s")
+    parser.add_argument(
+        "-n", "--num-results", type=whole(1, 1000), default=10, help="default: %(default)s"
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON line for each match")
     _add_connection(parser)
 
@@ -196,5 +200,8 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
     )
     add_credentials(group)
     group.add_argument(
-        "--concurrency", type=int, default=4, help="concurrent requests (default: %(default)s)"
+        "--concurrency",
+        type=whole(1, 1000),
+        default=4,
+        help="concurrent requests (default: %(default)s)",
     )

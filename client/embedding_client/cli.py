@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from embedding_client.arguments import parse_arguments
 from embedding_client.connect import connect_to, note_space
-from embedding_client.errors import ConfigurationError, EmbeddingClientError, FileError
+from embedding_client.errors import (
+    ConfigurationError,
+    CredentialsError,
+    EmbeddingClientError,
+    FileError,
+    ResponseError,
+)
 
 if TYPE_CHECKING:
     from embedding_client.client import EmbeddingClient
@@ -25,8 +31,17 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "run"]
 
+_INVALID = 2
 _INCOMPLETE = 3
 _INTERRUPTED = 130
+#: The option for a field of the API.
+_OPTIONS = {
+    "size": "--dimensions",
+    "prompt_name": "--prompt",
+    "input_type": "--input-type",
+    "num_results": "--top",
+    "filter": "--filter",
+}
 
 
 def main() -> NoReturn:
@@ -48,11 +63,10 @@ def run(arguments: Sequence[str]) -> int:
 
     Returns:
         The exit status: 0; 1 after an error, which is printed to standard error, or if the doctor
-        finds something ill; 3 if rows have no
-        vector; 130 after Ctrl-C.
+        finds something ill; 2 for invalid arguments; 3 if rows have no vector; 130 after Ctrl-C.
 
     Raises:
-        SystemExit: After --help and --version, and with status 2 for invalid arguments.
+        SystemExit: After --help and --version, and for arguments that cannot be parsed.
     """
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -62,10 +76,9 @@ def run(arguments: Sequence[str]) -> int:
         code = commands[args.command](args)
         sys.stdout.flush()
     except EmbeddingClientError as error:
-        # The message names a header, which the command sends only with this option.
-        hint = " To send a key, use --api-key-env." if getattr(error, "status", 0) == 401 else ""
-        _print_error(f"error: {error}{hint}")
-        return 1
+        _print_error(f"error: {_in_options(error)}")
+        is_argument = isinstance(error, ConfigurationError)
+        return _INVALID if is_argument and not isinstance(error, CredentialsError) else 1
     except KeyboardInterrupt:
         _print_error("\nstopped")
         return _INTERRUPTED
@@ -78,6 +91,18 @@ def run(arguments: Sequence[str]) -> int:
         return code
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _in_options(error: EmbeddingClientError) -> str:
+    """Return an error's message with the options of the command for the fields of a request."""
+    message = str(error)
+    if isinstance(error, ResponseError):
+        option = _OPTIONS.get(error.field or "")
+        if option:
+            message = message.replace(f'"{error.field}"', option, 1)
+        if error.status == 401:
+            message += " To send a key, use --api-key-env."
+    return message
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

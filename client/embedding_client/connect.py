@@ -3,8 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from embedding_client.credential_arguments import URL_VARIABLE
 from embedding_client.errors import ConfigurationError
+from embedding_client.shared_arguments import URL_VARIABLE
 
 if TYPE_CHECKING:
     import httpx
@@ -26,8 +26,6 @@ def connect_to(args: argparse.Namespace, *, vector_space: str | None = None) -> 
     """
     if not args.url and not args.function:
         raise ConfigurationError(f"No endpoint: give --url or --function, or set {URL_VARIABLE}.")
-    if args.concurrency < 1:
-        raise ConfigurationError(f"--concurrency must be 1 or more; found {args.concurrency}.")
     if args.function:
         return _to_function(args, vector_space)
     if args.endpoint_url:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from embedding_client.credential_arguments import add_credentials
+from embedding_client.shared_arguments import add_credentials, whole
 
 __all__ = ["add_doctor"]
 
@@ -63,7 +63,7 @@ def add_doctor(commands: Any, *, url_variable: str) -> None:
     )
     compared.add_argument(
         "--image-days",
-        type=int,
+        type=whole(0, 100_000),
         default=90,
         metavar="N",
         help="warn if the base image is older than N days (default: %(default)s)",

@@ -99,11 +99,12 @@ class Executions:
             name: Its name; by default that of the folder in `settings["source"]`, with the time.
 
         Raises:
-            BatchError: If the name is not allowed or taken, or it cannot be started.
+            ConfigurationError: If the name is not allowed.
+            BatchError: If the name is taken, or it cannot be started.
         """
         name = name or _name_of(settings["source"])
         if not _NAME.fullmatch(name):
-            raise BatchError(
+            raise ConfigurationError(
                 f"A job's name has up to 80 letters, digits, hyphens or _; found {name!r}."
             )
         self._call(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from embedding_client.errors import FileError
+from embedding_client.errors import ConfigurationError, FileError
 from embedding_client.formats import OUTPUTS
 from embedding_client.sources import Source
 
@@ -28,18 +28,23 @@ class Outputs:
         path: The path of the output. Its extension is the format.
 
     Raises:
-        FileError: If the extension is unknown, or the folder does not exist.
+        ConfigurationError: If the extension is unknown, it is a folder, or it is in none.
     """
 
     path: Path
 
     def __post_init__(self) -> None:
         if self.suffix not in OUTPUTS:
-            raise FileError(f"{self.path} must end in {', '.join(OUTPUTS)}, which sets its format.")
+            raise ConfigurationError(
+                f"--output must end in {', '.join(OUTPUTS)}, which sets its format; found: "
+                f"{self.path}."
+            )
         if not self.path.parent.is_dir():
-            raise FileError(f"{self.path.parent} is not a folder.")
+            raise ConfigurationError(
+                f"--output must be in a folder that exists; found {self.path.parent}."
+            )
         if self.path.is_dir():
-            raise FileError(f"{self.path} is a folder; --output must name a file.")
+            raise ConfigurationError(f"--output must name a file; found the folder {self.path}.")
 
     @property
     def suffix(self) -> str:

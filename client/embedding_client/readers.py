@@ -35,7 +35,8 @@ def problem_of(fields: Record, column: str) -> str | None:
         return f"has no {column!r}; it has {has}. Select the field with --column"
     text = fields[column]
     if not isinstance(text, str) or not text.strip():
-        return f"has no text in {column!r}: {text!r:.60}"
+        found = repr(text) if isinstance(text, str) else json.dumps(text, default=str)
+        return f"has no text in {column!r}: {found:.60}"
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -66,7 +67,7 @@ def _jsonl(file: io.BufferedReader, column: str) -> Iterator[_Read]:
         fields: Record = {}
         if problem is None:
             try:
-                value = json.loads(line)
+                value = json.loads(line, object_pairs_hook=_object)
             except (ValueError, RecursionError) as error:
                 problem = f"is not JSON: {error}"
             else:
@@ -77,7 +78,7 @@ def _jsonl(file: io.BufferedReader, column: str) -> Iterator[_Read]:
 def _json(file: io.BufferedReader, column: str) -> Iterator[_Read]:
     """Read an array of objects or strings."""
     try:
-        values = json.loads("".join(_lines(file, newline="")))
+        values = json.loads("".join(_lines(file, newline="")), object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         raise FileError(
             f"is not one JSON value: {error}. If each line holds an object, use --format jsonl."
@@ -185,6 +186,16 @@ def _check_header(names: list[str], column: str) -> None:
             f"has no column {column!r}; it has {', '.join(map(repr, names)) or 'no columns'}. "
             "Select the column with --column."
         )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a JSON object; the last of two equal keys would win without a word."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} is twice in an object, and is allowed once")
+    return made
 
 
 def _fields(value: object, column: str) -> tuple[Record, str | None]:

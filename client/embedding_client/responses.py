@@ -153,6 +153,8 @@ def error_of(response: httpx.Response, *, count: int = 0) -> ResponseError:
         position = _position(fields, count)
         if position is None and count == 1 and (code in _ONE_TEXT or _is_too_large(response)):
             position = 0
+        if status == 413 and code is None:
+            message = f"It is too large for one request to Lambda: {message}"
     return kind(
         message,
         status=status,

@@ -1,5 +1,6 @@
 """Writes rows and their vectors as JSONL, Parquet or .npy."""
 
+import base64
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -53,9 +54,9 @@ def json_line(row: Record, vector: npt.NDArray[Any] | None, vector_space: str | 
     added = {"embedding": None if vector is None else numbers(vector), "vector_space": vector_space}
     fields = {**row, **added}
     try:
-        line = json.dumps(fields, ensure_ascii=False, default=str, allow_nan=False)
+        line = json.dumps(fields, ensure_ascii=False, default=_plain, allow_nan=False)
     except ValueError:  # JSON has no NaN and infinity, which Parquet columns may hold
-        line = json.dumps(_finite(fields), ensure_ascii=False, default=str)
+        line = json.dumps(_finite(fields), ensure_ascii=False, default=_plain)
     try:
         return line.encode() + b"\n"
     except UnicodeEncodeError:  # a lone surrogate in another field, which JSON can escape
@@ -115,6 +116,11 @@ WRITERS: dict[str, Callable[[IO[bytes], Table], None]] = {
     ".parquet": _parquet,
     ".npy": _npy,
 }
+
+
+def _plain(value: object) -> str:
+    """Return the text for a value that JSON does not have: bytes in base64, dates and decimals."""
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def _finite(value: Any) -> Any:

@@ -14,6 +14,7 @@ from batch_embedding.job import Job, Shard
 from batch_embedding.lines import lines_between, open_stream
 from batch_embedding.records import Record, record_of
 from batch_embedding.storage import Folder, StoredFile
+from embedder.json_body import has_repeated_key
 
 __all__ = ["csv_boundaries", "csv_header", "metadata_types", "open_parquet", "read_records"]
 
@@ -122,7 +123,9 @@ def _read_jsonl(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
         except orjson.JSONDecodeError as error:
             yield Record(offset, "", "", problem=f"is not JSON: {error.msg}")
             continue
-        if isinstance(values, dict):
+        if isinstance(values, dict) and has_repeated_key(data, values):
+            yield Record(offset, "", "", problem="has a key twice in one object")
+        elif isinstance(values, dict):
             yield record_of(values, job, file=shard.key, position=offset)
         else:
             problem = f"is not a JSON object: {type(values).__name__}"

@@ -7,7 +7,7 @@ import orjson
 
 from embedder.errors import MalformedBodyError
 
-__all__ = ["described", "parse_object", "quotable"]
+__all__ = ["described", "has_repeated_key", "parse_object", "quotable"]
 
 #: A value that an error may quote: a name, too short and too plain to be a user's text.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,39}\Z")
@@ -30,15 +30,24 @@ def parse_object(body: bytes) -> dict[str, Any]:
         raise _not_json(body, error) from None
     if not isinstance(value, dict):
         raise MalformedBodyError(f"The body must be a JSON object; found {described(value)}.")
-    # orjson keeps the last of two equal keys without a word, so the keys in the text are counted.
-    # There are never more keys than quotes before colons: mostly, counting those is enough.
-    if len(_PERHAPS_KEYS.findall(body)) != len(value):
-        keys = sum(1 for match in _STRINGS.finditer(body) if match.lastindex)
-        if keys != _count_keys(value):
-            raise MalformedBodyError(
-                "The body has a key twice in one object; each key is allowed once."
-            )
+    if has_repeated_key(body, value):
+        raise MalformedBodyError(
+            "The body has a key twice in one object; each key is allowed once."
+        )
     return value
+
+
+def has_repeated_key(body: bytes, value: dict[str, Any]) -> bool:
+    """Return whether an object in JSON has a key twice, of which orjson keeps the last.
+
+    Args:
+        body: The JSON.
+        value: The object that orjson made of it.
+    """
+    # There are never more keys than quotes before colons: mostly, counting those is enough.
+    if len(_PERHAPS_KEYS.findall(body)) == len(value):
+        return False
+    return sum(1 for match in _STRINGS.finditer(body) if match.lastindex) != _count_keys(value)
 
 
 def _count_keys(value: dict[str, Any]) -> int:

@@ -136,10 +136,11 @@ def test_bad_rows_are_listed_with_reasons(engine, job, source, output) -> None:
         {"id": "long", "text": "secret " * 15},
         '{"id": "surrogate", "text": "\\ud800"}',
         {"id": {"a": 1}, "text": "secret"},
+        '{"id": "twice", "text": "secret", "text": "other secret"}',
     ]
     shard = write(source, rows)
     outcome = run(engine, job, output, shard)
-    assert (outcome.counts.rows, outcome.counts.rejected) == (1, 9)
+    assert (outcome.counts.rows, outcome.counts.rejected) == (1, 10)
     data = output.read("_rejected/part-000000.jsonl")
     assert b"secret" not in data
     listed = [json.loads(line) for line in data.splitlines()]
@@ -156,6 +157,7 @@ def test_bad_rows_are_listed_with_reasons(engine, job, source, output) -> None:
         ),
         (None, "is not JSON: no low surrogate in string"),
         ("{'a': 1}", "has no id in 'id'"),
+        (None, "has a key twice in one object"),
     ]
     assert listed[0] == {"file": "a.jsonl", "byte": 31, "id": None, "problem": listed[0]["problem"]}
     assert part(output, shard)["id"].to_pylist() == ["good"]

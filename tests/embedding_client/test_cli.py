@@ -269,11 +269,18 @@ def test_similar_prints_the_best_matches(embed, searched):
     assert (code, lines(out)) == (0, rows[:1])
 
 
+def test_more_matches_than_allowed_are_refused_by_option(embed, searched):
+    """An index of the image has a lower limit than one of S3 Vectors."""
+    code, _, err = embed("search", "x", "--top", "5000", "--url", searched)
+    assert code == 1
+    assert err.startswith("error: --top must be a whole number from 1 to 1000")
+
+
 def test_a_missing_url_is_an_error(embed, monkeypatch):
     """The message names the flag and the variable."""
     monkeypatch.delenv("EMBED_URL")
     assert embed("x") == (
-        1,
+        2,
         "",
         "error: No endpoint: give --url or --function, or set EMBED_URL.\n",
     )
@@ -283,7 +290,7 @@ def test_a_missing_api_key_is_an_error(embed, monkeypatch):
     """The message names the variable."""
     monkeypatch.delenv("OUR_KEY", raising=False)
     message = "error: No API key: --api-key-env names OUR_KEY, which is not set.\n"
-    assert embed("x", "--api-key-env", "OUR_KEY") == (1, "", message)
+    assert embed("x", "--api-key-env", "OUR_KEY") == (2, "", message)
 
 
 def test_an_api_key_is_sent_instead_of_a_signature(embed, monkeypatch):
@@ -302,6 +309,52 @@ def test_invalid_arguments_exit_with_status_2(embed, arguments):
     with pytest.raises(SystemExit) as caught:
         embed(*arguments)
     assert caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["x", "--concurrency", "0"], "found: 0; allowed: a whole number from 1"),
+        (["x", "--dimensions", "-1"], "found: -1; allowed: a whole number from 1"),
+        (["search", "x", "--top", "0"], "found: 0; allowed: a whole number from 1 to 10,000"),
+        (["similar", "x", "-n", "1001"], "found: 1001; allowed: a whole number from 1 to 1,000"),
+        (["batch", "start", "a", "b", "--local", "0"], "found: 0; allowed: a whole number from 1"),
+        (["index", "list", "-n", "1.5"], "found: 1.5; allowed: a whole number from 1"),
+        (["x", "--prompt", "a", "--input-type", "query"], "prompt or input_type, not both"),
+        (
+            ["--file", __file__, "--format", "text", "--output", "a.csv"],
+            "must end in .jsonl, .parquet, .npy",
+        ),
+        (
+            ["--file", __file__, "--format", "text", "--output", "none/a.npy"],
+            "a folder that exists; found none",
+        ),
+        (["x", "--url", "nowhere"], "found 'nowhere'"),
+    ],
+)
+def test_values_that_are_not_allowed_exit_with_status_2(embed, capsys, arguments, found):
+    """Whoever finds it: the parser, or the code that knows what is allowed."""
+    try:
+        code, _, err = embed(*arguments)
+    except SystemExit as caught:
+        code, err = caught.code, capsys.readouterr().err
+    assert code == 2
+    assert found in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["x", "--dimensions", "100"], "--dimensions"),
+        (["x", "--prompt", "none"], "--prompt"),
+        (["x", "--input-type", "none"], "--input-type"),
+    ],
+)
+def test_an_error_of_the_endpoint_names_the_option(embed, arguments, option):
+    """And not the field of the request, which the user does not see."""
+    code, _, err = embed(*arguments)
+    assert code == 1
+    assert err.startswith(f"error: {option} must be ")
 
 
 COUNT = 50

@@ -389,8 +389,8 @@ def test_embed_calls_a_function(function, running, capsys):
     ],
 )  # fmt: skip
 def test_embed_says_which_arguments_do_not_fit(arguments, message, capsys):
-    """The exit status is 1."""
-    assert run(arguments) == 1
+    """The exit status is that of invalid arguments."""
+    assert run(arguments) == 2
     assert message in capsys.readouterr().err
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from embedding_client import FileError
+from embedding_client import ConfigurationError, FileError
 from embedding_client.outputs import Outputs
 from embedding_client.writers import WRITERS, Table
 
@@ -89,12 +89,12 @@ def test_a_failing_check_leaves_no_output(tmp_path):
     ("name", "message"),
     [
         ("a.txt", r"must end in \.jsonl, \.parquet, \.npy"),
-        ("none/a.npy", "none is not a folder"),
-        ("folder.npy", "is a folder; --output must name a file"),
+        ("none/a.npy", "in a folder that exists; found .*none"),
+        ("folder.npy", "must name a file; found the folder .*folder.npy"),
     ],
 )
 def test_an_invalid_path_is_refused(tmp_path, name, message):
     """Before the input is read."""
     (tmp_path / "folder.npy").mkdir()
-    with pytest.raises(FileError, match=message):
+    with pytest.raises(ConfigurationError, match=message):
         Outputs(tmp_path / name)

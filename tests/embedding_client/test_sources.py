@@ -57,6 +57,22 @@ def test_reading_may_start_at_any_row(file):
     assert [(row.number, row.text) for row in Source(file).rows(start=2)] == [(3, 'four "five"')]
 
 
+REPEATED = '{"id": 1, "text": "one", "more": {}, "text": "two"}'
+
+
+def test_a_repeated_key_is_a_problem_of_its_row(tmp_path):
+    """The last of two texts would win without a word; the endpoint refuses them, too."""
+    nested = '{"text": "one", "more": [{"a": 1, "a": 1}]}'
+    file = write(tmp_path / "a.jsonl", f'{REPEATED}\n{nested}\n{{"text": "one"}}')
+    assert [row.problem for row in Source(file).rows()] == [
+        "is not JSON: the key 'text' is twice in an object, and is allowed once",
+        "is not JSON: the key 'a' is twice in an object, and is allowed once",
+        None,
+    ]
+    with pytest.raises(FileError, match="the key 'text' is twice in an object"):
+        list(Source(write(tmp_path / "a.json", f"[{REPEATED}]")).rows())
+
+
 def test_column_and_format_can_be_set(tmp_path):
     """The rows keep the other fields."""
     path = write(tmp_path / "data", '{"id": 7, "body": "hello"}\n"bare"\n')
@@ -91,11 +107,11 @@ def test_an_unknown_format_is_refused(tmp_path, name):
         ("a.jsonl", '"a"\n{"text"\n', "line 2", "is not JSON: Expecting ':' delimiter"),
         ("a.jsonl", "[1]\n", "line 1", "is neither an object nor a string; found list"),
         ("a.jsonl", '"\\ud800"\n', "line 1", "has a lone surrogate, which is not valid Unicode"),
-        ("a.json", '["a", {"text": null}]', "row 2", "has no text in 'text': None"),
+        ("a.json", '["a", {"text": null}]', "row 2", "has no text in 'text': null"),
         ("a.json", '["a", 3]', "row 2", "is neither an object nor a string; found int"),
         ("a.csv", 'text,n\n"a\nb",1\n,2\n', "row 2 (line 4)", "has no text in 'text': ''"),
         ("a.csv", "text,n\na,1,2\n", "row 1 (line 2)", "has 3 cells; the header has 2"),
-        ("a.csv", "n,text\n1\n", "row 1 (line 2)", "has no text in 'text': None"),
+        ("a.csv", "n,text\n1\n", "row 1 (line 2)", "has no text in 'text': null"),
         ("a.csv", "text\na\n\nb\n", "row 2 (line 3)", "has no text in 'text': ''"),
         ("a.txt", b"a\nb\xe9\n", "line 2", "is not UTF-8. Convert the file first"),
         ("a.jsonl", b'"a"\n"\xe9"\n', "line 2", "is not UTF-8"),

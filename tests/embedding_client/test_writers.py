@@ -2,13 +2,15 @@
 
 import io
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 
 from embedding_client import FileError
-from embedding_client.writers import WRITERS, Table, check_parquet, numbers
+from embedding_client.writers import WRITERS, Table, check_parquet, json_line, numbers
 
 VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
@@ -100,3 +102,23 @@ def test_numbers_have_their_shortest_exact_form():
     assert json.dumps(numbers(vector)) == "[0.1, 0.33333334, 1e-30]"
     assert np.array_equal(np.array(numbers(vector), np.float32), vector)
     assert numbers(np.array([-128, 127], np.int8)) == [-128, 127]
+
+
+def test_values_that_json_does_not_have_become_text():
+    """Bytes in base64, also within lists and objects; dates and decimals as they are written."""
+    row = {
+        "bytes": b"\x00\xff",
+        "images": [{"bytes": b"a", "path": None}],
+        "at": datetime(2026, 11, 23, tzinfo=UTC),
+        "price": Decimal("1.50"),
+        "rate": float("nan"),
+    }
+    assert json.loads(json_line(row, None, None)) == {
+        "bytes": "AP8=",
+        "images": [{"bytes": "YQ==", "path": None}],
+        "at": "2026-11-23 00:00:00+00:00",
+        "price": "1.50",
+        "rate": None,
+        "embedding": None,
+        "vector_space": None,
+    }

@@ -4,6 +4,8 @@ import argparse
 import os
 from typing import Any
 
+from embedding_client.shared_arguments import between, whole
+
 __all__ = ["BATCH_VARIABLE", "add_batch"]
 
 BATCH_VARIABLE = "EMBED_BATCH"
@@ -45,7 +47,9 @@ def add_batch(commands: Any) -> None:
         step.add_argument("job")
         _add_machine(step)
     listed = steps.add_parser("list", description="List the newest jobs.")
-    listed.add_argument("-n", "--number", type=int, default=20, help="default: %(default)s")
+    listed.add_argument(
+        "-n", "--number", type=whole(1, 1000), default=20, help="default: %(default)s"
+    )
     _add_machine(listed)
 
 
@@ -57,7 +61,9 @@ def _add_start(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id", help="the field with the id; default: file and position")
     parser.add_argument("--metadata", action="append", help="a field to copy; may be repeated")
     parser.add_argument("--prompt", help="the name of one of the model's prompts")
-    parser.add_argument("--dimensions", type=int, help="one of the vector lengths of the model")
+    parser.add_argument(
+        "--dimensions", type=whole(1, 1_000_000), help="one of the vector lengths of the model"
+    )
     parser.add_argument(
         "--dtype",
         choices=("float", "int8", "uint8", "binary", "ubinary"),
@@ -68,9 +74,11 @@ def _add_start(parser: argparse.ArgumentParser) -> None:
         choices=("refuse", "right", "left"),
         help="texts over the model's limit: reject their rows (the default), or cut off one end",
     )
-    parser.add_argument("--max-rejected-percent", type=float, help="default: 1")
+    parser.add_argument("--max-rejected-percent", type=between(0, 100), help="default: 1")
     local = parser.add_argument_group("on this machine")
-    local.add_argument("--local", type=int, metavar="N", help="use N processes instead of AWS")
+    local.add_argument(
+        "--local", type=whole(1, 1024), metavar="N", help="use N processes instead of AWS"
+    )
     local.add_argument("--artifact", help="the folder of the compiled model, with --local")
     _add_machine(parser)
 

@@ -4,6 +4,8 @@ import argparse
 import os
 from typing import Any
 
+from embedding_client.shared_arguments import between, whole
+
 __all__ = ["INDEX_VARIABLE", "LOAD_VARIABLE", "add_index"]
 
 INDEX_VARIABLE = "EMBED_INDEX"
@@ -40,7 +42,9 @@ def add_index(commands: Any) -> None:
     cancel.add_argument("load")
     _add_machine(cancel)
     listed = steps.add_parser("list", description="List the newest loads on AWS.")
-    listed.add_argument("-n", "--number", type=int, default=20, help="default: %(default)s")
+    listed.add_argument(
+        "-n", "--number", type=whole(1, 1000), default=20, help="default: %(default)s"
+    )
     _add_machine(listed)
     for name, description in (
         ("show", "Print what an index accepts, and its vector space, as JSON."),
@@ -60,10 +64,14 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     _add_index_argument(parser)
     parser.add_argument("--metadata", action="append", help="a column to copy; may be repeated")
     parser.add_argument(
-        "--max-rejected-percent", type=float, help="rows that need not be loaded; default: 0"
+        "--max-rejected-percent",
+        type=between(0, 100),
+        help="rows that need not be loaded; default: 0",
     )
     parser.add_argument("--local", action="store_true", help="load from this machine")
-    parser.add_argument("--vectors-per-second", type=int, help="with --local; default: 2500")
+    parser.add_argument(
+        "--vectors-per-second", type=whole(1, 1_000_000), help="with --local; default: 2500"
+    )
     parser.add_argument("--name", help="the load's name on AWS; default: the folder and the time")
     _add_follow(parser)
     _add_machine(parser)

@@ -2,11 +2,10 @@
 
 import argparse
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from embedding_client.credential_arguments import add_credentials
+from embedding_client.shared_arguments import add_credentials, between, whole
 
 __all__ = ["add_load"]
 
@@ -43,7 +42,7 @@ def add_load(commands: Any, *, url_variable: str) -> None:
     traffic = parser.add_argument_group("traffic")
     traffic.add_argument(
         "--rate",
-        type=_between(0.001, 10_000),
+        type=between(0.001, 10_000),
         default=5.0,
         metavar="N",
         help="requests a second on average, at random times (default 5)",
@@ -61,28 +60,28 @@ def add_load(commands: Any, *, url_variable: str) -> None:
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--minutes",
-        type=_between(0.01, 24 * 60),
+        type=between(0.01, 24 * 60),
         default=1.0,
         metavar="N",
         help="the length of the test (default 1)",
     )
     limits.add_argument(
         "--requests",
-        type=_whole(1, 10_000_000),
+        type=whole(1, 10_000_000),
         default=100_000,
         metavar="N",
         help="end after this number of requests (default 100000)",
     )
     limits.add_argument(
         "--connections",
-        type=_whole(1, 20_000),
+        type=whole(1, 20_000),
         default=1000,
         metavar="N",
         help="the most requests at the same time; others wait (default 1000)",
     )
     limits.add_argument(
         "--timeout",
-        type=_between(0.1, 900),
+        type=between(0.1, 900),
         default=60.0,
         metavar="SECONDS",
         help="timeout of a request (default 60)",
@@ -100,30 +99,6 @@ def add_load(commands: Any, *, url_variable: str) -> None:
         metavar="FILE",
         help="write the JSON to this file, too; an existing one is replaced",
     )
-
-
-def _between(low: float, high: float) -> Callable[[str], float]:
-    def parsed(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"found: {text}; allowed: {low:g} to {high:,.10g}")
-        return value
-
-    return parsed
-
-
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    def parsed(text: str) -> int:
-        if not text.isdecimal() or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError(
-                f"found: {text}; allowed: a whole number from {low} to {high:,}"
-            )
-        return int(text)
-
-    return parsed
 
 
 def _tokens(text: str) -> tuple[int, int]:

@@ -384,7 +384,6 @@ def test_the_newest_jobs_are_listed(embed, states) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["status", "no"], "AWS refused: Execution Does Not Exist: '.*:docs-batch:no'"),
         (["start", *SETTINGS.values(), "--name", "a b"], "up to 80 letters, .*; found 'a b'"),
         (["start", "docs", "s3://b/v/"], "both folders are s3://BUCKET/PREFIX/; found docs"),
         (["start", "docs", "v", "--local", "2"], "--local needs --artifact"),
@@ -394,12 +393,15 @@ def test_the_newest_jobs_are_listed(embed, states) -> None:
 def test_a_mistake_is_one_line(embed, arguments: list[str], message: str) -> None:
     """The error says what is wrong and what is allowed."""
     code, _, errors = embed(*arguments)
-    assert code == 1
+    assert code == 2
     assert re.fullmatch(rf"error: .*{message}.*\n", errors)
 
 
 def test_a_name_is_used_once(embed) -> None:
-    """AWS's refusal of a second job with the same name is shown."""
+    """AWS's refusal of a second job with the same name is shown, and of an unknown one."""
+    code, _, errors = embed("status", "no")
+    assert code == 1
+    assert re.match("error: AWS refused: Execution Does Not Exist: '.*:docs-batch:no'", errors)
     embed("start", *SETTINGS.values(), "--name", "one")
     code, _, errors = embed("start", *SETTINGS.values(), "--name", "one")
     assert code == 1
@@ -410,7 +412,7 @@ def test_a_state_machine_is_needed(embed, monkeypatch) -> None:
     """The error names both ways to give it, and the way without AWS."""
     monkeypatch.delenv("EMBED_BATCH")
     code, _, errors = embed("list")
-    assert code == 1
+    assert code == 2
     assert errors == (
         "error: No state machine: give --state-machine, or set EMBED_BATCH to the ARN that "
         "`scripts/deploy` prints as StateMachineArn. For this machine, use --local.\n"

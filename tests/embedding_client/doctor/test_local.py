@@ -107,9 +107,9 @@ def test_without_credentials_everything_else_is_skipped(doctor):
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        ([], 1, "No endpoint: give --environment or --url, or set EMBED_URL."),
-        (["--url", "nowhere"], 1, "The URL must look like"),
-        (["--environment", "dev", "--profile", "none"], 1, "The config profile (none)"),
+        ([], 2, "No endpoint: give --environment or --url, or set EMBED_URL."),
+        (["--url", "nowhere"], 2, "The URL must look like"),
+        (["--environment", "dev", "--profile", "none"], 2, "The config profile (none)"),
         (["--environment", "dev", "--url", "http://a"], 2, "not allowed with"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_failed_load_has_a_status_and_its_reason(states, run) -> None:  # noqa
 def test_arguments_that_do_not_fit(run, arguments, problem) -> None:
     """The error says what is allowed and what was found."""
     code, _, err = run(*arguments)
-    assert code == 1
+    assert code == 2
     assert re.search(problem, err)
 
 

@@ -139,7 +139,7 @@ def test_a_filter_is_json(embed, index):
     assert (code, [json.loads(line)["id"] for line in out.splitlines()]) == (0, ["fact-2"])
     for text, message in (("{", "--filter must be JSON: "), ("3", "must be a JSON object")):
         code, _, err = embed("search", QUESTION, "--filter", text)
-        assert (code, message in err) == (1, True)
+        assert (code, message in err) == (2, True)
 
 
 def test_more_matches_than_a_page_are_collected(running, s3_vectors):
@@ -233,7 +233,7 @@ def test_without_credentials_the_index_is_not_searched(index, monkeypatch, tmp_p
 def test_an_index_is_named_by_its_arn(embed, arn):
     """The error has an example of an ARN."""
     code, _, err = embed("search", arn, QUESTION)
-    assert code == 1
+    assert code == 2
     assert "The index must be given by its ARN, such as arn:aws:s3vectors:" in err
 
 

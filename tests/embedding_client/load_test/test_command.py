@@ -72,14 +72,14 @@ def test_an_endpoint_that_refuses_the_caller_ends_the_test_before_it_begins(
 def test_a_key_is_read_from_the_environment(load):
     """It is never on the command line, which other users of a machine can read."""
     ran = load("--api-key-env", "LOAD_TEST_KEY")
-    assert ran.status == 1
+    assert ran.status == 2
     assert ran.err == "error: No API key: --api-key-env names LOAD_TEST_KEY, which is not set.\n"
 
 
 def test_texts_over_the_models_limit_are_refused_before_the_test(load, served):
     """With the limit."""
     ran = load("--tokens", "8..400")
-    assert ran.status == 1
+    assert ran.status == 2
     assert "found: --tokens up to 400; allowed: up to 256 for" in ran.err
     assert served.answers.received == []
 
@@ -87,7 +87,7 @@ def test_texts_over_the_models_limit_are_refused_before_the_test(load, served):
 def test_a_report_that_cannot_be_written_ends_the_test_before_it_begins(load, served, tmp_path):
     """The requests would be billed for nothing."""
     ran = load("--output", str(tmp_path))
-    assert ran.status == 1
+    assert ran.status == 2
     assert "--output must be a file that can be written" in ran.err
     assert served.answers.received == []
 
@@ -124,7 +124,7 @@ def test_the_limit_of_open_files_is_raised_or_named(load, monkeypatch):
     assert load("--connections", "1000").status == 0
     assert limits[-1] == (1064, 4096)
     refused = load("--connections", "5000")
-    assert refused.status == 1
+    assert refused.status == 2
     assert "found: --connections 5,000; allowed: up to 4,032." in refused.err
 
 
