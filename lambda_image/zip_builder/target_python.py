@@ -27,18 +27,24 @@ def find_python() -> str:
     Raises:
         ZipError: There is none, and uv is not there or cannot install it.
     """
-    for candidate in _candidates():
+    problems: list[str] = []
+    for candidate in _candidates(problems):
         if _is_target(candidate):
             return candidate
+    found = "".join(f", and uv cannot install it: {problem}" for problem in problems)
     raise ZipError(
         f"Python {_NAME} is needed to compile the byte code of Lambda's Python {_NAME}; "
-        f"found: Python {sys.version.split()[0]} only; allowed: python{_NAME} on the PATH, such as "
-        f"after `uv python install {_NAME}` or from your system's packages"
+        f"found: Python {sys.version.split()[0]} only{found}; allowed: python{_NAME} on the "
+        f"PATH, such as after `uv python install {_NAME}` or from your system's packages"
     )
 
 
-def _candidates() -> Iterator[str]:
-    """Yield programs that may be it, the most likely first; uv downloads only as the last."""
+def _candidates(problems: list[str]) -> Iterator[str]:
+    """Yield programs that may be it, the most likely first; uv downloads only as the last.
+
+    Args:
+        problems: Receives uv's reason if it cannot install one.
+    """
     yield sys.executable
     if found := shutil.which(f"python{_NAME}"):
         yield found
@@ -49,7 +55,11 @@ def _candidates() -> Iterator[str]:
         return
     for command in ("find", "install"):
         if command == "install":
-            subprocess.run([uv, "python", "install", "--quiet", _NAME], check=False)  # noqa: S603
+            install = [uv, "python", "install", "--no-progress", _NAME]
+            done = subprocess.run(install, capture_output=True, text=True, check=False)  # noqa: S603
+            if done.returncode != 0:
+                problems.append(" ".join(done.stderr.split()) or f"status {done.returncode}")
+                return
         find = [uv, "python", "find", "--managed-python", "--no-python-downloads", _NAME]
         done = subprocess.run(find, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode == 0:

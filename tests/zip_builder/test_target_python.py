@@ -77,3 +77,12 @@ def test_without_any_the_error_says_how_to_get_one(empty):
     """Without byte code, each cold start would compile every module."""
     with pytest.raises(ZipError, match=r"Python 3\.13 is needed .* `uv python install 3\.13`"):
         find_python()
+
+
+def test_uvs_reason_is_in_the_error(empty):
+    """Without a way to the internet, its download fails."""
+    failing = "echo 'error: Failed to download' >&2; echo '  cause: dns error' >&2; exit 1"
+    _write(empty / "venv" / "uv", f'#!/bin/sh\n[ "$2" = install ] && {{ {failing}; }}\nexit 2\n')
+    reason = r"only, and uv cannot install it: error: Failed to download cause: dns error; allowed"
+    with pytest.raises(ZipError, match=reason):
+        find_python()
