@@ -15,7 +15,6 @@ from tqdm import tqdm
 
 from embedding_client.addresses import check_url
 from embedding_client.connect import auth_for
-from embedding_client.credential_arguments import URL_VARIABLE
 from embedding_client.doctor.checkup import CHECKS, examine
 from embedding_client.doctor.facts import Asked, Facts
 from embedding_client.doctor.findings import SkippedError, State
@@ -30,6 +29,7 @@ from embedding_client.doctor.outside import (
 )
 from embedding_client.doctor.report import as_json, as_lines
 from embedding_client.errors import ConfigurationError
+from embedding_client.shared_arguments import URL_VARIABLE
 from embedding_client.signing import region_of
 from embedding_client.used_spaces import spaces_file
 
