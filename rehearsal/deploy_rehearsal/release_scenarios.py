@@ -5,6 +5,7 @@ runs CodeDeploy, publishes the versions, evaluates the alarms and rolls back. Th
 the real one.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,8 +28,10 @@ from deploy_rehearsal.release_state import ReleaseState
 from deploy_rehearsal.release_variants import SERVING
 from deploy_rehearsal.server_scenario import check_server
 from deploy_rehearsal.variants import Variant
+from embedding_kit.environment_file import load_environment
 from image_rehearsal.report import Report
 from stacks.names import batch_stack_name, front_stack_name, server_stack_name
+from stacks.stack_list import stacks_of_file
 
 __all__ = ["Scenarios"]
 
@@ -99,15 +102,20 @@ class Scenarios:
             remove_caller(self.cdk.aws)
 
     def _remove_stacks(self) -> None:
-        """Delete the stacks as the docs say, after a deploy without their tables."""
-        client = self.cdk.aws.client("cloudformation")
-        environment = self.cdk.checkout.environment
-        for stack_name in (batch_stack_name, server_stack_name, front_stack_name):
-            name = stack_name(environment)
-            with self.report.step(f"deleting the stack {name}"):
-                client.delete_stack(StackName=name)
-                waiter = client.get_waiter("stack_delete_complete")
-                waiter.wait(StackName=name, WaiterConfig={"Delay": 1})
+        """Destroy what earlier variants had and the environment's file does not have."""
+        with self.report.step("scripts/destroy --removed"):
+            done = self.cdk.destroy_removed()
+        checkout = self.cdk.checkout
+        environment = load_environment(checkout.environment, folder=checkout.file.parent)
+        names = (batch_stack_name, front_stack_name, server_stack_name)
+        wanted = {name(environment.name) for name in names} - {*stacks_of_file(environment)}
+        found = set(re.findall(r"(\S+): destroyed", done.output))
+        self._check(
+            "parts",
+            "scripts/destroy --removed destroys the stacks that the file does not have, and no other",
+            done.status == 0 and found == wanted,
+            found=", ".join(sorted(found)) + _failure(done),
+        )
 
     def _refused_then_allowed(self) -> None:
         before, versions = self.state.alias(), self.state.versions()
