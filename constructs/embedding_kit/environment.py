@@ -61,7 +61,8 @@ class Environment(Settings):
         | None
     ) = Field(
         default=None,
-        description="The AWS account, with `region`; the deploying shell's if unset.",
+        description="The AWS account, with `region`; the deploying shell's if unset. The scripts "
+        "refuse credentials of another account.",
     )
     region: (
         Annotated[

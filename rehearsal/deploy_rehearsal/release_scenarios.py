@@ -112,7 +112,7 @@ class Scenarios:
         found = set(re.findall(r"(\S+): destroyed", done.output))
         self._check(
             "parts",
-            "scripts/destroy --removed destroys the stacks that the file does not have, and no other",
+            "scripts/destroy --removed destroys the stacks that the file lacks, and no other",
             done.status == 0 and found == wanted,
             found=", ".join(sorted(found)) + _failure(done),
         )
