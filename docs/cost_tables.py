@@ -1,8 +1,11 @@
 """Render the tables and the picture of the page about costs."""
 
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from embedding_costs.cold_starts import cold_start_share
+from embedding_costs.deployed import deployed_items, free_items
 from embedding_costs.duration import Speed, billed_seconds, core_seconds
 from embedding_costs.forecast import TIMEOUTS
 from embedding_costs.lambda_options import ON_DEMAND, PROVISIONED, LambdaUsage, on_demand
@@ -13,11 +16,24 @@ from embedding_costs.run import Choices, Run, run
 from embedding_costs.simulated import lowest_share
 from embedding_costs.simulation import sample
 from embedding_costs.table import as_table
-from embedding_costs.traffic import SHAPES, Traffic
+from embedding_costs.traffic import MONTH_SECONDS, SHAPES, Traffic
 from embedding_kit.environment import Environment
-from embedding_kit.prices import LINES, hosted_models, load_prices
+from embedding_kit.environment_file import load_environment
+from embedding_kit.prices import LINES, Price, hosted_models, load_prices
+from stacks.cost import resources_of
 
-__all__ = ["cold_start_table", "draw", "example_table", "length_table", "price_table"]
+__all__ = [
+    "cold_start_table",
+    "draw",
+    "example_table",
+    "length_table",
+    "price_table",
+    "server_table",
+    "standing_table",
+]
+
+_ROOT = Path(__file__).resolve().parents[1]
+_FARGATE = "Fargate, 1 vCPU, load balancer"
 
 #: EmbeddingGemma's times on idle cores, from docs/performance.md.
 _IDLE = Speed(
@@ -32,7 +48,11 @@ def _example() -> Run:
     """Forecast an environment with the defaults of all settings."""
     model = {"name": "google/embeddinggemma-300m", "accept_license": "gemma"}
     environment = Environment.model_validate({"name": "example", "model": model})
-    return run(environment, load_prices(), hosted_models(), Choices(requests=3e6))
+    return _run(environment, Choices(requests=3e6))
+
+
+def _run(environment: Environment, choices: Choices) -> Run:
+    return run(environment, resources_of, load_prices(), hosted_models(), choices)
 
 
 def example_table() -> str:
@@ -69,7 +89,7 @@ def length_table() -> str:
             break_even(prices, models, scenario, ON_DEMAND, name)
             for name in (
                 "EC2 t4g.small, load balancer",
-                "Fargate, 1 vCPU, load balancer",
+                _FARGATE,
                 PROVISIONED,
             )
         )
@@ -111,12 +131,62 @@ def cold_start_table() -> str:
     return "\n".join(rows)
 
 
+def server_table() -> str:
+    """Return what the ways to serve `dev` cost, and the traffic from which each costs less."""
+    dev = load_environment("dev", folder=_ROOT / "environments")
+    result, short = (
+        _run(dev, Choices(requests=3e6, tokens=tokens)).forecast for tokens in (128, 16)
+    )
+    usd = {option.name: option.usd for option in result.options}
+    rows = ["| | US dollars a month | break-even with Lambda on demand |", "|---|---|---|"]
+    for name in (ON_DEMAND, PROVISIONED, _FARGATE, "Lambda Managed Instances, c7g.large"):
+        point, of_short = result.break_even.get(name), short.break_even.get(name)
+        cell = "" if name == ON_DEMAND else "never"
+        if point is not None and of_short is not None:
+            cell = (
+                f"{number(point)} requests, {point / MONTH_SECONDS:.0f} a second; "
+                f"{number(of_short)} of 16 tokens"
+            )
+        rows.append(f"| {name} | {usd[name]:.2f} | {cell} |")
+    return "\n".join(rows)
+
+
+def standing_table() -> str:
+    """Return what an environment costs without a request, by what is watched."""
+    rows = [
+        "| setting | alarms | dashboard | topic's key | image | sum | with the free tier |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    told = {"emails": ["ops@example.com"]}
+    variants: dict[str, dict[str, Any]] = {
+        '`watch = "essential"`': {"observability": {"watch": "essential"}},
+        '`watch = "full"`, the default': {},
+        '`watch = "full"`, with `emails`': {"alarms": told},
+    }
+    for name, tables in variants.items():
+        rows.append(f"| {name} | {' | '.join(_standing(tables))} |")
+    return "\n".join(rows)
+
+
+def _standing(tables: dict[str, Any]) -> list[str]:
+    model = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
+    environment = Environment.model_validate({"name": "example", "model": model, **tables})
+    resources = resources_of(environment)
+    items = deployed_items(environment, resources, load_prices())
+    usd = {item.name: item.usd for item in items}
+    whole = sum(usd.values())
+    free = sum(item.usd for item in free_items(items, resources))
+    alarms = usd["alarms, by metrics"] + usd.get("composite alarm", 0)
+    columns = (alarms, usd["dashboard"], usd.get("key of the topic", 0), usd["image"])
+    return [f"${amount:.2f}" for amount in (*columns, whole, whole + free)]
+
+
 def price_table() -> str:
     """Return all prices of us-east-1 and of the hosted APIs, with their dates and sources."""
     rows = ["| price | US dollars | date | source |", "|---|---|---|---|"]
     for name, price in load_prices().lines.items():
-        usd = f"{price.usd:.10f}".rstrip("0").rstrip(".")
-        tiers = " (first tier)" if len(price.tiers) > 1 else ""
+        usd = _first_paid(price)
+        tiers = " (first tier)" if sum(bool(tier.usd) for tier in price.tiers) > 1 else ""
         rows.append(
             f"| `{name}`{tiers} | {usd} per {LINES[name].unit} | {price.date} | {price.source} |"
         )
@@ -126,3 +196,11 @@ def price_table() -> str:
         for model in hosted_models()
     ]
     return "\n".join(rows)
+
+
+def _first_paid(price: Price) -> str:
+    """Return a price in its first tier; after the free one, if it has such a tier."""
+    free = sum(tier.end for tier in price.tiers if not tier.usd)
+    paid = next(tier for tier in price.tiers if tier.usd)
+    usd = f"{paid.usd:.10f}".rstrip("0").rstrip(".")
+    return f"after {free:,.0f}, {usd}" if free else usd

@@ -25,6 +25,8 @@ from cost_tables import (
     example_table,
     length_table,
     price_table,
+    server_table,
+    standing_table,
 )
 from models_tables import first_models, models_tables, prompts_table
 from pictures import benchmark, dashboard, demo, flow
@@ -144,10 +146,12 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/pictures/cost.svg": draw,
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
     "docs/models.md": models_page,
+    "docs/operations.md": _block("docs/operations.md", "standing-cost", standing_table),
     "docs/pictures/dashboard.svg": dashboard.draw_dev,
     "docs/pictures/demo.svg": demo.draw,
     "docs/pictures/flow.svg": flow.draw,
     "docs/reference/constructs.md": classes_page,
+    "docs/server.md": _block("docs/server.md", "server-cost", server_table),
     "docs/settings.md": lambda: settings_page(export_schema(Environment)),
     "environments/environment.schema.json": environment_schema,
 }

@@ -33,6 +33,7 @@ def as_json(result: Forecast, *, speed: str) -> dict[str, Any]:
             for option in result.options
         },
         "added": [_item(item) for item in result.added],
+        "free": [_item(item) for item in result.free],
         "break_even_requests": dict(result.break_even),
         "cold_start_share": {
             "lowest": cold.lowest,

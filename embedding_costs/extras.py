@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from embedding_costs.deployed import stored_zip
 from embedding_kit.environment import Environment
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
 from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import Provisioned, SnapStart
 from embedding_kit.settings.index import index_dimension
-from embedding_kit.standing_cost import server_items, stored_zip
+from embedding_kit.standing_cost import server_items
 
 __all__ = ["EXTRAS", "LOG_BYTES", "Volumes", "extra_items"]
 
@@ -47,6 +48,8 @@ class Volumes:
     """Amounts of a month that no environment's file says."""
 
     requests: float
+    #: Requests that X-Ray would trace.
+    sampled: float
     #: Seconds of one core for one text.
     core_seconds: float
     releases: float = 4.0
@@ -77,6 +80,13 @@ def _logs(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[L
 
 def _metrics(_: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
     return (priced(prices, "metric", "metrics", _METRICS if volumes.requests else 0),)
+
+
+def _traces(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
+    """Price the traces of requests. Not included: those of batch jobs and loads."""
+    if not environment.observability.tracing:
+        return ()
+    return (priced(prices, "traces", "traces of X-Ray", volumes.sampled),)
 
 
 def _releases(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[LineItem, ...]:
@@ -217,6 +227,7 @@ def _vector_gigabytes(environment: Environment, volumes: Volumes) -> float:
 EXTRAS: tuple[Extra, ...] = (
     _logs,
     _metrics,
+    _traces,
     _releases,
     _packages,
     _front,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from embedding_costs.cold_starts import cold_start_share
+from embedding_costs.deployed import Resource, deployed_items, free_items
 from embedding_costs.extras import Volumes, extra_items
 from embedding_costs.lambda_options import ON_DEMAND, PROVISIONED, SNAPSTART
 from embedding_costs.option import Option
@@ -11,7 +12,6 @@ from embedding_costs.options import Scenario, all_options, break_even
 from embedding_kit.environment import Environment
 from embedding_kit.prices import HostedModel, LineItem, Prices
 from embedding_kit.settings import Provisioned, SnapStart
-from embedding_kit.standing_cost import monitoring_items
 
 __all__ = ["TIMEOUTS", "ColdStarts", "Forecast", "forecast", "poisson_cold_starts"]
 
@@ -41,7 +41,8 @@ class Forecast:
     Attributes:
         options: All ways to serve, in the table's order.
         chosen: The name of the environment's own option.
-        added: Items that the environment's bill has beside its option.
+        added: Items that the environment's bill has besides its option.
+        free: What CloudWatch's free tier takes off them, if nothing else of the account uses it.
         cold_starts: The share of requests that meets a cold start on demand.
         kept: The average provisioned concurrency of that option.
         beyond: The share of requests beyond it.
@@ -55,6 +56,7 @@ class Forecast:
     options: tuple[Option, ...]
     chosen: str
     added: tuple[LineItem, ...]
+    free: tuple[LineItem, ...]
     cold_starts: ColdStarts
     kept: float
     beyond: float
@@ -94,6 +96,7 @@ def poisson_cold_starts(scenario: Scenario, *, lowest: float) -> ColdStarts:
 def forecast(
     environment: Environment,
     *,
+    resources: Sequence[Resource],
     prices: Prices,
     models: Sequence[HostedModel],
     scenario: Scenario,
@@ -104,6 +107,7 @@ def forecast(
 
     Args:
         environment: The environment.
+        resources: The resources of its templates.
         prices: The prices of its region.
         models: The hosted APIs.
         scenario: The traffic and the function, with the share of cold starts to bill.
@@ -113,7 +117,7 @@ def forecast(
     options = all_options(prices, models, scenario)
     chosen = _chosen(environment)
     added = (
-        *monitoring_items(environment, prices),
+        *deployed_items(environment, resources, prices),
         *extra_items(environment, prices, volumes),
     )
     points = {
@@ -129,6 +133,7 @@ def forecast(
         options=options,
         chosen=chosen,
         added=added,
+        free=free_items(added, resources),
         cold_starts=cold_starts,
         kept=kept,
         beyond=beyond,

@@ -5,7 +5,7 @@ import re
 __all__ = ["dollars", "number", "parse_number", "percent"]
 
 _UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
-_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kMG]?)")
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)([kMG]?)")
 
 
 def parse_number(text: str) -> float:

@@ -1,8 +1,10 @@
 """One run of the command: from an environment and the user's choices to a forecast."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from embedding_costs.deployed import Resource
 from embedding_costs.duration import OVERHEAD_SECONDS, Speed, core_seconds
 from embedding_costs.extras import Volumes
 from embedding_costs.forecast import ColdStarts, Forecast, forecast, poisson_cold_starts
@@ -57,6 +59,7 @@ class Run:
 
 def run(
     environment: Environment,
+    synthesize: Callable[[Environment], Sequence[Resource]],
     prices: Prices,
     models: tuple[HostedModel, ...],
     choices: Choices,
@@ -65,6 +68,8 @@ def run(
 
     Args:
         environment: The environment.
+        synthesize: Returns the resources of an environment's templates. It takes seconds, so it is
+            called when nothing else can fail.
         prices: The prices of its region.
         models: The hosted APIs.
         choices: The user's choices.
@@ -80,11 +85,13 @@ def run(
     cold = _cold_starts(scenario, trace, speed, choices)
     result = forecast(
         environment,
+        resources=synthesize(environment),
         prices=prices,
         models=models,
         scenario=replace(scenario, cold_share=cold.highest),
         volumes=Volumes(
             requests=traffic.requests,
+            sampled=traffic.sampled,
             core_seconds=core,
             releases=choices.releases,
             batch_texts=choices.batch_texts,

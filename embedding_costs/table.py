@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import date
 
+from embedding_costs.deployed import FREE
 from embedding_costs.forecast import TIMEOUTS, ColdStarts, Forecast
 from embedding_costs.numbers import dollars, number, percent
 from embedding_kit.prices import DEFAULT_REGION, HostedModel, Prices
@@ -47,10 +48,16 @@ def _lines(result: Forecast, speed: str) -> Iterator[str]:
         yield f"{option.name:{_WIDTH}}{dollars(option.usd):>10}  {after}".rstrip()
     yield ""
     yield "This environment"
+    free = {item.name: item for item in result.free}
     for item in (*result.own.items, *result.added):
         if item.usd:
-            yield f"  {item.name:{_WIDTH - 2}}{dollars(item.usd):>10}"
+            note = f"  {FREE[item.unit]} free in an account" if item.name in free else ""
+            yield f"  {item.name:{_WIDTH - 2}}{dollars(item.usd):>10}{note}"
     yield f"  {'sum':{_WIDTH - 2}}{dollars(result.usd):>10}"
+    if free:
+        least = result.usd + sum(item.usd for item in result.free)
+        name = "sum, if nothing else uses what is free"
+        yield f"  {name:{_WIDTH - 2}}{dollars(least):>10}"
     if result.environment.budget and result.environment.budget.monthly_usd:
         budget = result.environment.budget.monthly_usd
         yield f"  {'budget':{_WIDTH - 2}}{dollars(budget):>10}"

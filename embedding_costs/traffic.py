@@ -12,6 +12,9 @@ _SWING = 0.9
 _TROUGH_HOUR = 2
 #: Bursty: 95% of the requests in the first five minutes of each hour.
 _BURST_SHARE, _BURST_TIME = 0.95, 1 / 12
+#: X-Ray traces the first request of each second, and this share of the others. On Lambda nobody can
+#: change that: https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html
+_TRACED = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,15 @@ class Traffic:
     def peak(self) -> float:
         """The highest rate over the mean rate."""
         return max(load.multiple for load in self.loads)
+
+    @property
+    def sampled(self) -> float:
+        """The requests that X-Ray traces, if they arrive independently."""
+        firsts = sum(
+            load.share * MONTH_SECONDS * -math.expm1(-self.rate * load.multiple)
+            for load in self.loads
+        )
+        return firsts + _TRACED * (self.requests - firsts)
 
 
 def _diurnal() -> tuple[Load, ...]:

@@ -10,7 +10,7 @@ from embedding_kit.batch import EmbeddingBatch
 from embedding_kit.environment import Environment
 from embedding_kit.network import network_properties
 from embedding_kit.settings import BatchSettings
-from stacks.owned import own_key
+from stacks.owned import own_key, tracing
 from stacks.promoted_images import image_synthesizer
 
 __all__ = ["BatchStack"]
@@ -51,5 +51,6 @@ class BatchStack(Stack):
             name=environment.name,
             **network_properties(self, environment.network),
             environment_encryption=own_key(self, environment),
+            tracing=tracing(environment),
         )
         CfnOutput(self, "StateMachineArn", value=self.batch.state_machine.state_machine_arn)

@@ -17,7 +17,7 @@ from embedding_kit.network import network_properties
 from embedding_kit.settings import artifact_in_s3
 from embedding_kit.vector_index import IVectorIndex
 from stacks.existing import artifact_bucket
-from stacks.owned import own_key
+from stacks.owned import own_key, tracing
 from stacks.promoted_images import image_synthesizer
 from stacks.promoted_zip import PromotedZip
 
@@ -68,6 +68,7 @@ class EndpointStack(Stack):
             name=environment.name,
             vector_index=vector_index,
             environment_encryption=own_key(self, environment),
+            tracing=tracing(environment),
             role=existing.role if existing else None,
             log_group=logs.LogGroup.from_log_group_name(self, "LogGroup", existing.log_group)
             if existing and existing.log_group

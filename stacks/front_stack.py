@@ -8,6 +8,7 @@ from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.environment import Environment
 from embedding_kit.front.rest_api import EmbeddingRestApi
 from embedding_kit.settings import ApiGatewayFront
+from stacks.owned import tracing
 
 __all__ = ["FrontStack"]
 
@@ -37,7 +38,9 @@ class FrontStack(Stack):
             description=f"Embedding Kit, {environment.name}: API in front of the endpoint",
             termination_protection=environment.protect,
         )
-        self.front = EmbeddingRestApi(self, "Front", endpoint=endpoint, settings=settings)
+        self.front = EmbeddingRestApi(
+            self, "Front", endpoint=endpoint, settings=settings, tracing=tracing(environment)
+        )
         CfnOutput(self, "Url", value=self.front.url)
         if self.front.domain:
             CfnOutput(self, "DomainTarget", value=self.front.domain.domain_name_alias_domain_name)

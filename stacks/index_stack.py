@@ -11,7 +11,7 @@ from embedding_kit.index_loading import IndexLoading
 from embedding_kit.network import network_properties
 from embedding_kit.settings import VectorIndexSettings, load_source
 from embedding_kit.vector_index import VectorIndex
-from stacks.owned import own_key
+from stacks.owned import own_key, tracing
 from stacks.promoted_images import image_synthesizer
 
 __all__ = ["IndexStack"]
@@ -60,6 +60,7 @@ class IndexStack(Stack):
                 name=environment.name,
                 **network_properties(self, environment.network),
                 environment_encryption=own_key(self, environment),
+                tracing=tracing(environment),
             )
             machine = self.loading.state_machine
             CfnOutput(self, "LoadStateMachineArn", value=machine.state_machine_arn)

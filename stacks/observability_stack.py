@@ -2,6 +2,7 @@
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as Where
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from embedding_kit.batch import EmbeddingBatch
@@ -52,19 +53,19 @@ class ObservabilityStack(Stack):
             description=f"Embedding Kit, {environment.name}: observability",
             termination_protection=environment.protect,
         )
-        notices = AlarmTopic(
-            self,
-            "Notices",
-            emails=environment.alarms.emails,
-            key=own_key(self, environment),
-        )
-        alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=notices.topic)
-        if endpoint.deployment_group:
+        emails, watch = environment.alarms.emails, environment.observability.watch
+        topic: sns.ITopic | None = None
+        if emails:
+            key = own_key(self, environment)
+            topic = AlarmTopic(self, "Notices", emails=emails, key=key).topic
+            CfnOutput(self, "AlarmTopicArn", value=topic.topic_arn)
+        alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, topic=topic, watch=watch)
+        if endpoint.deployment_group and topic:
             ReleaseNotices(
                 self,
                 "Releases",
                 deployment_group=endpoint.deployment_group,
-                topic=notices.topic,
+                topic=topic,
                 runbook_url=environment.alarms.runbook_url,
             )
         dashboard = EndpointDashboard(self, "Dashboard", endpoint=endpoint, alarms=alarms)
@@ -73,8 +74,9 @@ class ObservabilityStack(Stack):
                 self,
                 "BatchAlarms",
                 batch=batch,
-                topic=notices.topic,
+                topic=topic,
                 runbook_url=environment.alarms.runbook_url,
+                watch=watch,
             )
             dashboard.dashboard.add_widgets(*batch_widgets(batch, of_batch))
         if loading:
@@ -82,7 +84,7 @@ class ObservabilityStack(Stack):
                 self,
                 "LoadAlarm",
                 loading=loading,
-                topic=notices.topic,
+                topic=topic,
                 runbook_url=environment.alarms.runbook_url,
             )
             dashboard.dashboard.add_widgets(*load_widgets(loading))
@@ -92,7 +94,8 @@ class ObservabilityStack(Stack):
                 "ServerAlarms",
                 service=service,
                 settings=environment.alarms,
-                topic=notices.topic,
+                topic=topic,
+                watch=watch,
             )
             dashboard.dashboard.add_widgets(*server_widgets(service, of_server))
         if front:
@@ -101,7 +104,8 @@ class ObservabilityStack(Stack):
                 "FrontAlarms",
                 front=front,
                 settings=environment.alarms,
-                topic=notices.topic,
+                topic=topic,
+                watch=watch,
             )
             dashboard.dashboard.add_widgets(*front_widgets(front, of_front))
         if environment.budget:
@@ -110,11 +114,10 @@ class ObservabilityStack(Stack):
                 "Budget",
                 settings=environment.budget,
                 tag=cost_tag,
-                topic=notices.topic,
+                topic=topic,
                 default_usd=default_budget(
                     environment, load_prices(environment.region or DEFAULT_REGION)
                 ),
             )
         # The doctor does not have the environment's file.
         CfnOutput(self, "Stacks", value=",".join(stacks_of_file(environment)))
-        CfnOutput(self, "AlarmTopicArn", value=notices.topic.topic_arn)

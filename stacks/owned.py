@@ -1,16 +1,17 @@
-"""What an environment's account prescribes, in its stacks: its own key, and rules of roles."""
+"""What an environment has in common in its stacks: its own key, rules of roles, tracing."""
 
 from typing import cast
 
 from aws_cdk import Stack
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 
 from embedding_kit.environment import Environment
 from embedding_kit.owned_key import encrypt_logs
 from embedding_kit.owned_roles import apply_role_rules
 from stacks.existing import has_bucket_stack
 
-__all__ = ["own_key", "prescribe", "with_own_key"]
+__all__ = ["own_key", "prescribe", "tracing", "with_own_key"]
 
 _KEY = "OwnKey"
 
@@ -22,6 +23,12 @@ def own_key(stack: Stack, environment: Environment) -> kms.IKey | None:
         return None
     found = stack.node.try_find_child(_KEY)
     return cast("kms.IKey", found) or kms.Key.from_key_arn(stack, _KEY, encryption.key)
+
+
+def tracing(environment: Environment) -> lambda_.Tracing:
+    """Return whether X-Ray traces an environment's functions, API and state machines."""
+    active = environment.observability.tracing
+    return lambda_.Tracing.ACTIVE if active else lambda_.Tracing.DISABLED
 
 
 def prescribe(stack: Stack, environment: Environment) -> None:

@@ -18,7 +18,7 @@ from stacks.finding import Finding
 __all__ = ["check_existing", "check_role_change"]
 
 _PAGE = "docs/security.md"
-#: What the role must be allowed in any environment, on all resources or on the log group.
+#: What the role must be allowed: with tracing on all resources, and on the log group.
 _TRACES = ("xray:PutTelemetryRecords", "xray:PutTraceSegments")
 _LOGS = ("logs:CreateLogStream", "logs:PutLogEvents")
 
@@ -47,7 +47,8 @@ def check_existing(
         yield from _log_group(client, existing.log_group)
     if existing.role:
         client = session.create_client("iam", region_name=region)
-        yield from _role(client, existing.role, existing.log_group, place)
+        traced = environment.observability.tracing
+        yield from _role(client, existing.role, existing.log_group, place, traced=traced)
 
 
 def check_role_change(session: Session, environment: Environment) -> Iterator[Finding]:
@@ -130,7 +131,7 @@ def _log_group(client: Any, name: str) -> Iterator[Finding]:
 
 
 def _role(
-    client: Any, name: str, log_group: str | None, place: Mapping[str, str]
+    client: Any, name: str, log_group: str | None, place: Mapping[str, str], *, traced: bool
 ) -> Iterator[Finding]:
     answer = _found(client.get_role, RoleName=name.rpartition("/")[2])
     arn = f"arn:{place['partition']}:iam::{place['account']}:role/{name}"
@@ -152,7 +153,7 @@ def _role(
     ):
         yield _gap(f"role {name} (its trust policy)", statement, stops=True)
     streams = f"arn:{place['partition']}:logs:{place['region']}:{place['account']}:log-group"
-    asked = [(_TRACES, "*")]
+    asked = [(_TRACES, "*")] if traced else []
     if log_group:
         asked.append((_LOGS, f"{streams}:{log_group}:*"))
     for actions, resource in asked:

@@ -103,7 +103,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
         role: iam.IRole | str | None = None,
         environment_encryption: kms.IKey | None = None,
         log_group: logs.ILogGroup | None = None,
-        tracing: lambda_.Tracing = lambda_.Tracing.ACTIVE,
+        tracing: lambda_.Tracing = lambda_.Tracing.DISABLED,
         vector_index: IVectorIndex | None = None,
     ) -> None:
         """Create the endpoint.
@@ -138,7 +138,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
                 default Lambda's own.
             log_group: A log group that only this function writes to; by default a new one with the
                 retention in `function`.
-            tracing: Whether X-Ray traces requests.
+            tracing: Whether X-Ray traces requests, and bills for it; not by default.
             vector_index: An index in S3 Vectors for `POST /similar`, which the function may then
                 query; none by default.
 

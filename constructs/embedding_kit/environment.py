@@ -19,6 +19,7 @@ from embedding_kit.settings import (
     FunctionSettings,
     Model,
     NetworkSettings,
+    Observability,
     OnDemand,
     Release,
     RepositorySettings,
@@ -32,6 +33,7 @@ from embedding_kit.settings import (
     check_memory,
     check_ownership,
     check_package,
+    check_watched,
     check_without_images,
     index_dimension,
     load_source,
@@ -105,6 +107,9 @@ class Environment(Settings):
     )
     network: NetworkSettings | None = Field(
         default=None, description="The VPC of functions and services; none by default."
+    )
+    observability: Observability = Field(
+        default=Observability(), description="What is watched and traced."
     )
     alarms: AlarmSettings = Field(
         default=AlarmSettings(), description="Thresholds and recipients of alarms."
@@ -218,6 +223,7 @@ class Environment(Settings):
             experiment=self.experiment,
         )
         check_alarms(self.alarms, self.function)
+        check_watched(self.observability, self.alarms)
         check_memory(self.model, self.function)
         check_package(self.model, self.function, self.cold_start)
         check_without_images(

@@ -33,12 +33,13 @@ class EnvironmentFileError(ValueError):
     """An environment file is missing or unreadable, or has values that are not allowed."""
 
 
-def load_environment(name: str, *, folder: Path) -> Environment:
+def load_environment(name: str, *, folder: Path, licensed: bool = True) -> Environment:
     """Load the environment of that name.
 
     Args:
         name: The environment's name, which is the file's name without `.toml`.
         folder: The folder of the environment files.
+        licensed: Whether the terms of the model's license must be accepted, as to deploy it.
 
     Raises:
         EnvironmentFileError: The message has file, key, value found and values allowed.
@@ -61,7 +62,9 @@ def load_environment(name: str, *, folder: Path) -> Environment:
             "allowed: no such key, for the file's name is the environment's"
         )
     try:
-        environment = Environment.model_validate({"name": name, **written})
+        environment = Environment.model_validate(
+            {"name": name, **written}, context={"licensed": licensed}
+        )
     except ValidationError as error:
         lines = [f"{shown}: {_explain(detail)}" for detail in error.errors()]
         raise EnvironmentFileError("\n".join(lines)) from None

@@ -67,7 +67,7 @@ class IndexLoading(Construct):
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] | None = None,
         environment_encryption: kms.IKey | None = None,
-        tracing: lambda_.Tracing = lambda_.Tracing.ACTIVE,
+        tracing: lambda_.Tracing = lambda_.Tracing.DISABLED,
     ) -> None:
         """Create the function and the state machine.
 

@@ -28,9 +28,11 @@ def needed_statements(
         region: The region.
         account: The account.
     """
-    publishers = ["cloudwatch.amazonaws.com"]
-    if environment.budget is not None:
-        publishers.append("budgets.amazonaws.com")
+    publishers = []
+    if environment.alarms.emails:  # Without a recipient there is no topic.
+        publishers = ["cloudwatch.amazonaws.com"]
+        if environment.budget is not None:
+            publishers.append("budgets.amazonaws.com")
     place = {"partition": partition, "region": region, "account": account}
     statements = [
         _iam_statement(partition=partition, account=account),

@@ -7,7 +7,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from embedding_kit.findings import acknowledge
+from embedding_kit.findings import acknowledge, acknowledge_untraced
 from embedding_kit.image import image_code
 from embedding_kit.map_definition import TIMEOUT_SECONDS
 from embedding_kit.network import Network, vpc_properties
@@ -68,4 +68,5 @@ def make_function(
         function,
         {"Serverless-LambdaDLQ": "Step Functions waits for the answer and tries again."},
     )
+    acknowledge_untraced(function, tracing, "Serverless-LambdaTracing")
     return function

@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from embedding_kit.findings import acknowledge
+from embedding_kit.findings import acknowledge, acknowledge_untraced
 from embedding_kit.s3_permissions import WRITE_KEY, allow, objects, shown
 from embedding_kit.settings.locations import Location
 
@@ -78,6 +78,9 @@ def make_machine(
     )
     _grant_files(machine.role, files)
     _grant_map_runs(scope, machine, label)
+    acknowledge_untraced(
+        machine, tracing, "AwsSolutions-SF2", "Serverless-StepFunctionStateMachineXray"
+    )
     return machine
 
 

@@ -25,7 +25,8 @@ class GuardedRelease(Construct):
     """A CodeDeploy deployment of an alias, with alarms on the new version that roll it back.
 
     Attributes:
-        alarms: The alarms that stop a release and roll it back.
+        alarms: The alarms that stop a release and roll it back; none if all traffic shifts at
+            once, because CodeDeploy then has no time in which it reads them.
         deployment_group: CodeDeploy's deployment group.
     """
 
@@ -52,7 +53,9 @@ class GuardedRelease(Construct):
             timeout: The function's timeout, from which the default thresholds are derived.
         """
         super().__init__(scope, id)
-        self.alarms = self._make_alarms(alias.version.version, metrics, alarms, timeout)
+        self.alarms: list[cloudwatch.Alarm] = []
+        if not isinstance(release, AllAtOnce):
+            self.alarms = self._make_alarms(alias.version.version, metrics, alarms, timeout)
         role = self._make_role(alias)
         self.deployment_group = codedeploy.LambdaDeploymentGroup(
             self,
@@ -64,7 +67,9 @@ class GuardedRelease(Construct):
             alarms=self.alarms,
             ignore_alarm_configuration=release.break_glass,
             auto_rollback=codedeploy.AutoRollbackConfig(
-                failed_deployment=True, stopped_deployment=True, deployment_in_alarm=True
+                failed_deployment=True,
+                stopped_deployment=True,
+                deployment_in_alarm=bool(self.alarms),
             ),
         )
         # The alias's update policy refers to the group, but not to the policy of its role. The role

@@ -54,6 +54,14 @@ class Checkout:
             f"callers.roles: the rehearsal's own role {role_arn.rpartition('/')[2]} was added"
         )
 
+    def notify(self, email: str) -> None:
+        """Add an address to the recipients of notices: without one there is no topic."""
+        document = tomlkit.parse(self.file.read_text())
+        alarms: Any = document.setdefault("alarms", tomlkit.table())
+        alarms["emails"] = [*alarms.get("emails", []), email]
+        self.file.write_text(tomlkit.dumps(document))
+        self._record(f"alarms.emails: {email} was added")
+
     def use_demo_model(self) -> None:
         """Replace a model that needs a model hub or accepted terms by the demo's model."""
         document = tomlkit.parse(self.file.read_text())

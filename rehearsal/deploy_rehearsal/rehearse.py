@@ -53,6 +53,7 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
             (folder / "aws").mkdir()
             aws = stack.enter_context(emulator(folder / "aws", function_url=function.url))
         checkout.let_call(make_role(aws, CALLER))
+        checkout.notify("rehearsal@example.com")
         make_role(aws, STRANGER)
         with report.step("synthesizing the stacks"):
             assembly = synthesize(checkout.root, environment, folder / "cdk.out")

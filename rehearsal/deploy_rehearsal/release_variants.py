@@ -56,7 +56,8 @@ def release_variants(*, server: Mapping[str, Any]) -> tuple[Variant, ...]:
             "\n# Changed by the rehearsal.\n",
             release={**_AT_ONCE, "allow_vector_space_change": True},
         ),
-        _variant("fault", _FAULT),
+        # In steps, so that it has alarms of its own: no request comes while it shifts.
+        _variant("fault", _FAULT, release=_CANARY),
         _variant("fix", "\n# The fix.\n", **_SHIFTED),
         _variant("next", "\n# The next release.\n", **_SHIFTED),
         # One deploy creates all three stacks, in a VPC, which saves three. It also changes

@@ -19,7 +19,7 @@ PYTHONS = [
     )
 ]
 #: Costs without traffic, by the forecast's names: metrics cost something only while they are sent.
-IDLE = ["alarms, by metrics", "composite alarm", "dashboard", "key of the topic", "image"]
+IDLE = ["alarms, by metrics", "dashboard", "image"]
 
 
 def costs() -> dict[str, str]:

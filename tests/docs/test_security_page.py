@@ -25,6 +25,8 @@ PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 KEY_POLICY, BOUNDARY, REPOSITORY_POLICY = (json.loads(block) for block in blocks(PAGE, "json"))
 ACCOUNT, REGION = "111122223333", "eu-central-1"
 VARIED = {
+    "observability": {"tracing": True},
+    "alarms": {"emails": ["ops@example.com"]},
     "callers": {"organizational_units": ["o-a1b2c3d4e5/r-ab12/ou-ab12-11111111"]},
     "budget": {"monthly_usd": 10.0},
     "index": {"source": "s3://example-vectors/"},

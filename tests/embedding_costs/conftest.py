@@ -1,10 +1,16 @@
 """Environments for the command, in a folder of their own."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from embedding_costs.__main__ import main
+# jsii runs the first `node` on the PATH; the environment's own prints no page of warnings.
+os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
+
+import stacks.cost
+from embedding_costs.deployed import Resource
 
 DEV = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
 PROVISIONED = """
@@ -51,11 +57,18 @@ callers = [{ name = "search", rate = 20, burst = 40 }]
 firewall = {}
 """,
     "frankfurt": 'region = "eu-central-1"\n' + DEV,
+    "essential": DEV + '[observability]\nwatch = "essential"\n',
+    "traced": DEV + "[observability]\ntracing = true\n",
+    "told": DEV + '[alarms]\nemails = ["ops@example.com"]\n',
+    "unaccepted": PROVISIONED.replace('accept_license = "gemma"\n', ""),
     "fp32": DEV + 'precision = "fp32"\n',
     "zip": DEV + '[function]\npackage = "zip"\n',
     "zip-s3": PROVISIONED.replace("memory_mb", 'package = "zip"\nmemory_mb'),
     "own-model": '[model]\nname = "acme/own-model"\n',
 }
+
+BATCH, SERVER = (EXAMPLES[name].removeprefix(DEV) for name in ("batch", "server"))
+EXAMPLES["large"] = DEV + BATCH + SERVER
 
 
 @pytest.fixture(scope="session")
@@ -67,13 +80,27 @@ def environments(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def synthesize():
+    """Synthesize each environment once."""
+    made: dict[str, list[Resource]] = {}
+
+    def resources_of(environment):
+        key = repr(environment)
+        made[key] = made.get(key) or stacks.cost.resources_of(environment)
+        return made[key]
+
+    return resources_of
+
+
 @pytest.fixture
-def cost(environments, tmp_path, capsys):
+def cost(environments, tmp_path, capsys, synthesize):
     """Run the command; return its status, output, and messages, and the picture."""
 
     def run(*arguments):
         picture = tmp_path / "cost.svg"
-        status = main([*arguments, "--svg", str(picture)], environments=environments)
+        arguments = arguments if "--refresh" in arguments else (*arguments, "--svg", str(picture))
+        status = stacks.cost.main([*arguments], environments=environments, synthesize=synthesize)
         captured = capsys.readouterr()
         return (
             status,

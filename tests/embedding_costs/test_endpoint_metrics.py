@@ -115,7 +115,7 @@ def test_the_observed_duration_is_the_duration_of_the_forecast(cost, session, mo
     session.lists(FUNCTION)
     session.answers(**MEASURED)
     found = read(session)
-    monkeypatch.setattr("embedding_costs.__main__._observe", lambda *_: found)
+    monkeypatch.setattr("stacks.cost._observe", lambda *_: found)
     answer = json.loads(cost("dev", "--json", "--from-endpoint")[1])
     assert answer["seconds"] == pytest.approx(0.080)
     assert answer["times"] == "the deployed endpoint, 1 days"

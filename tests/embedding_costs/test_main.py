@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from embedding_costs.__main__ import main
 from embedding_costs.table import price_notes
 from embedding_kit.prices import hosted_models, load_prices
+from stacks.cost import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,16 +47,56 @@ def test_the_table_has_every_way_to_serve(cost):
     assert found["OpenAI text-embedding-3-small"] == pytest.approx(3e6 * 128 * 0.02 / 1e6, abs=0.01)
 
 
-def test_the_environments_own_bill_adds_what_is_usually_forgotten(cost):
-    """Logs, alarms, key, dashboard, metrics and image; the sum is that of its lines."""
+def test_the_environments_own_bill_adds_what_is_easy_to_forget(cost):
+    """Logs, alarms, dashboard, metrics and image; the sum is that of its lines."""
     _, out, _, _ = cost("dev", "--requests", "3M")
     own = values(out.partition("This environment")[2])
     assert {
-        "alarms, by metrics", "composite alarm", "dashboard", "key of the topic", "image",
-        "logs, written", "logs, kept", "metrics", "requests", "duration",
+        "alarms, by metrics", "dashboard", "image", "logs, written", "logs, kept", "metrics",
+        "requests", "duration",
     } <= own.keys()  # fmt: skip
+    free = own.pop("sum, if nothing else uses what is free")
     total = own.pop("sum")
     assert sum(own.values()) == pytest.approx(total, abs=0.05)
+    # Ten metrics of alarms, ten custom ones and a dashboard.
+    assert total - free == pytest.approx(1 + 3 + 3)
+
+
+def test_what_is_watched_is_counted_in_the_templates(cost):
+    """The essential alarms read what an account has free; a recipient adds a page and a key."""
+    least = values(cost("dev")[1])
+    assert least["alarms, by metrics"] == 1.5
+    assert not {"composite alarm", "key of the topic"} & least.keys()
+    essential = values(cost("essential")[1])
+    assert essential["alarms, by metrics"] == 1
+    told = values(cost("told")[1])
+    assert told["alarms, by metrics"] == 1.5
+    assert told["composite alarm"] == 0.5
+    assert told["key of the topic"] == 1
+
+
+def test_a_large_dashboard_is_not_free(cost):
+    """CloudWatch has three of up to 50 metrics free; batch jobs and a server add their rows."""
+    assert "3 free in an account" in cost("dev")[1]
+    assert "3 free in an account" not in cost("large")[1]
+
+
+@pytest.mark.parametrize(
+    ("requests", "shape", "dollars"),
+    [("300k", "flat", 0.92), ("1M", "flat", 3.70), ("3M", "flat", 8.74), ("10M", "flat", 14.20)],
+)
+def test_traces_are_priced_by_lambdas_sampling(cost, requests, shape, dollars):
+    """The first request of each second and 5% of the others, $5 a million after 100,000."""
+    found = values(cost("traced", "--requests", requests, "--shape", shape)[1])
+    assert found["traces of X-Ray"] == pytest.approx(dollars, abs=0.03)
+    assert "traces of X-Ray" not in cost("dev", "--requests", requests, "--shape", shape)[1]
+
+
+def test_a_cost_needs_no_accepted_license(cost):
+    """The forecast comes before the decision."""
+    status, out, _, _ = cost("unaccepted", "--requests", "3M")
+    assert status == 0
+    assert "unaccepted in us-east-1: google/embeddinggemma-300m" in out
 
 
 def test_an_api_in_front_is_priced_for_all_requests(cost):
@@ -125,8 +165,7 @@ def test_batch_jobs_are_priced_where_they_are_switched_on(cost):
     found = values(out)
     assert found["batch, duration"] == pytest.approx(1.15, abs=0.01)
     assert found["batch, their duration"] == pytest.approx(0.05, abs=0.005)
-    _, out, _, _ = cost("dev", "--batch-texts", "1M")
-    assert "batch" not in out
+    assert "batch" not in cost("dev")[1]
 
 
 def test_a_server_is_priced_where_it_is_switched_on(cost):
@@ -228,7 +267,7 @@ def test_another_region_has_its_own_prices_and_says_which_it_assumes(cost):
     """The environment's region decides, and `--region` overrides it."""
     _, out, err, _ = cost("frankfurt")
     assert "frankfurt in eu-central-1" in out
-    assert "37 of 40 prices are those of us-east-1" in err
+    assert "38 of 41 prices are those of us-east-1" in err
     assert "scripts/cost --refresh --region eu-central-1" in err
     frankfurt = values(out)["EC2 t4g.small, bare"]
     virginia = values(cost("frankfurt", "--region", "us-east-1")[1])["EC2 t4g.small, bare"]
@@ -240,7 +279,7 @@ def test_prices_older_than_180_days_are_a_warning():
     prices, models = load_prices(), hosted_models()
     assert not list(price_notes(prices, models, today=date(2026, 11, 22)))
     notes = list(price_notes(prices, models, today=date(2027, 12, 1)))
-    assert "40 prices are older than 180 days" in notes[0]
+    assert "41 prices are older than 180 days" in notes[0]
     assert "edit constructs/embedding_kit/prices/hosted.json" in notes[1]
 
 
@@ -268,6 +307,54 @@ def test_a_mistake_is_an_error_that_says_what_is_allowed(cost, arguments, messag
 
 
 @pytest.mark.parametrize(
+    ("arguments", "without"),
+    [
+        (["--batch-texts", "1M"], "[batch] in environments/dev.toml"),
+        (["--vectors", "5M"], "[index] in environments/dev.toml"),
+        (["--searches", "1M"], "[index] in environments/dev.toml"),
+        (["--days", "3"], "--from-endpoint"),
+    ],
+)
+def test_an_option_without_what_it_is_for_is_refused(cost, arguments, without):
+    """It would change nothing; nothing is printed or read."""
+    status, out, err, picture = cost("dev", *arguments)
+    assert (status, out, picture) == (1, "", "")
+    option = arguments[0]
+    assert err == (
+        f"error: {option} has no effect without {without}; found: only {option}; "
+        "allowed: both or none\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "arguments"),
+    [
+        (["--trace", "arrivals.csv"], ["--requests", "3M"]),
+        (["--from-endpoint"], ["--seed", "0"]),
+        (["--refresh"], ["--tokens", "32"]),
+    ],
+)
+def test_an_option_that_another_one_replaces_is_refused(cost, other, arguments):
+    """One of the two would be ignored."""
+    status, out, err, picture = cost("dev", *other, *arguments)
+    assert (status, out, picture) == (1, "", "")
+    assert err == (
+        f"error: {arguments[0]} has no effect with {other[0]}; found: both; allowed: one of them\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [[], ["--refresh"]])
+def test_a_region_that_aws_does_not_have_is_refused(cost, arguments):
+    """Its prices would be those of another region."""
+    status, out, err, _ = cost("dev", "--region", "eu-mars-1", *arguments)
+    assert (status, out) == (1, "")
+    assert err.startswith("error: AWS has no such region; found: eu-mars-1; allowed: af-south-1, ")
+    status, _, err, _ = cost("dev", "--region", "eu-south-2")
+    assert status == 0
+    assert "prices are those of us-east-1, for the table has none of eu-south-2" in err
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--requests", "many"], "found: many; allowed: a positive number such as 3M"),
@@ -275,6 +362,7 @@ def test_a_mistake_is_an_error_that_says_what_is_allowed(cost, arguments, messag
         (["--tokens", "1.5"], "found: 1.5; allowed: a whole number"),
         (["--slower", "-1"], "found: -1; allowed: a positive number such as 1.5"),
         (["--shape", "round"], "invalid choice: 'round'"),
+        (["--milliseconds", "5", "--measured", "a.json"], "not allowed with argument"),
     ],
 )
 def test_an_option_with_another_value_is_refused(cost, capsys, arguments, message):
@@ -304,7 +392,7 @@ def test_what_is_not_measured_is_a_warning(cost, arguments, message):
 def test_the_command_imports_no_cdk():
     """The CDK takes seconds to import."""
     program = (
-        "import sys, embedding_costs.__main__\n"
+        "import sys, stacks.cost\n"
         "heavy = {'aws_cdk', 'jsii', 'onnx', 'botocore', 'httpx'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

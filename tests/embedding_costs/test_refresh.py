@@ -13,12 +13,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from embedding_costs.__main__ import main
 from embedding_costs.errors import CostError
 from embedding_costs.price_list import offer_lines, read_offer
 from embedding_costs.refresh import refresh
 from embedding_kit.prices import LINES, load_prices
 from embedding_kit.prices.table import FILE, read_regions
+from stacks.cost import main
 
 RECORDED = Path(__file__).parent / "price_list"
 PREFIX = "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/"

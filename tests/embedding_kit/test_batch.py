@@ -67,7 +67,6 @@ def test_the_function_has_the_image_and_the_concurrency_of_batches(template):
             "Timeout": 900,
             "ReservedConcurrentExecutions": 15,
             "LoggingConfig": Match.object_like({"LogFormat": "JSON"}),
-            "TracingConfig": {"Mode": "Active"},
             "Environment": {
                 "Variables": {
                     "EMBEDDING_ENVIRONMENT": "test",
@@ -96,7 +95,6 @@ def test_the_state_machine_is_standard_and_logs_without_data(template):
             "LoggingConfiguration": Match.object_like(
                 {"IncludeExecutionData": False, "Level": "ALL"}
             ),
-            "TracingConfiguration": {"Enabled": True},
         },
     )
     (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()

@@ -44,7 +44,6 @@ def test_the_function_runs_the_image_on_arm64(template):
             "MemorySize": 2048,
             "Timeout": 30,
             "EphemeralStorage": {"Size": 512},
-            "TracingConfig": {"Mode": "Active"},
             "ImageConfig": Match.absent(),
         },
     )

@@ -93,7 +93,7 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             (
                 "environments/test.toml: functions: unknown key; found: {'memory_mb': 2048}; "
                 "allowed here: account, region, tags, protect, model, function, cold_start, release, "
-                "experiment, callers, cors, front, network, alarms, budget, repository, batch, index, server, encryption, roles, existing"
+                "experiment, callers, cors, front, network, observability, alarms, budget, repository, batch, index, server, encryption, roles, existing"
             ),
         ),
         (

@@ -5,7 +5,6 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk.assertions import Template
 
@@ -115,9 +114,9 @@ def test_another_log_group_gets_logs_and_metric_filters(build):
     ]
 
 
-def test_tracing_can_be_turned_off(build):
-    """Neither the embedder nor the check sends traces, and no role may."""
-    template = build(lambda _: {"tracing": lambda_.Tracing.DISABLED})
+def test_nothing_is_traced_by_default(build):
+    """Neither the embedder nor the check sends traces, which are billed, and no role may."""
+    template = build(lambda _: {})
     assert not any("TracingConfig" in function for function in _functions(template).values())
     assert "xray:" not in str(template.to_json())
 

@@ -180,9 +180,25 @@ def test_an_interval_is_written_in_minutes(endpoint_template, kind, routing, key
     )
 
 
+def test_only_a_release_in_steps_has_alarms(endpoint_template):
+    """A shift all at once is over before an alarm has data. A failed one is rolled back."""
+    template = endpoint_template(release=AllAtOnce())
+    template.resource_count_is("AWS::CloudWatch::Alarm", 0)
+    template.has_resource_properties(
+        "AWS::CodeDeploy::DeploymentGroup",
+        {
+            "AutoRollbackConfiguration": {
+                "Enabled": True,
+                "Events": ["DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_REQUEST"],
+            },
+            "AlarmConfiguration": {"Enabled": False},
+        },
+    )
+
+
 def test_a_release_is_rolled_back_on_each_of_its_alarms(endpoint_template):
     """A release that fails, is stopped or triggers an alarm leaves the old version serving."""
-    endpoint_template().has_resource_properties(
+    endpoint_template(release=Canary()).has_resource_properties(
         "AWS::CodeDeploy::DeploymentGroup",
         {
             "AutoRollbackConfiguration": {
@@ -203,7 +219,7 @@ def test_a_release_is_rolled_back_on_each_of_its_alarms(endpoint_template):
 
 def test_a_new_version_is_judged_by_its_own_crashes(endpoint_template):
     """At 10% of the traffic, the alias's average would hide the new version's crashes."""
-    endpoint_template().has_resource_properties(
+    endpoint_template(release=Canary()).has_resource_properties(
         "AWS::CloudWatch::Alarm",
         {
             "MetricName": "Errors",
@@ -235,7 +251,7 @@ def test_a_new_version_is_judged_by_its_own_server_errors(endpoint_template):
         )
         for name in ("ServerErrors", "Requests")
     ]
-    endpoint_template().has_resource_properties(
+    endpoint_template(release=Canary()).has_resource_properties(
         "AWS::CloudWatch::Alarm",
         {
             "Metrics": Match.array_with(queries),
@@ -247,7 +263,7 @@ def test_a_new_version_is_judged_by_its_own_server_errors(endpoint_template):
 
 def test_every_alarm_of_a_release_is_of_the_new_version_and_new(endpoint_template):
     """An updated alarm keeps its state, so each version has alarms with new names."""
-    template = endpoint_template()
+    template = endpoint_template(release=Canary())
     alarms = [
         alarm["Properties"]
         for name, alarm in template.find_resources("AWS::CloudWatch::Alarm").items()
@@ -296,7 +312,7 @@ def test_break_glass_is_printed_at_synth(synthesize, model):
 
 def test_slow_is_what_the_alarms_call_slow(endpoint_template):
     """A release uses the same latency threshold as the endpoint, derived from its timeout."""
-    template = endpoint_template(function=FunctionSettings(memory_mb=1024))
+    template = endpoint_template(release=Canary(), function=FunctionSettings(memory_mb=1024))
     template.has_resource_properties(
         "AWS::CloudWatch::Alarm",
         {"MetricName": "Duration", "ExtendedStatistic": "p99", "Threshold": 15000},

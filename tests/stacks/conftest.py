@@ -33,6 +33,7 @@ from embedding_kit.settings import (
     FunctionSettings,
     Linear,
     NetworkSettings,
+    Observability,
     Provisioned,
     RepositorySettings,
     RoleRules,
@@ -123,6 +124,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         )
     },
     "front": {
+        "observability": Observability(watch="essential", tracing=True),
         "front": ApiGatewayFront.model_validate(
             {
                 "kind": "api-gateway",
@@ -138,7 +140,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
                 "authorizer": "arn:aws:lambda:us-east-1:123456789012:function:authorize:live",
                 "set_log_role": True,
             }
-        )
+        ),
     },
     "network": {
         "network": NETWORK,
@@ -161,6 +163,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "alarms": AlarmSettings(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
         "budget": Budget(monthly_usd=50.0),
     },
+    "watched": {"observability": Observability(tracing=True)},
     "all-together": {
         "cold_start": Provisioned(
             request_duration=timedelta(milliseconds=100),
@@ -182,12 +185,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
             input="s3://example-documents/texts/", output="s3://example-vectors/", max_concurrency=1
         ),
         "index": VectorIndexSettings(),
+        "observability": Observability(tracing=True),
         "alarms": AlarmSettings(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
         "budget": Budget(monthly_usd=50.0),
         "account": "123456789012",
         "region": "eu-central-1",
     },
     "own-key": {
+        "alarms": AlarmSettings(emails=("ops@example.com",)),
         "budget": Budget(monthly_usd=50.0),
         "encryption": Encryption(
             key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb-33cc-44dd-555566667777"
@@ -208,7 +213,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "existing": Existing(bucket="team-artifacts"),
         "function": FunctionSettings(package="zip", artifact="s3", memory_mb=1769),
     },
-    "placed": {"account": "123456789012", "region": "eu-central-1", "tags": {"team": "search"}},
+    "placed": {
+        "account": "123456789012",
+        "region": "eu-central-1",
+        "tags": {"team": "search"},
+        "alarms": AlarmSettings(emails=("ops@example.com",)),
+    },
 }
 
 

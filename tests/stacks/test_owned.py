@@ -14,8 +14,6 @@ def test_the_permissions_of_an_existing_role_are_reported(synthesized):
     assert {action for one in role["identityPolicyStatements"] for action in one["Action"]} == {
         "logs:CreateLogStream",
         "logs:PutLogEvents",
-        "xray:PutTelemetryRecords",
-        "xray:PutTraceSegments",
     }
     assert "team/embedder" not in json.dumps(
         [

@@ -209,7 +209,6 @@ def test_the_role_must_be_allowed_to_write_the_log(aws, check, decision, notes):
     """A deploy would succeed without it, and every alarm on the log would stay silent."""
     aws.create_client("logs", region_name=REGION).create_log_group(logGroupName="/team/embedder")
     _role(aws)
-    _simulated(aws, "*", "allowed", *TRACES)
     _simulated(aws, GROUP, decision, *LOGS)
     found = check({"role": "team/embedder", "log_group": "/team/embedder"})
     assert len(found) == notes
@@ -219,10 +218,18 @@ def test_the_role_must_be_allowed_to_write_the_log(aws, check, decision, notes):
         assert "cdk.out/iam-policy-report.txt" in finding.text
 
 
+def test_with_tracing_the_role_must_be_allowed_to_send_traces(aws, check):
+    """Without it, the role needs no permission of X-Ray."""
+    _role(aws)
+    _simulated(aws, "*", "implicitDeny", *TRACES)
+    (finding,) = check({"role": "team/embedder"}, observability={"tracing": True})
+    assert not finding.stops
+    assert "may not do xray:PutTelemetryRecords, xray:PutTraceSegments on *" in finding.text
+
+
 def test_lambda_must_be_trusted(aws, check):
     """Lambda refuses a function with a role that it cannot assume."""
     _role(aws, service="ecs-tasks.amazonaws.com")
-    _simulated(aws, "*", "allowed", *TRACES)
     (finding,) = check({"role": "team/embedder"})
     assert finding.stops
     assert "role team/embedder (its trust policy) lacks a statement" in finding.text

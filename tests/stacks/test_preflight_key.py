@@ -38,7 +38,13 @@ def key(kms):
 
 def environment(key: str, **tables: object) -> Environment:
     return Environment.model_validate(
-        {"name": "dev", "model": MODEL, "encryption": {"key": key}, **tables}
+        {
+            "name": "dev",
+            "model": MODEL,
+            "encryption": {"key": key},
+            "alarms": {"emails": ["ops@example.com"]},
+            **tables,
+        }
     )
 
 
@@ -88,6 +94,15 @@ def test_each_missing_statement_stops_and_is_printed(kms, key, check, sid):
     (finding,) = check(of)
     assert finding.stops
     assert json.loads(finding.text.partition("): ")[2])["Sid"] == sid
+
+
+def test_without_a_recipient_nobody_publishes(kms, key, check):
+    """There is no topic, so its statements are not missing."""
+    of = environment(key, alarms={}, budget={"monthly_usd": 10.0})
+    allow(kms, key, of)
+    assert check(of) == []
+    needed = needed_statements(of, partition="aws", region=REGION, account=HOME)
+    assert [one["Sid"] for one in needed] == ["PoliciesOfTheAccountDecide", "LogsAreEncrypted"]
 
 
 def test_a_policy_that_names_each_role_is_a_note(kms, key, check):

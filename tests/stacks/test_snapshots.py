@@ -14,7 +14,6 @@ import pytest
 import yaml
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from embedding_kit.standing_cost import alarm_metrics
 from stacks.stack_list import stacks_of_file
 
 STACKS = ("repository", "endpoint", "observability")
@@ -39,6 +38,7 @@ SWITCHES = (
     "snapstart",
     "told",
     "vector-space-change",
+    "watched",
     "weights",
     "zip",
     "zip-s3",
@@ -75,7 +75,7 @@ def _readable(template: dict[str, Any], environment: str) -> list[str]:
         resource.get("Properties", {}).pop("Tags", None)
     outputs = {
         name: {key: value for key, value in output.items() if key != "Export"}
-        for name, output in template["Outputs"].items()
+        for name, output in template.get("Outputs", {}).items()
     }
     shown = {
         "Description": template["Description"],
@@ -168,26 +168,3 @@ def test_this_differs_from_dev(synthesized, snapshot, name):
 def test_every_variant_has_a_snapshot(environments):
     """Every environment and variant has a snapshot."""
     assert set(environments) == {"dev", *ENVIRONMENTS, *SWITCHES, "all-together"}
-
-
-@pytest.mark.parametrize("name", ["dev", *ENVIRONMENTS, *SWITCHES])
-def test_the_priced_alarms_are_those_of_the_templates(synthesized, environments, name):
-    """Each metric that an alarm reads is billed, beside one composite alarm, dashboard and key.
-
-    With a key of your own, the kit creates none.
-    """
-    resources = [
-        resource
-        for template in synthesized(name).templates.values()
-        for resource in template["Resources"].values()
-    ]
-    read = [
-        sum("MetricStat" in metric for metric in alarm["Properties"].get("Metrics", [])) or 1
-        for alarm in resources
-        if alarm["Type"] == "AWS::CloudWatch::Alarm"
-    ]
-    assert sum(read) == alarm_metrics(environments[name])
-    kinds = [resource["Type"] for resource in resources]
-    for priced in ("CloudWatch::CompositeAlarm", "CloudWatch::Dashboard"):
-        assert kinds.count(f"AWS::{priced}") == 1
-    assert kinds.count("AWS::KMS::Key") == (environments[name].encryption is None)

@@ -10,7 +10,7 @@ from aws_cdk import aws_wafv2 as wafv2
 from constructs import Construct
 
 from embedding_kit.endpoint_interface import IEmbeddingEndpoint
-from embedding_kit.findings import acknowledge
+from embedding_kit.findings import acknowledge, acknowledge_untraced
 from embedding_kit.front.access_log import FORMAT, AccessLog
 from embedding_kit.front.callers import ApiCaller
 from embedding_kit.front.firewall import WebAcl
@@ -54,6 +54,7 @@ class EmbeddingRestApi(Construct):
         *,
         endpoint: IEmbeddingEndpoint,
         settings: ApiGatewayFront,
+        tracing: lambda_.Tracing = lambda_.Tracing.DISABLED,
     ) -> None:
         """Create the API.
 
@@ -62,12 +63,13 @@ class EmbeddingRestApi(Construct):
             id: The construct's id.
             endpoint: The endpoint.
             settings: The callers, the network, the domain and the firewall.
+            tracing: Whether X-Ray traces requests, and bills for it; not by default.
         """
         super().__init__(scope, id)
         self.settings = settings
         self.name = f"embedding-kit-{endpoint.name}"
         self.access_log = AccessLog(self, "AccessLog", name=endpoint.name)
-        self.api = self._make_api(endpoint)
+        self.api = self._make_api(endpoint, tracing)
         self.stage = self.api.deployment_stage
         self._permit(endpoint)
         for name, (kind, answer) in GATEWAY_RESPONSES.items():
@@ -104,7 +106,9 @@ class EmbeddingRestApi(Construct):
         self.domain = self._make_domain(settings.domain) if settings.domain else None
         self.url = f"https://{settings.domain.name}/" if settings.domain else self.api.url
 
-    def _make_api(self, endpoint: IEmbeddingEndpoint) -> apigateway.RestApi:
+    def _make_api(
+        self, endpoint: IEmbeddingEndpoint, tracing: lambda_.Tracing
+    ) -> apigateway.RestApi:
         settings = self.settings
         api = apigateway.RestApi(
             self,
@@ -120,7 +124,7 @@ class EmbeddingRestApi(Construct):
                 stage_name=STAGE,
                 access_log_destination=apigateway.LogGroupLogDestination(self.access_log.log_group),
                 access_log_format=apigateway.AccessLogFormat.custom(FORMAT),
-                tracing_enabled=True,
+                tracing_enabled=tracing is not lambda_.Tracing.DISABLED,
             ),
             default_integration=_integration(endpoint, settings),
             default_method_options=apigateway.MethodOptions(
@@ -132,6 +136,7 @@ class EmbeddingRestApi(Construct):
             policy = _SECURITY_POLICIES[settings.minimum_tls]
             resource.security_policy = f"SecurityPolicy_{policy.value}"
             resource.endpoint_access_mode = "STRICT"
+        acknowledge_untraced(api.deployment_stage, tracing, "Serverless-APIGWXrayEnabled")
         # The CDK's own output of the address; the stack has one by its name.
         api.node.try_remove_child("Endpoint")
         methods = [

@@ -1,6 +1,6 @@
 """Each alarm's metric, threshold and text, as plain values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -9,9 +9,9 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.monitoring.metrics import PERIOD, milliseconds, percent
-from embedding_kit.settings import Provisioned, SnapStart
+from embedding_kit.settings import Provisioned, SnapStart, Watch
 
-__all__ = ["AlarmDefinition", "alarm_definitions"]
+__all__ = ["AlarmDefinition", "alarm_definitions", "watched"]
 
 _NOT_BREACHING = cloudwatch.TreatMissingData.NOT_BREACHING
 
@@ -27,6 +27,7 @@ class AlarmDefinition:
         condition: The condition in words, without the time. `{:,g}` is replaced by the threshold.
         advice: The likely cause or the consequence, as one sentence without a full stop.
         page: Whether the alarm is part of the composite alarm that pages.
+        essential: Whether it says that requests fail or are slow, and not only why they may.
     """
 
     name: str
@@ -35,6 +36,7 @@ class AlarmDefinition:
     condition: str
     advice: str
     page: bool = False
+    essential: bool = False
     below: bool = False
     missing: cloudwatch.TreatMissingData = _NOT_BREACHING
     datapoints: int = 3
@@ -49,6 +51,11 @@ class AlarmDefinition:
         of = "" if datapoints == minutes else f"{datapoints} of "
         unit = "minute" if minutes == 1 else "minutes"
         return f"{self.condition.format(self.threshold)} for {of}{minutes} {unit}. {self.advice}"
+
+
+def watched(definitions: Iterable[AlarmDefinition], watch: Watch) -> list[AlarmDefinition]:
+    """Return the essential definitions, or all of them."""
+    return [definition for definition in definitions if definition.essential or watch == "full"]
 
 
 def alarm_definitions(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
@@ -67,6 +74,7 @@ def _duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     metrics, alarms, timeout = endpoint.metrics, endpoint.alarm_settings, endpoint.settings.timeout
     yield AlarmDefinition(
         name="DurationP50",
+        essential=True,
         metric=metrics.of_alias("Duration", "p50"),
         threshold=milliseconds(alarms.effective_duration_p50(timeout)),
         condition="p50 duration above {:,g} ms",
@@ -74,6 +82,7 @@ def _duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     )
     yield AlarmDefinition(
         name="DurationP99",
+        essential=True,
         metric=metrics.of_alias("Duration", "p99"),
         threshold=milliseconds(alarms.effective_duration_p99(timeout)),
         page=True,
@@ -90,6 +99,7 @@ def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     longest = milliseconds(endpoint.alarm_settings.init_max)
     yield AlarmDefinition(
         name="InitDurationP99",
+        essential=True,
         metric=metrics.of_platform("InitDuration", "p99"),
         threshold=p99,
         datapoints=1,
@@ -100,6 +110,7 @@ def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     )
     yield AlarmDefinition(
         name="InitDurationMax",
+        essential=True,
         metric=metrics.of_platform("InitDuration", "Maximum"),
         threshold=longest,
         datapoints=1,
@@ -110,6 +121,7 @@ def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     if isinstance(endpoint.cold_start, Provisioned):
         yield AlarmDefinition(
             name="ProvisionedInitDurationMax",
+            essential=True,
             metric=metrics.of_platform("ProvisionedInitDuration", "Maximum"),
             threshold=longest,
             datapoints=1,
@@ -120,6 +132,7 @@ def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     if isinstance(endpoint.cold_start, SnapStart):
         yield AlarmDefinition(
             name="RestoreDurationP99",
+            essential=True,
             metric=metrics.of_platform("RestoreDuration", "p99"),
             threshold=p99,
             datapoints=1,
@@ -134,6 +147,7 @@ def _errors(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     requests = metrics.of_alias("UrlRequestCount", "Sum")
     yield AlarmDefinition(
         name="Errors",
+        essential=True,
         metric=metrics.error_rate(),
         threshold=alarms.error_percent,
         page=True,
@@ -142,6 +156,7 @@ def _errors(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     )
     yield AlarmDefinition(
         name="Url5xx",
+        essential=True,
         metric=percent(metrics.of_alias("Url5xxCount", "Sum"), requests, "URL 5xx, percent"),
         threshold=alarms.error_percent,
         page=True,
@@ -150,6 +165,7 @@ def _errors(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     )
     yield AlarmDefinition(
         name="Throttles",
+        essential=True,
         metric=_throttled(endpoint),
         threshold=alarms.throttle_percent,
         page=True,
@@ -287,6 +303,7 @@ def _missing(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
         periods = every // timedelta(minutes=5)
         yield AlarmDefinition(
             name="NoTraffic",
+            essential=True,
             # The URL's count has no calls of Lambda's Invoke.
             metric=metrics.of_alias(
                 "Invocations" if endpoint.is_invoked else "UrlRequestCount", "Sum"

@@ -8,7 +8,12 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from embedding_kit.endpoint import EmbeddingEndpoint
-from embedding_kit.monitoring.alarm_definitions import AlarmDefinition, alarm_definitions
+from embedding_kit.monitoring.alarm_definitions import (
+    AlarmDefinition,
+    alarm_definitions,
+    watched,
+)
+from embedding_kit.settings import Watch
 
 __all__ = ["EndpointAlarms", "NotifyingAlarms", "make_alarm"]
 
@@ -26,7 +31,7 @@ class EndpointAlarms(Construct):
     Attributes:
         alarms: Each alarm by its name.
         thresholds: Each alarm's threshold by its name, in the unit of its metric.
-        page: The composite alarm.
+        page: The composite alarm; None if nothing is notified.
     """
 
     def __init__(
@@ -38,6 +43,7 @@ class EndpointAlarms(Construct):
         topic: sns.ITopic | None = None,
         page_actions: Sequence[cloudwatch.IAlarmAction] = (),
         other_actions: Sequence[cloudwatch.IAlarmAction] = (),
+        watch: Watch = "full",
         disabled: Sequence[str] = (),
     ) -> None:
         """Create the alarms.
@@ -49,13 +55,14 @@ class EndpointAlarms(Construct):
             topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
             page_actions: Further actions of the composite alarm, on ALARM and on OK.
             other_actions: Further actions of each alarm that does not page, on ALARM.
+            watch: Whether there are only the essential alarms.
             disabled: Names of alarms to leave out.
 
         Raises:
             ValueError: `disabled` has a name that no alarm of this endpoint has.
         """
         super().__init__(scope, id)
-        definitions = _enabled([*alarm_definitions(endpoint)], disabled)
+        definitions = _enabled(watched(alarm_definitions(endpoint), watch), disabled)
         self.thresholds = {definition.name: definition.threshold for definition in definitions}
         notify = [actions.SnsAction(topic)] if topic else []
         runbook = endpoint.alarm_settings.runbook_url
@@ -68,6 +75,9 @@ class EndpointAlarms(Construct):
                 paging.append(alarm)
             else:
                 alarm.add_alarm_action(*notify, *other_actions)
+        self.page: cloudwatch.CompositeAlarm | None = None
+        if not notify and not page_actions:
+            return
         names = ", ".join(definition.name for definition in definitions if definition.page)
         self.page = cloudwatch.CompositeAlarm(
             self,
@@ -94,6 +104,7 @@ class NotifyingAlarms(Construct):
         definitions: Iterable[AlarmDefinition],
         topic: sns.ITopic | None,
         runbook_url: str,
+        watch: Watch,
     ) -> None:
         """Create the alarms.
 
@@ -103,10 +114,11 @@ class NotifyingAlarms(Construct):
             definitions: The alarms.
             topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
             runbook_url: The runbook's address, as in `AlarmSettings`.
+            watch: Whether there are only the essential alarms.
         """
         super().__init__(scope, id)
         self.alarms: dict[str, cloudwatch.Alarm] = {}
-        for definition in definitions:
+        for definition in watched(definitions, watch):
             alarm = make_alarm(self, definition, runbook_url)
             self.alarms[definition.name] = alarm
             if topic:

@@ -12,7 +12,7 @@ from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.cost import cost_per_million_rows, list_prices
 from embedding_kit.monitoring.graphs import two_axis_graph
-from embedding_kit.settings.observability import RUNBOOK
+from embedding_kit.settings.observability import RUNBOOK, Watch
 
 __all__ = ["BatchAlarms", "batch_widgets"]
 
@@ -35,6 +35,7 @@ class BatchAlarms(NotifyingAlarms):
         batch: EmbeddingBatch,
         topic: sns.ITopic | None = None,
         runbook_url: str = RUNBOOK,
+        watch: Watch = "full",
     ) -> None:
         """Create the alarms.
 
@@ -44,9 +45,15 @@ class BatchAlarms(NotifyingAlarms):
             batch: The batch.
             topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
             runbook_url: The runbook's address, as in `AlarmSettings`.
+            watch: Whether there are only the essential alarms.
         """
         super().__init__(
-            scope, id, definitions=_definitions(batch), topic=topic, runbook_url=runbook_url
+            scope,
+            id,
+            definitions=_definitions(batch),
+            topic=topic,
+            runbook_url=runbook_url,
+            watch=watch,
         )
 
 
@@ -102,6 +109,7 @@ def _definitions(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
     minutes = int(_PERIOD.to_minutes())
     yield AlarmDefinition(
         name="BatchFailed",
+        essential=True,
         # Only of jobs: the metrics of the map's children have another dimension, the ARN of the
         # state machine with the map's label.
         # https://docs.aws.amazon.com/step-functions/latest/dg/concepts-examine-map-run.html
@@ -115,6 +123,7 @@ def _definitions(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
     )
     yield AlarmDefinition(
         name="BatchThrottled",
+        essential=True,
         metric=batch.function.metric_throttles(statistic="Sum", period=_PERIOD),
         threshold=0,
         datapoints=3,

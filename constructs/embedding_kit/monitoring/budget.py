@@ -29,7 +29,7 @@ class CostBudget(Construct):
         *,
         settings: Budget,
         tag: tuple[str, str],
-        topic: sns.ITopic,
+        topic: sns.ITopic | None = None,
         default_usd: float | None = None,
     ) -> None:
         """Create the budget.
@@ -39,7 +39,8 @@ class CostBudget(Construct):
             id: The construct's id.
             settings: The monthly amount.
             tag: Key and value of the cost-allocation tag.
-            topic: The topic to notify. Its key must let AWS Budgets encrypt.
+            topic: The topic to notify; without one, only the console shows the budget. Its key
+                must let AWS Budgets encrypt.
             default_usd: The amount if the settings have none, such as
                 `embedding_kit.standing_cost.default_budget` of an environment.
 
@@ -54,7 +55,8 @@ class CostBudget(Construct):
                 "allowed: US dollars per month in one of them"
             )
         key, value = tag
-        actual = [self._notice("ACTUAL", percent, topic) for percent in _ACTUAL_PERCENT]
+        limits = [("ACTUAL", percent) for percent in _ACTUAL_PERCENT]
+        limits.append(("FORECASTED", _FORECAST_PERCENT))
         self.budget = budgets.CfnBudget(
             self,
             "Budget",
@@ -65,12 +67,14 @@ class CostBudget(Construct):
                 cost_filters={"TagKeyValue": [f"user:{key}${value}"]},
             ),
             notifications_with_subscribers=[
-                *actual,
-                self._notice("FORECASTED", _FORECAST_PERCENT, topic),
-            ],
+                self._notice(kind, percent, topic) for kind, percent in limits
+            ]
+            if topic
+            else None,
         )
-        # AWS Budgets publishes to the topic when the budget is created: the policy must exist.
-        self.budget.node.add_dependency(topic)
+        if topic:
+            # AWS Budgets publishes to the topic when the budget is created: the policy must exist.
+            self.budget.node.add_dependency(topic)
 
     @staticmethod
     def _notice(

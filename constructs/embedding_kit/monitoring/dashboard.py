@@ -86,7 +86,7 @@ class EndpointDashboard(Construct):
         return [
             cloudwatch.AlarmStatusWidget(
                 title="Alarms",
-                alarms=[alarms.page, *alarms.alarms.values()],
+                alarms=[*([alarms.page] if alarms.page else []), *alarms.alarms.values()],
                 width=_WIDTH,
                 height=3,
             )

@@ -16,7 +16,7 @@ from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.graphs import graph
 from embedding_kit.monitoring.metrics import PERIOD, milliseconds, percent
-from embedding_kit.settings import AlarmSettings
+from embedding_kit.settings import AlarmSettings, Watch
 
 __all__ = ["FrontAlarms", "front_widgets"]
 
@@ -39,6 +39,7 @@ class FrontAlarms(NotifyingAlarms):
         front: EmbeddingRestApi,
         settings: AlarmSettings | None = None,
         topic: sns.ITopic | None = None,
+        watch: Watch = "full",
     ) -> None:
         """Create the alarms.
 
@@ -48,6 +49,7 @@ class FrontAlarms(NotifyingAlarms):
             front: The REST API.
             settings: The thresholds of errors, throttling and duration, and the runbook.
             topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
+            watch: Whether there are only the essential alarms.
         """
         settings = settings or AlarmSettings()
         super().__init__(
@@ -56,6 +58,7 @@ class FrontAlarms(NotifyingAlarms):
             definitions=_definitions(front, settings),
             topic=topic,
             runbook_url=settings.runbook_url,
+            watch=watch,
         )
 
 
@@ -85,6 +88,7 @@ def _definitions(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
     requests = _of_api(front, "Count", "Sum")
     yield AlarmDefinition(
         name="Front5xx",
+        essential=True,
         metric=percent(_of_api(front, "5XXError", "Sum"), requests, "Failed requests, percent"),
         threshold=settings.error_percent,
         condition="Failed requests (5xx) above {:,g}%",
@@ -92,6 +96,7 @@ def _definitions(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
     )
     yield AlarmDefinition(
         name="FrontDurationP99",
+        essential=True,
         metric=_of_api(front, "Latency", "p99"),
         threshold=milliseconds(_duration(front, settings)),
         condition="p99 duration above {:,g} ms",
@@ -108,6 +113,7 @@ def _definitions(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
     )
     yield AlarmDefinition(
         name="FrontThrottled",
+        essential=True,
         metric=percent(_throttled(front), requests, "Throttled requests, percent"),
         threshold=settings.throttle_percent,
         condition="Throttled requests (429) above {:,g}%",

@@ -45,6 +45,7 @@ class LoadAlarm(Construct):
         super().__init__(scope, id)
         definition = AlarmDefinition(
             name="LoadFailed",
+            essential=True,
             metric=loading.state_machine.metric_failed(statistic="Sum", period=_PERIOD),
             threshold=0,
             datapoints=1,

@@ -13,7 +13,7 @@ from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.graphs import two_axis_graph
 from embedding_kit.monitoring.metrics import PERIOD, percent
 from embedding_kit.service import REJECTED_METRIC, EmbeddingService
-from embedding_kit.settings import AlarmSettings
+from embedding_kit.settings import AlarmSettings, Watch
 
 __all__ = ["ServerAlarms", "server_widgets"]
 
@@ -38,6 +38,7 @@ class ServerAlarms(NotifyingAlarms):
         service: EmbeddingService,
         settings: AlarmSettings | None = None,
         topic: sns.ITopic | None = None,
+        watch: Watch = "full",
     ) -> None:
         """Create the alarms.
 
@@ -47,6 +48,7 @@ class ServerAlarms(NotifyingAlarms):
             service: The server.
             settings: The thresholds of errors, throttling, duration and memory, and the runbook.
             topic: A topic that all alarms notify. Its key must let CloudWatch encrypt.
+            watch: Whether there are only the essential alarms.
         """
         settings = settings or AlarmSettings()
         super().__init__(
@@ -55,6 +57,7 @@ class ServerAlarms(NotifyingAlarms):
             definitions=_definitions(service, settings),
             topic=topic,
             runbook_url=settings.runbook_url,
+            watch=watch,
         )
 
 
@@ -95,6 +98,7 @@ def _definitions(service: EmbeddingService, settings: AlarmSettings) -> Iterator
     requests = _balanced(service, "RequestCount", "Sum")
     yield AlarmDefinition(
         name="Server5xx",
+        essential=True,
         # A request without a task to send it to is not among the load balancer's requests.
         metric=_failed(
             service,
@@ -109,6 +113,7 @@ def _definitions(service: EmbeddingService, settings: AlarmSettings) -> Iterator
     )
     yield AlarmDefinition(
         name="ServerDurationP99",
+        essential=True,
         metric=_balanced(service, "TargetResponseTime", "p99"),
         threshold=settings.effective_duration_p99(_TIMEOUT).total_seconds(),
         condition="p99 duration above {:,g} s",
@@ -140,6 +145,7 @@ def _definitions(service: EmbeddingService, settings: AlarmSettings) -> Iterator
     )
     yield AlarmDefinition(
         name="ServerRejected",
+        essential=True,
         # The load balancer counts a 429 only among all 4xx.
         metric=percent(_rejected(service), requests, "Rejected requests, percent"),
         threshold=settings.throttle_percent,

@@ -75,6 +75,7 @@ LINES: dict[str, PriceLine] = {
     "composite_alarm": _cloudwatch("alarm-month", "CW:CompositeAlarmMonitorUsage"),
     # The same in every region, so it is in no region's file.
     "dashboard": PriceLine("dashboard-month"),
+    "traces": PriceLine("trace"),
     "key": PriceLine("key-month", "awskms", "KMS-Keys"),
     "storage": PriceLine("GB-month", "AmazonS3", "TimedStorage-ByteHrs"),
     "storage_write": PriceLine("request", "AmazonS3", "Requests-Tier1"),

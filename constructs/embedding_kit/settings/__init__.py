@@ -32,7 +32,13 @@ from embedding_kit.settings.index import (
 )
 from embedding_kit.settings.model import Model
 from embedding_kit.settings.network import NetworkSettings
-from embedding_kit.settings.observability import AlarmSettings, Budget
+from embedding_kit.settings.observability import (
+    AlarmSettings,
+    Budget,
+    Observability,
+    Watch,
+    check_watched,
+)
 from embedding_kit.settings.ownership import Encryption, Existing, RoleRules, check_ownership
 from embedding_kit.settings.package import artifact_in_s3, check_package, check_without_images
 from embedding_kit.settings.release import (
@@ -70,6 +76,7 @@ __all__ = [
     "LoadSource",
     "Model",
     "NetworkSettings",
+    "Observability",
     "OnDemand",
     "Provisioned",
     "Release",
@@ -80,6 +87,7 @@ __all__ = [
     "Settings",
     "SnapStart",
     "VectorIndexSettings",
+    "Watch",
     "WeightedExperiment",
     "artifact_in_s3",
     "check_alarms",
@@ -89,6 +97,7 @@ __all__ = [
     "check_memory",
     "check_ownership",
     "check_package",
+    "check_watched",
     "check_without_images",
     "index_dimension",
     "load_source",

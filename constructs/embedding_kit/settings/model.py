@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from embedding_kit.settings.base import EachOnce, Settings, allowed, rule_error
 from embedding_kit.settings.model_dimensions import known_dimensions
@@ -130,7 +130,9 @@ class Model(Settings):
         return self
 
     @model_validator(mode="after")
-    def _license_accepted(self) -> Self:
+    def _license_accepted(self, info: ValidationInfo) -> Self:
+        if info.context and not info.context["licensed"]:
+            return self
         terms = self.license_to_accept
         if terms and self.accept_license != terms:
             raise rule_error(

@@ -1,7 +1,7 @@
-"""The alarms' thresholds and the monthly budget."""
+"""What is watched and traced, the alarms' thresholds and the monthly budget."""
 
 from datetime import timedelta
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,7 +14,15 @@ from embedding_kit.settings.base import (
     rule_error,
 )
 
-__all__ = ["INIT_LIMIT", "RUNBOOK", "AlarmSettings", "Budget"]
+__all__ = [
+    "INIT_LIMIT",
+    "RUNBOOK",
+    "AlarmSettings",
+    "Budget",
+    "Observability",
+    "Watch",
+    "check_watched",
+]
 
 #: Lambda stops an on-demand start after 10 s and repeats it at the first request.
 #: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
@@ -29,6 +37,27 @@ _Percent = Annotated[float, Field(gt=0, lt=100)]
 #: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
 _SILENCE_STEP = timedelta(minutes=5)
 _SILENCE_LIMIT = timedelta(days=1)
+
+
+#: Which alarms there are.
+Watch = Literal["essential", "full"]
+#: The thresholds of alarms that only `full` has.
+_OF_FULL = ("concurrency_percent", "provisioned_percent", "memory_percent")
+
+
+class Observability(Settings):
+    """What is watched and what is traced."""
+
+    watch: Watch = Field(
+        default="full",
+        description="The alarms: `essential` for duration, init duration, errors and throttles; "
+        "`full` also for capacity, memory, logs, and causes. Both have the dashboard.",
+    )
+    tracing: bool = Field(
+        default=False,
+        description="Whether X-Ray traces the functions, an API in front and the state machines. "
+        "The server has `otlp_endpoint`.",
+    )
 
 
 class AlarmSettings(Settings):
@@ -126,13 +155,29 @@ class AlarmSettings(Settings):
         return self
 
 
+def check_watched(observability: Observability, alarms: AlarmSettings) -> None:
+    """Refuse a threshold of an alarm that there is not.
+
+    Raises:
+        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
+    """
+    unused = [name for name in _OF_FULL if name in alarms.model_fields_set]
+    if observability.watch == "essential" and unused:
+        raise rule_error(
+            "no essential alarm has this threshold",
+            found=f'alarms.{", alarms.".join(unused)} with observability.watch = "essential"',
+            allowed='observability.watch = "full", or no such threshold',
+        )
+
+
 class Budget(Settings):
     """The endpoint's monthly budget."""
 
     monthly_usd: Annotated[float, Field(ge=1, le=1_000_000)] | None = Field(
         default=None,
         description="US dollars per month; notifies at 50, 80, 100% of actual, 100% of forecast. "
-        "If unset, 1.5 times the cost without a request at list prices, and $10 for requests.",
+        "If unset, $20 for monitoring and requests, and 1.5 times the list price of what runs "
+        "without a request.",
     )
 
 

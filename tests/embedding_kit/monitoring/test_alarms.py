@@ -40,8 +40,9 @@ def alarmed(synthesize, model):
         function=FunctionSettings(),  # noqa: B008
         release=AllAtOnce(),  # noqa: B008
         callers=None,
+        watch="full",
     ) -> Template:
-        key = repr((cold_start, alarms, function, release, callers))
+        key = repr((cold_start, alarms, function, release, callers, watch))
 
         def build(stack):
             endpoint = EmbeddingEndpoint(
@@ -56,7 +57,7 @@ def alarmed(synthesize, model):
                 name="test",
             )
             notices = AlarmTopic(stack, "Notices", emails=["ops@example.com"])
-            EndpointAlarms(stack, "Alarms", endpoint=endpoint, topic=notices.topic)
+            EndpointAlarms(stack, "Alarms", endpoint=endpoint, topic=notices.topic, watch=watch)
 
         return made.setdefault(key, made.get(key) or synthesize(build))
 
@@ -84,6 +85,15 @@ ALWAYS = {
     "Throttles",
     "Url5xx",
 }
+ESSENTIAL = {
+    "DurationP50",
+    "DurationP99",
+    "Errors",
+    "InitDurationMax",
+    "InitDurationP99",
+    "Throttles",
+    "Url5xx",
+}
 OF_A_RELEASE = {"EndpointReleaseCrashes", "EndpointReleaseFailures", "EndpointReleaseSlow"}
 
 
@@ -102,12 +112,33 @@ OF_A_RELEASE = {"EndpointReleaseCrashes", "EndpointReleaseFailures", "EndpointRe
         ),
         ({"cold_start": SnapStart()}, {"RestoreDurationP99"}),
         ({"alarms": EXPECTING}, {"NoTraffic"}),
+        ({"release": Canary()}, OF_A_RELEASE),
+        ({"release": Linear()}, OF_A_RELEASE),
     ],
-    ids=["on demand", "provisioned", "snapstart", "traffic expected"],
+    ids=["on demand", "provisioned", "snapstart", "traffic expected", "canary", "linear"],
 )
 def test_the_alarms_follow_the_settings(alarmed, settings, more):
-    """Alarms on provisioned concurrency, SnapStart and silence exist only where they apply."""
-    assert set(_alarms(alarmed(**settings))) == ALWAYS | OF_A_RELEASE | more
+    """Alarms on provisioned concurrency, SnapStart, silence and steps exist where they apply."""
+    assert set(_alarms(alarmed(**settings))) == ALWAYS | more
+
+
+@pytest.mark.parametrize(
+    ("settings", "more"),
+    [
+        ({}, set()),
+        ({"cold_start": Provisioned()}, {"ProvisionedInitDurationMax"}),
+        ({"cold_start": SnapStart()}, {"RestoreDurationP99"}),
+        ({"alarms": EXPECTING}, {"NoTraffic"}),
+        ({"release": Canary()}, OF_A_RELEASE),
+    ],
+    ids=["on demand", "provisioned", "snapstart", "traffic expected", "canary"],
+)
+def test_the_essential_alarms_are_of_what_callers_notice(alarmed, settings, more):
+    """Duration, init duration, errors, throttles and silence; those of a release stay."""
+    found = _alarms(alarmed(**settings, watch="essential"))
+    assert set(found) == ESSENTIAL | more
+    whole = _alarms(alarmed(**settings))
+    assert all(whole[name] == alarm for name, alarm in found.items())
 
 
 @pytest.mark.parametrize(("duration", "threshold"), [(None, 0.9), ("50ms", 0.45), ("5s", 0.9)])
@@ -201,8 +232,16 @@ def test_one_composite_alarm_pages(alarmed):
     assert paging == {"Errors", "NoTraffic", "DurationP99", "Throttles", "Url5xx"}
     alarms = _alarms(template)
     silent = {name for name, alarm in alarms.items() if "AlarmActions" not in alarm}
-    assert silent == paging | OF_A_RELEASE
+    assert silent == paging
     assert page["Properties"]["AlarmActions"] == page["Properties"]["OKActions"]
+
+
+def test_nothing_pages_without_anything_to_notify(endpoint_with_alarms):
+    """A composite alarm is billed, and only combines the notices of others."""
+    template, alarms = endpoint_with_alarms()
+    template.resource_count_is("AWS::CloudWatch::CompositeAlarm", 0)
+    assert alarms.page is None
+    assert set(alarms.alarms) == ALWAYS
 
 
 def test_every_alarm_has_a_section_in_the_runbook(alarmed):
@@ -337,12 +376,18 @@ def test_the_runbooks_url_can_be_set(alarmed):
 def endpoint_with_alarms(synthesize, model):
     """Build an endpoint and alarms with these properties; return both."""
 
-    def make(**properties):
+    def make(*, topic=False, **properties):
         made = {}
 
         def build(stack):
             endpoint = EmbeddingEndpoint(stack, "Endpoint", model=model, name="test")
-            made["alarms"] = EndpointAlarms(stack, "Alarms", endpoint=endpoint, **properties)
+            made["alarms"] = EndpointAlarms(
+                stack,
+                "Alarms",
+                endpoint=endpoint,
+                topic=AlarmTopic(stack, "Notices").topic if topic else None,
+                **properties,
+            )
 
         return synthesize(build), made["alarms"]
 
@@ -351,9 +396,11 @@ def endpoint_with_alarms(synthesize, model):
 
 def test_an_alarm_can_be_left_out(endpoint_with_alarms):
     """Neither a disabled alarm nor a reference to it in the composite alarm remains."""
-    template, alarms = endpoint_with_alarms(disabled=["Memory", "Throttles"])
+    template, alarms = endpoint_with_alarms(disabled=["Memory", "Throttles"], topic=True)
     assert set(alarms.alarms) == ALWAYS - {"Memory", "Throttles"}
-    assert "Throttles" not in str(template.find_resources("AWS::CloudWatch::CompositeAlarm"))
+    (page,) = template.find_resources("AWS::CloudWatch::CompositeAlarm").values()
+    assert "Errors" in str(page)
+    assert "Throttles" not in str(page)
 
 
 @pytest.mark.parametrize(

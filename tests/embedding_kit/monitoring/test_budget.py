@@ -52,6 +52,16 @@ def test_every_notice_goes_to_the_topic(budget):
     assert kinds == {"SNS"}
 
 
+def test_a_budget_without_a_topic_notifies_nobody(synthesize):
+    """The console still shows it."""
+
+    def build(stack):
+        CostBudget(stack, "Budget", settings=Budget(monthly_usd=50.0), tag=("EmbeddingKit", "dev"))
+
+    (found,) = synthesize(build).find_resources("AWS::Budgets::Budget").values()
+    assert found["Properties"].keys() == {"Budget"}
+
+
 def test_a_budget_without_an_amount_takes_the_default(synthesize):
     """The settings' amount comes first."""
 
