@@ -17,7 +17,7 @@ import onnx
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from model_compiler.__main__ import main
+from model_compiler.command import main
 from model_compiler.errors import CompilerError
 from model_compiler.files import limits
 from model_compiler.model.folder import read_model_folder

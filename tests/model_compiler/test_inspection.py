@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from model_compiler.__main__ import main
+from model_compiler.command import main
 from tests.model_compiler.conftest import Edit
 from tests.model_compiler.goldens.encoder_models import EXPORTED, write_encoder
 from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedder.artifact import load_artifact
-from model_compiler.__main__ import main
+from model_compiler.command import main
 from model_compiler.source import find
 from model_compiler.source.find import Source
 from tests.model_compiler.conftest import Compile, Edit, merged
@@ -135,7 +135,7 @@ def test_the_newest_commit_is_named(
 ) -> None:
     """A download that nothing pins prints the option that pins it."""
     found = Source(tiny_folder, "acme/tiny", "c" * 40, "mit", None, newest=True)
-    monkeypatch.setattr("model_compiler.__main__.find_source", lambda *_, **__: found)
+    monkeypatch.setattr("model_compiler.command.find_source", lambda *_, **__: found)
     options = ["--output", str(tmp_path / "artifact"), "--unmeasured", "--quiet"]
     assert main(["acme/tiny", *options]) == 0
     assert f"To pin it, use --revision {'c' * 40} here" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from embedder.artifact import Artifact, parse_manifest
 from embedder.engine import Engine
@@ -31,6 +32,7 @@ from model_compiler.fidelity.measure import (
 )
 from model_compiler.model.base import Graph, Model
 from model_compiler.source.catalog import Golden
+from model_compiler.supervision import budget
 
 __all__ = ["Acceptance", "accept"]
 
@@ -88,7 +90,7 @@ def accept(
     try:
         began = time.process_time()
         artifact = Artifact(folder, manifest)
-        session = load_session(artifact)
+        session = _loaded(artifact)
         start_seconds = time.process_time() - began
         _check_shape(session, model)
         engine = Engine(
@@ -147,11 +149,31 @@ def _compare(
     with tempfile.TemporaryDirectory(prefix="reference-", dir=folder) as name:
         full = reference.write(Path(name), progress=progress)
         entry = manifest.graph._replace(inputs=tuple(full.inputs), output=full.output)
-        session = load_session(Artifact(name, manifest._replace(graph=entry)))
+        session = _loaded(Artifact(name, manifest._replace(graph=entry)))
         exact = Engine(manifest, engine.tokenizer, session, truncate="right")
         return compare(engine, exact, multiply_adds=full.multiply_adds)
 
 
+class _Bounded:
+    """A session, each run of which may take an hour of CPU: an export may loop for ever."""
+
+    def __init__(self, session: Runs) -> None:
+        self._session = session
+
+    @budget("a run of the graph", seconds=3600)
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Embed a batch; see `Runs.run`."""
+        return self._session.run(input_ids, attention_mask)
+
+
+@budget("loading the graph", seconds=600)
+def _loaded(artifact: Artifact) -> Runs:
+    return _Bounded(load_session(artifact))
+
+
+@budget("a run of the graph on two short texts", seconds=60)
 def _check_shape(session: Runs, model: Model) -> None:
     """Check the shape of a batch's output, which can differ from the declared one."""
     ids = np.zeros((2, 3), np.int64)

@@ -45,16 +45,15 @@ def _check_texts(path: Path, name: str, entries: Any, most: int, characters: int
         return
     check_most(f"{path}: {name}", len(entries), most, "entries")
     for entry in entries:  # a token, a token and its score, a merge, an added token
-        texts = entry if isinstance(entry, list) else [entry]
-        if isinstance(entry, dict):
-            texts = entry.values()
-        for text in texts:
+        parts = [*entry.values()] if isinstance(entry, dict) else entry
+        for text in parts if isinstance(parts, list) else [parts]:
             if isinstance(text, str):
                 check_most(f"{path}: an entry of {name}", len(text), characters, "characters")
 
 
 def _check_part(name: str, part: Any) -> None:
-    count, charsmaps = 0, []
+    count = 0
+    charsmaps: list[Any] = []
     for each in values_of(part):
         if isinstance(each, str):
             long = any(each is charsmap for charsmap in charsmaps)

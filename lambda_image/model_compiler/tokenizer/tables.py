@@ -7,7 +7,8 @@ differs, the library itself serves, and the artifact says why.
 
 import tempfile
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ import tokenizers
 from embedder.fast_tokenizers import load
 from embedder.fast_tokenizers.fallback import is_tokenizer_error
 from model_compiler.errors import SourceError
+from model_compiler.supervision import budget
 from model_compiler.tokenizer.bpe_coverage import (
     check_byte_level,
     check_byte_pair_encoding,
@@ -45,6 +47,9 @@ Json = Mapping[str, Any]
 
 #: How many texts are compared before tables are trusted; about half a second.
 _SAMPLE = 2500
+#: Seconds of CPU in which the library must encode them, and for each other step.
+_SAMPLE_SECONDS = 60
+_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +81,54 @@ def build(tokenizer_json: bytes, *, embedding_rows: int | None = None) -> Tokeni
     _check_ids(library, embedding_rows)
     sample = _encoded_sample(library)
     try:
-        document = orjson.loads(tokenizer_json)
-        kind, sections = _sections(document, library)
-        data = table_file(sections)
-        _compare(kind, data, sample)
+        kind, data = _tables(orjson.loads(tokenizer_json), library, sample)
     except NotCoveredError as reason:
         return TokenizerTables("tokenizers", "tokenizer.json", tokenizer_json, str(reason))
     return TokenizerTables(kind, "tokenizer.bin", data, None)
 
 
-def _library(tokenizer_json: bytes) -> tokenizers.Tokenizer:
+@contextmanager
+def _errors_of_the_library(message: str) -> Iterator[None]:
+    """Turn its errors, also a panic, into a SourceError."""
     try:
-        library = tokenizers.Tokenizer.from_buffer(tokenizer_json)
+        yield
     except BaseException as error:
         if is_tokenizer_error(error):
-            raise SourceError(f"tokenizer.json cannot be read as a tokenizer: {error}") from error
+            raise SourceError(f"{message}: {error}") from error
         raise
-    library.no_truncation()
-    library.no_padding()
+
+
+@budget("reading tokenizer.json", seconds=_SECONDS)
+def _library(tokenizer_json: bytes) -> tokenizers.Tokenizer:
+    with _errors_of_the_library("tokenizer.json cannot be read as a tokenizer"):
+        library = tokenizers.Tokenizer.from_buffer(tokenizer_json)
+        library.no_truncation()
+        library.no_padding()
     return library
 
 
 def _check_ids(library: tokenizers.Tokenizer, rows: int | None) -> None:
     ids = library.get_vocab(with_added_tokens=True)
+    with _errors_of_the_library("tokenizer.json fails on an empty text"):
+        around = library.encode("").ids
     # Beside those of the vocabulary, the ids that the post-processor puts around a text.
-    ids |= {f"post_processor {number}": number for number in library.encode("").ids}
+    ids |= {f"post_processor {number}": number for number in around}
     last = max(ids, key=ids.__getitem__)
     if rows is not None and ids[last] >= rows:
         raise SourceError(
             f"tokenizer.json does not belong to the model: the model has embeddings for {rows} "
             f"tokens, and {last!r} has the id {ids[last]}."
         )
+
+
+@budget("making tables of tokenizer.json", seconds=_SECONDS)
+def _tables(
+    document: Json, library: tokenizers.Tokenizer, sample: Sequence[tuple[str, list[int]]]
+) -> tuple[Kind, bytes]:
+    kind, sections = _sections(document, library)
+    data = table_file(sections)
+    _compare(kind, data, sample)
+    return kind, data
 
 
 def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict[str, bytes]]:
@@ -185,32 +207,34 @@ def _special_tokens(library: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tup
     Raises:
         NotCoveredError: If it does anything else.
     """
-    empty = library.encode("", add_special_tokens=True).ids
-    for at in range(len(empty) + 1):
-        before, after = empty[:at], empty[at:]
-        if all(
-            library.encode(text, add_special_tokens=True).ids
-            == before + library.encode(text, add_special_tokens=False).ids + after
-            for text in ("a", "Two words.", "東京 naïve 😀")
-        ):
+    with _errors_of_the_library("tokenizer.json fails on ordinary texts"):
+        empty, *examples = (
+            (
+                library.encode(text, add_special_tokens=True).ids,
+                library.encode(text, add_special_tokens=False).ids,
+            )
+            for text in ("", "a", "Two words.", "東京 naïve 😀")
+        )
+    for at in range(len(empty[0]) + 1):
+        before, after = empty[0][:at], empty[0][at:]
+        if all(whole == before + own + after for whole, own in examples):
             return tuple(before), tuple(after)
     raise NotCoveredError("the fast tokenizers do not cover the post_processor")
 
 
+@budget("encoding a sample of texts with tokenizer.json", seconds=_SAMPLE_SECONDS)
 def _encoded_sample(library: tokenizers.Tokenizer) -> list[tuple[str, list[int]]]:
     """Return a sample of texts, each with the ids that `tokenizers` gives for it.
 
     Raises:
         SourceError: If it fails on one of them, as it would when it serves.
     """
-    texts = list(sample_texts(library, count=_SAMPLE, seed=0))
-    try:
-        encodings = library.encode_batch(texts, add_special_tokens=False)
-    except BaseException as error:
-        if is_tokenizer_error(error):
-            raise SourceError(f"tokenizer.json fails on ordinary texts: {error}") from error
-        raise
-    return [(text, encoding.ids) for text, encoding in zip(texts, encodings, strict=True)]
+    with _errors_of_the_library("tokenizer.json fails on ordinary texts"):
+        # One by one: all encodings at once could fill the memory.
+        return [
+            (text, library.encode(text, add_special_tokens=False).ids)
+            for text in sample_texts(library, count=_SAMPLE, seed=0)
+        ]
 
 
 def _compare(kind: Kind, data: bytes, sample: Sequence[tuple[str, list[int]]]) -> None:

@@ -1,0 +1,193 @@
+"""The parts of the command `python -P -m model_compiler`.
+
+`compile MODEL` (or just `MODEL`), `inspect MODEL`, `list` (or `--list`) and `verify DIR`.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from embedder.artifact import load_artifact
+from embedder.errors import ArtifactError
+from model_compiler import inspection, listing
+from model_compiler.artifact.manifest import Choices
+from model_compiler.compile import Options, compile_model
+from model_compiler.errors import CompilerError, OutputError, printable
+from model_compiler.fidelity.measure import DOCUMENTS, Thresholds
+from model_compiler.files.hashes import verify_files
+from model_compiler.graph.quantization import Precision
+from model_compiler.inspection import inspect_model
+from model_compiler.source.find import find_descriptions, find_source
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Returns:
+        0; 1 if an inspected model does not compile; 2 after an error of one line on standard error.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["--list"]:
+        given[0] = "list"
+    if given and given[0] not in {*COMMANDS, "-h", "--help"}:
+        given.insert(0, "compile")
+    options = _parser().parse_args(given)
+    try:
+        return COMMANDS[options.command](options)
+    except CompilerError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    names = "`--list` lists the models that are known by name."
+    parser = argparse.ArgumentParser(
+        prog="python -P -m model_compiler",
+        description="Compile embedding models into artifacts that start fast and run fast.",
+        epilog=f"`compile` may be omitted. {names}",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    text = "compile a model into an artifact"
+    _add_compile(commands.add_parser("compile", help=text, description=text, epilog=names))
+    text = "say whether a model compiles, without compiling it"
+    _add_inspect(commands.add_parser("inspect", help=text, description=text, epilog=names))
+    text = "list the models that are known by name"
+    listed = commands.add_parser("list", help=text, description=text)
+    listed.add_argument("--json", action="store_true", help="as JSON, with the prompts")
+    text = "check an artifact: its manifest, and the hash of each of its files"
+    verify = commands.add_parser("verify", help=text, description=text)
+    verify.add_argument("artifact", type=Path, help="the artifact's folder")
+    return parser
+
+
+def _add_inspect(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", help="a sentence-transformers folder, a known name, or owner/name of a hub"
+    )
+    parser.add_argument(
+        "--precision",
+        choices=[str(precision) for precision in Precision],
+        help="the type of the weights and their products (default: int8; for a ready ONNX export, "
+        "full precision if there is one)",
+    )
+    parser.add_argument("--revision", help="a commit, branch or tag of the hub's repository")
+
+
+def _add_compile(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("artifact"),
+        help="the artifact's folder (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--accept-license",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="accept the terms of this license, for example gemma",
+    )
+    parser.add_argument(
+        "--dimensions",
+        type=_dimensions,
+        default=(),
+        metavar="N,N",
+        help="dimensions that callers may request, if the model was trained to be truncated",
+    )
+    parser.add_argument(
+        "--default-prompt", metavar="NAME", help="the prompt of texts that name none"
+    )
+    parser.add_argument(
+        "--unmeasured",
+        action="store_true",
+        help="write the artifact without comparing it with the model's full precision",
+    )
+    parser.add_argument(
+        "--documents",
+        type=int,
+        choices=range(1, DOCUMENTS + 1),
+        default=DOCUMENTS,
+        metavar="N",
+        help="compare the nearest neighbors among N documents; fewer are faster and less precise "
+        "(default and maximum: %(default)s)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bars and no report")
+
+
+def _compile(options: argparse.Namespace) -> int:
+    precision = _precision(options)
+    source = find_source(
+        options.model,
+        revision=options.revision,
+        accepted_licenses=options.accept_license,
+        precision=precision,
+    )
+    if source.newest:
+        sys.stderr.write(
+            f"note: {source.name} was downloaded at its newest commit. To pin it, use --revision "
+            f"{printable(source.revision or '')} here, or `revision` in environments/NAME.toml.\n"
+        )
+    manifest = compile_model(
+        source,
+        options.output,
+        Options(
+            precision=precision,
+            choices=Choices(dimensions=options.dimensions, default_prompt=options.default_prompt),
+            thresholds=None if options.unmeasured else Thresholds(),
+            documents=options.documents,
+            progress=not options.quiet,
+        ),
+    )
+    if not options.quiet:
+        size = sum(entry["bytes"] for entry in manifest["files"].values())
+        print(f"{options.output}: {manifest['vector_space']}, {size / 1e6:.1f} MB")
+    return 0
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    source = find_descriptions(options.model, revision=options.revision)
+    found = inspect_model(source, _precision(options))
+    sys.stdout.write(inspection.as_json(found) if options.json else inspection.as_text(found))
+    return 0 if found.compiles else 1
+
+
+def _list(options: argparse.Namespace) -> int:
+    sys.stdout.write(listing.as_json() if options.json else listing.as_table())
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    try:
+        manifest = load_artifact(options.artifact).manifest
+    except ArtifactError as error:
+        raise OutputError(str(error)) from error
+    expected = {name: entry.sha256 for name, entry in manifest.files.items()}
+    wrong = verify_files(options.artifact, expected)
+    if wrong:
+        raise OutputError(f"{options.artifact} was changed: {'; '.join(wrong)}.")
+    print(f"{options.artifact}: {manifest.vector_space}, {len(expected)} files as written")
+    return 0
+
+
+def _precision(options: argparse.Namespace) -> Precision | None:
+    return Precision(options.precision) if options.precision else None
+
+
+def _dimensions(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+#: The commands by name; without a name it is `compile`.
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "compile": _compile,
+    "inspect": _inspect,
+    "list": _list,
+    "verify": _verify,
+}
