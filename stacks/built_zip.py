@@ -8,7 +8,8 @@ from botocore.session import Session
 
 from embedding_kit.environment import Environment
 from embedding_kit.image_identity import LABEL, model_labels
-from stacks.package_bucket import PackageBucket, artifact_key, file_digest, zip_key
+from stacks.names import artifact_key, zip_key
+from stacks.package_bucket import PackageBucket, file_digest
 from stacks.package_places import bucket_of, needed_targets, place_of
 from stacks.zip_labels import write_labeled
 

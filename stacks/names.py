@@ -2,6 +2,7 @@
 
 __all__ = [
     "artifact_bucket_name",
+    "artifact_key",
     "artifact_stack_name",
     "batch_stack_name",
     "endpoint_stack_name",
@@ -12,6 +13,7 @@ __all__ = [
     "repository_name",
     "repository_stack_name",
     "server_stack_name",
+    "zip_key",
 ]
 
 
@@ -76,3 +78,13 @@ def artifact_bucket_name(
     With an environment's name of 31 characters it has 63, which is S3's limit.
     """
     return f"kit-{environment}-{account or '${AWS::AccountId}'}-{region or '${AWS::Region}'}"
+
+
+def zip_key(digest: str) -> str:
+    """Return the key of a zip by its digest, as `sha256:...`."""
+    return f"{digest.removeprefix('sha256:')}.zip"
+
+
+def artifact_key(digest: str) -> str:
+    """Return the key of an artifact: functions may read what begins with `artifact/`."""
+    return f"artifact/{digest.removeprefix('sha256:')}"

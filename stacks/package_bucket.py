@@ -14,7 +14,7 @@ from botocore.session import Session
 
 from stacks.bootstrap_role import bootstrap_client
 
-__all__ = ["PackageBucket", "artifact_key", "file_digest", "zip_key"]
+__all__ = ["PackageBucket", "file_digest"]
 
 #: The buckets of `cdk bootstrap` and of the kit end with their account and region.
 _PLACE = re.compile(r".*-(?P<account>[0-9]{12})-(?P<region>[a-z]{2}(?:-[a-z]+)+-[0-9])")
@@ -84,16 +84,6 @@ class PackageBucket:
         with file.open("rb") as body:
             self._client.put_object(Bucket=self.name, Key=key, Body=body, **self._owner)
         return True
-
-
-def zip_key(digest: str) -> str:
-    """Return the key of a zip by its digest, as `sha256:...`."""
-    return f"{digest.removeprefix('sha256:')}.zip"
-
-
-def artifact_key(digest: str) -> str:
-    """Return the key of an artifact: functions may read what begins with `artifact/`."""
-    return f"artifact/{digest.removeprefix('sha256:')}"
 
 
 def file_digest(file: Path) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from aws_cdk import Aws, DefaultStackSynthesizer, FileAssetLocation, Stack
 
 from embedding_kit.artifact_bucket import ARTIFACTS
-from stacks.package_bucket import artifact_key, zip_key
+from stacks.names import artifact_key, zip_key
 
 __all__ = ["PromotedZip"]
 

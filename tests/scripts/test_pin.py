@@ -57,6 +57,26 @@ def test_an_exported_file_has_the_versions_and_hashes_of_the_lock_file(path):
         assert {file["hash"] for file in files} <= hashes, name
 
 
+def test_the_apps_requirements_are_those_of_the_lock_file():
+    """The app itself, in place, and each package that its constructs depend on."""
+    comment, editable, *lines = (ROOT / "requirements.txt").read_text().splitlines()
+    assert comment.startswith("# Written by scripts/pin")
+    assert editable == "-e ."
+    pinned = dict(line.split("==") for line in lines)
+    needed = names(PROJECT["project"]["dependencies"])
+    while (
+        more := {
+            canonicalize_name(dependency["name"])
+            for name in needed
+            for dependency in locked(name).get("dependencies", [])
+            if "win32" not in dependency.get("marker", "")
+        }
+        - needed
+    ):
+        needed |= more
+    assert pinned == {name: locked(name)["version"] for name in needed}
+
+
 @pytest.mark.parametrize("group", ["image", "batch-image", "server-image"])
 def test_an_image_installs_the_packages_of_its_group(group):
     """They are installed without dependencies, so the file has nothing else."""
