@@ -24,11 +24,8 @@ UNRELEASED = "## Unreleased\n"
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
 _HEADING = re.compile(r"^## (?P<version>\S+) - (?P<date>\d{4}-\d{2}-\d{2})$", re.MULTILINE)
-#: The version of a distribution itself, and of one that another needs in the same version.
-_STATED = re.compile(
-    r'(^\[project\]\nname = "[^"]+"\nversion = "|"embedding-(?:kit|client)==)([^"]+)(?=")',
-    re.MULTILINE,
-)
+#: The version of a distribution.
+_STATED = re.compile(r'(^\[project\]\nname = "[^"]+"\nversion = ")([^"]+)(?=")', re.MULTILINE)
 
 
 class ReleaseError(Exception):
