@@ -2,9 +2,27 @@
 
 from embedding_kit.environment import Environment
 from embedding_kit.settings import artifact_in_s3
-from stacks.names import artifact_bucket_name, repository_name
+from stacks.names import (
+    artifact_bucket_name,
+    artifact_stack_name,
+    batch_stack_name,
+    endpoint_stack_name,
+    front_stack_name,
+    index_stack_name,
+    observability_stack_name,
+    repository_name,
+    repository_stack_name,
+    server_stack_name,
+)
 
-__all__ = ["artifact_bucket", "has_bucket_stack", "has_repository_stack", "image_repository"]
+__all__ = [
+    "artifact_bucket",
+    "has_bucket_stack",
+    "has_repository_stack",
+    "image_repository",
+    "possible_stacks",
+    "stacks_of_file",
+]
 
 
 def image_repository(environment: Environment) -> str:
@@ -32,3 +50,23 @@ def has_bucket_stack(environment: Environment) -> bool:
     existing = environment.existing
     in_s3 = artifact_in_s3(environment.model, environment.function)
     return in_s3 and not (existing and existing.bucket)
+
+
+def stacks_of_file(environment: Environment) -> list[str]:
+    """Return the names of the stacks that the environment's file has, in the order of a deploy."""
+    return [name for name, is_in_file in possible_stacks(environment).items() if is_in_file]
+
+
+def possible_stacks(environment: Environment) -> dict[str, bool]:
+    """Return whether the file has each stack that an environment may have, by name."""
+    name = environment.name
+    return {
+        repository_stack_name(name): has_repository_stack(environment),
+        artifact_stack_name(name): has_bucket_stack(environment),
+        index_stack_name(name): environment.index is not None,
+        endpoint_stack_name(name): True,
+        front_stack_name(name): environment.front is not None,
+        batch_stack_name(name): environment.batch is not None,
+        server_stack_name(name): environment.server is not None,
+        observability_stack_name(name): True,
+    }

@@ -22,8 +22,8 @@ from embedding_kit.prices import DEFAULT_REGION, load_prices
 from embedding_kit.release_notices import ReleaseNotices
 from embedding_kit.service import EmbeddingService
 from embedding_kit.standing_cost import default_budget
+from stacks.existing import stacks_of_file
 from stacks.owned import own_key
-from stacks.stack_list import stacks_of_file
 
 __all__ = ["ObservabilityStack"]
 

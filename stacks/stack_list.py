@@ -13,19 +13,9 @@ from botocore.session import Session
 from embedding_kit.environment import Environment
 from embedding_kit.environment_session import place_of_caller
 from stacks.bootstrap_role import bootstrap_client
-from stacks.existing import has_bucket_stack, has_repository_stack
-from stacks.names import (
-    artifact_stack_name,
-    batch_stack_name,
-    endpoint_stack_name,
-    front_stack_name,
-    index_stack_name,
-    observability_stack_name,
-    repository_stack_name,
-    server_stack_name,
-)
+from stacks.existing import possible_stacks
 
-__all__ = ["DeployedStack", "DeployedStacks", "stacks_of_file"]
+__all__ = ["DeployedStack", "DeployedStacks"]
 
 #: An hour, in seconds: a function in a VPC takes 40 minutes.
 _WAIT = {"Delay": 5, "MaxAttempts": 720}
@@ -68,7 +58,7 @@ class DeployedStacks:
                 is_protected=found[name].get("EnableTerminationProtection", False),
                 is_removed=not is_in_file,
             )
-            for name, is_in_file in reversed(_stacks(environment).items())
+            for name, is_in_file in reversed(possible_stacks(environment).items())
             # A stack that has only a change set is not deployed.
             if name in found and found[name]["StackStatus"] != "REVIEW_IN_PROGRESS"
         ]
@@ -95,23 +85,3 @@ class DeployedStacks:
                 f"{stack.name} was not deleted: {last['StackStatus']}, "
                 f"{last.get('StackStatusReason', 'no reason given')}; the same command tries again"
             ) from error
-
-
-def stacks_of_file(environment: Environment) -> list[str]:
-    """Return the names of the stacks that the environment's file has, in the order of a deploy."""
-    return [name for name, is_in_file in _stacks(environment).items() if is_in_file]
-
-
-def _stacks(environment: Environment) -> dict[str, bool]:
-    """Return whether the file has each stack that an environment may have, by name."""
-    name = environment.name
-    return {
-        repository_stack_name(name): has_repository_stack(environment),
-        artifact_stack_name(name): has_bucket_stack(environment),
-        index_stack_name(name): environment.index is not None,
-        endpoint_stack_name(name): True,
-        front_stack_name(name): environment.front is not None,
-        batch_stack_name(name): environment.batch is not None,
-        server_stack_name(name): environment.server is not None,
-        observability_stack_name(name): True,
-    }
