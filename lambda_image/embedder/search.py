@@ -200,7 +200,7 @@ def _vectors(path: str) -> npt.NDArray[np.float32]:
     try:
         # Mapped, not read: the pages come as the first search wants them.
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # numpy reads the header as a Python expression.
         raise IndexFolderError(f"{path} cannot be read as an array: {error}.") from error
     if vectors.dtype != np.float32 or vectors.ndim != 2:
         raise IndexFolderError(

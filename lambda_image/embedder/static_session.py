@@ -94,5 +94,5 @@ def _mapped(path: str) -> npt.NDArray[Any]:
     try:
         # As a plain array: indexing a `memmap` makes another one each time.
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError) as error:
+    except Exception as error:  # numpy reads the header as a Python expression.
         raise ArtifactError(f"{path} cannot be read as an array: {error}.") from error

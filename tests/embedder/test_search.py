@@ -86,6 +86,14 @@ def test_an_index_that_does_not_fit_is_refused(
         load_index(write(tmp_path, **changes), spaces=[SPACE])
 
 
+def test_an_altered_header_is_named(tmp_path: Path) -> None:
+    """Without its last bracket it is no Python, which numpy reads there."""
+    path = write(tmp_path) / "vectors.npy"
+    path.write_bytes(path.read_bytes().replace(b"}", b"{", 1))
+    with pytest.raises(IndexFolderError, match=r"vectors\.npy cannot be read as an array"):
+        load_index(tmp_path, spaces=[SPACE])
+
+
 @pytest.mark.parametrize("name", ["manifest.json", "entries.json", "vectors.npy"])
 def test_a_missing_or_broken_file_is_named(tmp_path: Path, name: str) -> None:
     """The error names the file, whether it is missing or invalid."""

@@ -1,5 +1,6 @@
 """The session of a static model: sums of rows, the precision of the table, and damaged files."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,21 @@ def test_a_damaged_table(tmp_path: Path, table: Array) -> None:
     path.write_bytes(bytes(path.stat().st_size))
     with pytest.raises(ArtifactError, match=r"embeddings.npy cannot be read as an array"):
         load_session(artifact)
+
+
+@pytest.mark.parametrize("name", ["embeddings.npy", "scales.npy"])
+def test_an_altered_header_is_read_or_refused(tmp_path: Path, table: Array, name: str) -> None:
+    """Each bit of the header, flipped alone, is an ArtifactError or is not seen."""
+    artifact = saved(tmp_path, table.astype(np.int8), np.ones(ROWS, np.float32))
+    path = tmp_path / name
+    content = path.read_bytes()
+    refused = 0
+    for bit in range(128 * 8):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        with suppress(ArtifactError):
+            StaticSession(artifact)
+            continue
+        refused += 1
+    assert refused > 500

@@ -6,7 +6,7 @@ engine.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from embedder.errors import ArtifactError
@@ -54,27 +54,40 @@ def load(kind: str, path: str | os.PathLike[str]) -> Tokenizer:
         ArtifactError: if the kind is unknown, or the file cannot be read or was changed.
     """
     path = os.fspath(path)
+    reader = _reader(kind)
+    try:
+        return reader(path)
+    except ArtifactError:
+        raise
+    # The bytes are not checked, so that anything may happen to a reader of altered ones.
+    except Exception as error:
+        raise ArtifactError(
+            f"{path} was altered and cannot be read: {error!r}. Compile the model again."
+        ) from error
+
+
+def _reader(kind: str) -> Callable[[str], Tokenizer]:
     # Imported here: a cold start must not pay for the tokenizers that do not serve.
     if kind == "wordpiece":
         from embedder.fast_tokenizers.wordpiece import WordPiece  # noqa: PLC0415
 
-        return WordPiece(path)
+        return WordPiece
     if kind == "bpe":
         from embedder.fast_tokenizers.bpe import BytePairEncoding  # noqa: PLC0415
 
-        return BytePairEncoding(path)
+        return BytePairEncoding
     if kind == "byte_level_bpe":
         from embedder.fast_tokenizers.byte_level import ByteLevel  # noqa: PLC0415
 
-        return ByteLevel(path)
+        return ByteLevel
     if kind == "unigram":
         from embedder.fast_tokenizers.unigram import Unigram  # noqa: PLC0415
 
-        return Unigram(path)
+        return Unigram
     if kind == "tokenizers":
         from embedder.fast_tokenizers.fallback import LibraryTokenizer  # noqa: PLC0415
 
-        return LibraryTokenizer(path)
+        return LibraryTokenizer
     raise ArtifactError(
         f"The artifact's tokenizer is of kind {kind!r}; this embedder knows {KINDS}."
     )

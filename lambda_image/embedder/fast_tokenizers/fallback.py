@@ -21,15 +21,15 @@ class LibraryTokenizer:
         try:
             with open(path, "rb") as file:
                 library = tokenizers.Tokenizer.from_buffer(file.read())
+            # Length is the engine's business; the file's own settings are those of its training.
+            library.no_truncation()
+            library.no_padding()
+            self.prefix, self.suffix = _special_tokens(library)
         except BaseException as error:
             if is_tokenizer_error(error):
                 raise ArtifactError(f"{path} cannot be read as a tokenizer: {error}.") from error
             raise
-        # Length is the engine's business; the file's own settings are those of its training.
-        library.no_truncation()
-        library.no_padding()
         self._library = library
-        self.prefix, self.suffix = _special_tokens(library)
         self.vocabulary_size = 1 + max(library.get_vocab(with_added_tokens=True).values())
 
     def encode(self, text: str) -> list[int]:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from embedder.fast_tokenizers import KINDS, load
 from embedder.fast_tokenizers.bpe import BytePairEncoding
 from embedder.fast_tokenizers.byte_level import ByteLevel
 from embedder.fast_tokenizers.fallback import LibraryTokenizer
+from embedder.fast_tokenizers.table_file import HEADER, SECTION
 from embedder.fast_tokenizers.unigram import Unigram
 from embedder.fast_tokenizers.wordpiece import WordPiece
 
@@ -97,3 +99,68 @@ def test_the_library_tells_its_special_tokens(
     library.save(str(tmp_path / "tokenizer.json"))
     served = load("tokenizers", tmp_path / "tokenizer.json")
     assert (served.prefix, served.suffix) == ((), (102, 102))
+
+
+def altered(path: Path, place: int, bit: int) -> None:
+    """Flip one bit of a file."""
+    with path.open("r+b") as file:
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ 1 << bit]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("wordpiece", "minilm"),
+        ("bpe", "gemma"),
+        ("byte_level_bpe", "qwen"),
+        ("byte_level_bpe", "roberta"),
+        ("unigram", "unigram"),
+        ("unigram", "unigram_metaspace"),
+    ],
+)
+def test_altered_tables_are_read_or_refused(
+    kind: str, name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A flipped bit in the header or at the start of a section is an ArtifactError, or unseen."""
+    path = tmp_path / "tokenizer.bin"
+    content = request.getfixturevalue(name).path.read_bytes()
+    path.write_bytes(content)
+    _, _, count, _ = HEADER.unpack_from(content)
+    ends = HEADER.size + count * SECTION.size
+    sections = [SECTION.unpack_from(content, at) for at in range(HEADER.size, ends, SECTION.size)]
+    random, refused = Random(7), 0
+    places = [random.randrange(ends) for _ in range(60)]
+    for _, offset, size in sections:
+        places += [offset + random.randrange(min(size, 64)) for _ in range(20) if size]
+    for place in places:
+        bit = random.randrange(8)
+        altered(path, place, bit)
+        try:
+            load(kind, path)
+        except ArtifactError:
+            refused += 1
+        altered(path, place, bit)
+    assert refused
+    load(kind, path)
+
+
+def test_an_altered_file_of_the_library_is_read_or_refused(tmp_path: Path) -> None:
+    """Also if the library panics, or fails on the text that shows the special tokens."""
+    path = tmp_path / "tokenizer.json"
+    library = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="b"))
+    library.normalizer = tokenizers.normalizers.BertNormalizer()
+    library.post_processor = tokenizers.processors.BertProcessing(("a", 0), ("b", 1))
+    library.save(str(path))
+    refused = 0
+    for place in range(path.stat().st_size):
+        altered(path, place, place % 7)
+        try:
+            load("tokenizers", path)
+        except ArtifactError:
+            refused += 1
+        altered(path, place, place % 7)
+    assert refused
+    load("tokenizers", path)
