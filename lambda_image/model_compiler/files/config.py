@@ -1,6 +1,7 @@
 """Reads a model's JSON file key by key; an unknown key is an error and never ignored."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,9 +23,10 @@ class ConfigFile:
             type.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, optional: bool = False) -> None:
+        """Read the file; an optional file that is missing is an empty object."""
         self.path = path
-        value = read_json(path)
+        value = {} if optional and not path.exists() else read_json(path)
         if not isinstance(value, dict):
             raise SourceError(f"{path} must hold a JSON object; found {_shown(value)}.")
         self._values: dict[str, Any] = value
@@ -62,6 +64,9 @@ class ConfigFile:
         """Read a value of any type; None if it is missing."""
         self._left.discard(key)
         return self._values.get(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
 
     def __len__(self) -> int:
         return len(self._values)

@@ -27,8 +27,8 @@ REASONS: Mapping[str, Mapping[str, str]] = {
             hidden_dropout_prob initializer_factor initializer_range""",
         "heads and tasks, which an embedding model does not have": """
             _num_labels add_pooling_layer cross_attention_hidden_size finetuning_task id2label
-            label2id num_labels problem_type task_specific_params tie_encoder_decoder
-            tie_word_embeddings""",
+            label2id num_labels problem_type task_specific_params tf_legacy_loss
+            tie_encoder_decoder tie_word_embeddings""",
         "ids of tokens, which the tokenizer has": """
             bos_token_id cls_token_id eos_token_id mask_token_id pad_token_id sep_token_id
             unk_token_id""",
@@ -80,6 +80,27 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "config_sentence_transformers.json": {
         "versions of programs": "__version__ requirements",
         "of vectors of length 1 all similarities have one order": "similarity_fn_name",
+    },
+    "tokenizer_config.json": {
+        "provenance, and names of files on the author's machine": """
+            _commit_hash added_tokens_file backend files_loaded full_tokenizer_file is_local
+            local_files_only merges_file name_or_path special_tokens_map_file tokenizer_file
+            transformers_version use_fast vocab_file""",
+        "the class, and what it is part of": "processor_class tokenizer_class",
+        "padding, which the mask hides": "pad_to_multiple_of pad_token_type_id padding_side",
+        "defaults of arguments that are always given": """
+            max_length stride truncation_strategy""",
+        "which of its outputs the model takes, which the graph knows": "model_input_names",
+        "ids to text": """
+            clean_up_tokenization_spaces errors spaces_between_special_tokens trim_offsets
+            clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output""",
+        "chats": """
+            chat_control_tokens chat_template response_schema response_template
+            use_default_system_prompt""",
+        "tokenizers without a tokenizer.json": """
+            do_basic_tokenize extra_ids keep_accents legacy never_split remove_space
+            sp_model_kwargs split_by_punct vocab_type wordpieces_prefix""",
+        "transformers 5 takes the post-processor of tokenizer.json": "add_bos_token add_eos_token",
     },
     "modules.json": {"sentence-transformers counts the modules itself": "idx"},
 }

@@ -213,12 +213,7 @@ def read_max_tokens(
         if stated is not None and (type(stated) is not int or stated < 1):
             config.fail("max_seq_length", "an integer of at least 1, or null", stated)
         _check_transformer(config, tokenizer, pooled=pooled)
-    if stated is None and (folder / "tokenizer_config.json").exists():
-        # For a tokenizer without a limit, transformers writes a number of 31 digits.
-        config = ConfigFile(folder / "tokenizer_config.json")
-        stated = config.optional("model_max_length")
-        if stated is not None and (type(stated) not in {int, float} or stated < 1):
-            config.fail("model_max_length", "a number of at least 1, or null", stated)
+    stated = tokenizer.max_tokens if stated is None else stated
     limits = [limit for limit in (max_positions, stated) if limit is not None]
     if not limits or min(limits) == math.inf:
         raise SourceError(

@@ -8,6 +8,8 @@ from typing import Any
 from model_compiler.errors import SourceError
 from model_compiler.files.config import read_json
 from model_compiler.tokenizer.bounds import check_bounds
+from model_compiler.tokenizer.classes import lowercases
+from model_compiler.tokenizer.settings import read_limit
 
 __all__ = ["TokenizerFile", "read_tokenizer", "without_special_tokens"]
 
@@ -28,13 +30,22 @@ class TokenizerFile:
     lowercases: bool
     #: Contents of added tokens that were dropped because the model has no row for them.
     dropped: tuple[str, ...]
+    #: The limit of tokens in `tokenizer_config.json`; None without one.
+    max_tokens: float | None = None
 
 
-def read_tokenizer(path: Path, *, vocabulary_size: int) -> TokenizerFile:
+def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> TokenizerFile:
     """Read the file for a model with an embedding table of `vocabulary_size` rows.
 
+    Args:
+        path: The file.
+        vocabulary_size: The number of rows.
+        alone: Whether the model's own library reads no other file of the tokenizer.
+
     Raises:
-        SourceError: If it is missing, has another format, or another vocabulary than the model.
+        SourceError: If it is missing, has another format or another vocabulary than the model, or
+            the files beside it say something else.
+        UnsupportedModelError: If the compiler cannot express a setting of those.
     """
     document = read_json(path)
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
@@ -46,6 +57,7 @@ def read_tokenizer(path: Path, *, vocabulary_size: int) -> TokenizerFile:
             f"{path}: added_tokens must be a list of objects, each with an id of at least 0 and a "
             "content."
         )
+    max_tokens = None if alone else read_limit(path.parent, document)
     # Some text models' tokenizers list tokens of a multimodal model, whose ids have no row.
     kept = [token for token in added if token["id"] < vocabulary_size]
     dropped = tuple(str(token.get("content")) for token in added if token["id"] >= vocabulary_size)
@@ -59,8 +71,9 @@ def read_tokenizer(path: Path, *, vocabulary_size: int) -> TokenizerFile:
     document["truncation"] = document["padding"] = None
     return TokenizerFile(
         data=_canonical(document),
-        lowercases=_lowercases(document.get("normalizer")),
+        lowercases=lowercases(document.get("normalizer")),
         dropped=dropped,
+        max_tokens=max_tokens,
     )
 
 
@@ -118,13 +131,3 @@ def _check_size(path: Path, ids: set[int], rows: int) -> None:
             f"{path} does not belong to this model: its ids go up to {max(ids)}, the model has "
             f"rows for {rows} ids (0 to {rows - 1})."
         )
-
-
-def _lowercases(normalizer: Any) -> bool:
-    """Say whether a normalizer, or one in its sequence, lowers the case."""
-    if not isinstance(normalizer, dict):
-        return False
-    if normalizer.get("type") == "Sequence":
-        parts = normalizer.get("normalizers")
-        return isinstance(parts, list) and any(map(_lowercases, parts))
-    return normalizer.get("type") == "Lowercase" or normalizer.get("lowercase") is True

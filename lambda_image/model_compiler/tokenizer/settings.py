@@ -1,0 +1,283 @@
+"""Holds the files beside `tokenizer.json` against it.
+
+transformers builds a model's tokenizer from `tokenizer_config.json`, `special_tokens_map.json` and
+`added_tokens.json` too, and what they say wins. The compiler takes `tokenizer.json` alone, so they
+must say the same.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from model_compiler.errors import SourceError, UnsupportedModelError
+from model_compiler.files.config import ConfigFile
+from model_compiler.tokenizer.classes import (
+    CLASSES,
+    GENERIC,
+    Step,
+    TokenizerClass,
+    class_name,
+    lowercases,
+    steps,
+)
+
+__all__ = ["read_limit"]
+
+Json = Mapping[str, Any]
+
+#: Keys of further special tokens: lists, or objects by name.
+EXTRA = ("additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens")
+#: Settings that the classes of BERT's kind read.
+OF_BERT = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+
+#: How XLM-RoBERTa's files join spaces. The ways differ in the spaces at the end of a text, which
+#: versions of transformers treat differently.
+JOINS = (
+    {"type": "WhitespaceSplit"},
+    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "\u2581"},
+)
+STRIP = {"type": "Strip", "strip_left": False, "strip_right": True}
+
+
+def read_limit(folder: Path, document: Json) -> float | None:
+    """Check the files beside a `tokenizer.json`, and return their limit of tokens, if any.
+
+    Args:
+        folder: The encoder's folder.
+        document: The content of its `tokenizer.json`.
+
+    Raises:
+        SourceError: If a file is damaged, or says something else than `tokenizer.json`.
+        UnsupportedModelError: If a setting is not known, or the compiler cannot express it.
+    """
+    try:
+        return _Settings(folder, document).read()
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise SourceError(
+            f"{folder}: tokenizer.json and the files beside it must have the types that "
+            f"transformers writes; found {error!r}."
+        ) from error
+
+
+class _Settings:
+    """The files of one folder."""
+
+    def __init__(self, folder: Path, document: Json) -> None:
+        self._folder = folder
+        self._document = document
+        self._config = config = self._opened("tokenizer_config.json")
+        model = self._opened("config.json")
+        stated = config.optional("tokenizer_class") or model.optional("tokenizer_class")
+        self._name = class_name(stated, model.optional("model_type"))
+        self._class = CLASSES.get(self._name or "")
+        self._added = {token["content"]: token for token in document.get("added_tokens") or ()}
+        #: The special tokens by their keys.
+        self._tokens: dict[str, str] = {}
+
+    def read(self) -> float | None:
+        """Check the files, and return the limit."""
+        config = self._config
+        config.require("auto_map", None)
+        config.require("init_inputs", [], None)
+        config.require("split_special_tokens", False, None)
+        config.require("fix_mistral_regex", False, None)
+        self._check_side()
+        self._check_types()
+        self._check_special_tokens()
+        self._check_added_tokens()
+        if self._class:
+            self._check_class(self._class)
+        else:
+            self._check_other_class()
+        config.ignore(frozenset({*OF_BERT, "add_prefix_space"}))
+        limit = self._limit()
+        config.done("tokenizer_config.json")
+        return limit
+
+    def _limit(self) -> float | None:
+        """Return the limit, by its older name if there is no newer."""
+        key = "model_max_length" if "model_max_length" in self._config else "max_len"
+        limit: float | None = self._config.optional(key)
+        self._config.ignore(frozenset({"max_len"}))
+        if limit is not None and (type(limit) not in {int, float} or limit < 1):
+            self._config.fail(key, "a number of at least 1, or null", limit)
+        return limit  # for none, transformers writes a number of 31 digits
+
+    def _check_side(self) -> None:
+        """Check that the end of a text is cut off; either file may name the side."""
+        truncation = self._document.get("truncation") or {}
+        side = self._config.optional("truncation_side") or truncation.get("direction", "right")
+        if side.lower() != "right":
+            raise UnsupportedModelError(
+                f"{self._config.path}: truncation_side, or else the direction of the truncation in "
+                f"tokenizer.json, must be right, which cuts off the end of a text; found {side}."
+            )
+
+    def _check_types(self) -> None:
+        """Check that a text's tokens have the type 0, as the graph has them."""
+        for post in steps(self._document.get("post_processor")):
+            for piece in post.get("single") or ():
+                for token in piece.values():
+                    if token["type_id"]:
+                        raise UnsupportedModelError(
+                            f"{self._folder / 'tokenizer.json'}: each type_id of the "
+                            f"post_processor's single must be 0; found {json.dumps(piece)}."
+                        )
+
+    def _check_special_tokens(self) -> None:
+        """Check that the special tokens, which a text may contain, are added tokens."""
+        found: dict[str, Any] = dict(self._class.tokens) if self._class else {}
+        if padding := self._document.get("padding"):
+            found["pad_token"] = padding.get("pad_token")
+        files = [self._config]
+        if not self._config.has("added_tokens_decoder"):
+            files.append(self._opened("special_tokens_map.json"))
+        for file in files:
+            keys = [key for key in file if key.endswith("_token") and not key.startswith("add_")]
+            found |= {key: file.optional(key) for key in keys}
+        self._tokens = {
+            key: _text(value) for key, value in found.items() if isinstance(value, str | dict)
+        }
+        texts = list(self._tokens.values())
+        for file in files:
+            for tokens in map(file.optional, EXTRA):
+                texts += map(_text, tokens.values() if isinstance(tokens, dict) else tokens or ())
+        for file in files[1:]:
+            file.done()
+        for text in texts:
+            if text not in self._added:
+                self._disagree("added_tokens", f"have the special token {text!r}", None)
+
+    def _check_added_tokens(self) -> None:
+        """Check that the lists of added tokens are the same."""
+        listed = self._config.optional("added_tokens_decoder")
+        if listed is None:
+            older = self._opened("added_tokens.json")
+            for text in older:
+                number = older.optional(text)
+                if self._added.get(text, {}).get("id") != number:
+                    self._disagree("added_tokens", f"have {text!r} with the id {number}", None)
+            return
+        for number, token in listed.items():
+            found = self._added.get(_text(token), {"id": None})
+            if _matching(found) != _matching({**token, "id": int(number)}):
+                self._disagree("added_tokens", f"have {token} with the id {number}", found)
+        taken = {*map(_text, listed.values()), *self._tokens.values()}
+        for text in self._added:
+            if self._class and text not in taken:
+                self._disagree("added_tokens", f"have those of {self._config.path.name}", text)
+
+    def _check_class(self, known: TokenizerClass) -> None:
+        """Check that the parts are those that the class builds."""
+        expected = known.parts(self._setting)
+        normalizer = steps(self._document.get("normalizer"))
+        before = steps(self._document.get("pre_tokenizer"))
+        model = self._document["model"]
+        if _kind(model) != known.model:
+            # transformers 4 applies the settings of BERT's class to any normalizer that has them.
+            if [step.get("type") for step in normalizer] == ["BertNormalizer"]:
+                self._compare("normalizer", normalizer, expected.normalizer)
+            return
+        if known.model == "Unigram":
+            if not any(join in (*normalizer, *before) for join in JOINS):
+                self._disagree("pre_tokenizer", "have a WhitespaceSplit", before)
+            # The class takes over the characters' map.
+            start = int(normalizer[:1] != [] and normalizer[0].get("type") == "Precompiled")
+            normalizer = [step for step in normalizer[start:] if step not in (STRIP, *JOINS)]
+            before = [step for step in before if step not in JOINS]
+        self._compare("normalizer", normalizer, expected.normalizer)
+        self._compare("pre_tokenizer", before, expected.pre_tokenizer)
+        self._compare_step("model", model, expected.model)
+        if known.around:
+            wanted = [[self._id(key)] for key in known.around]
+            found = _around(steps(self._document.get("post_processor")))
+            if found != wanted:
+                self._disagree("post_processor", f"put the ids {wanted} around a text", found)
+
+    def _check_other_class(self) -> None:
+        """Check the settings of case and spaces if the class takes `tokenizer.json` as it is."""
+        lower, found = self._config.optional("do_lower_case"), self._document.get("normalizer")
+        # The generic classes do not read it.
+        if self._name not in GENERIC and lower not in (None, lowercases(found)):
+            self._disagree("normalizer", f"have lowercase {lower}", found)
+        prefix = self._config.optional("add_prefix_space")
+        for step in steps(self._document.get("pre_tokenizer")):
+            if prefix is not None and "add_prefix_space" in step:
+                self._compare_step("pre_tokenizer", step, {"add_prefix_space": (prefix,)})
+
+    def _setting(self, key: str, default: Any) -> Any:
+        """Return a key of `tokenizer_config.json`, or a special token's text; see `Setting`."""
+        if key.endswith("_token"):
+            return self._tokens.get(key, default)
+        return self._config.optional(key) if key in self._config else default
+
+    def _id(self, key: str) -> int | None:
+        """Return the id of a special token by its key."""
+        number: int | None = self._added.get(self._tokens.get(key, ""), {}).get("id")
+        return number
+
+    def _compare(self, part: str, found: Sequence[Json], expected: Sequence[Step]) -> None:
+        kinds = [step.get("type") for step in found]
+        wanted = [step["type"][0] for step in expected]
+        if kinds != wanted:
+            self._disagree(part, f"be {' and '.join(wanted) or 'empty'}", kinds)
+        for step, values in zip(found, expected, strict=True):
+            self._compare_step(part, step, values)
+
+    def _compare_step(self, part: str, step: Json, expected: Step) -> None:
+        for key, values in expected.items():
+            if step.get(key) not in values:
+                self._disagree(f"{part}.{key}", f"be {json.dumps(values[0])}", step.get(key))
+
+    def _opened(self, name: str) -> ConfigFile:
+        return ConfigFile(self._folder / name, optional=True)
+
+    def _disagree(self, part: str, rule: str, found: object) -> NoReturn:
+        maker = f"{self._name} of transformers" if self._class else "transformers"
+        raise SourceError(
+            f"{self._folder / 'tokenizer.json'}: {part} must {rule}, as {maker} has it from "
+            f"tokenizer_config.json and the files beside it; found {json.dumps(found)}. Save the "
+            "tokenizer again: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
+        )
+
+
+def _text(token: Any) -> str:
+    """Return the text of a token, which is a string or an object."""
+    text = token["content"] if isinstance(token, dict) else token
+    if not isinstance(text, str):
+        raise TypeError(f"the token {token!r}")
+    return text
+
+
+def _matching(token: Json) -> tuple[Any, ...]:
+    """Return what decides where an added token matches; `special` decides how it is left out."""
+    flags = (token.get(key, False) for key in ("single_word", "lstrip", "rstrip"))
+    return token["id"], *flags, token.get("normalized", not token.get("special", False))
+
+
+def _kind(model: Json) -> str:
+    """Return the kind of a vocabulary; older files do not state it."""
+    kind: str | None = model.get("type")
+    if kind:
+        return kind
+    if isinstance(model.get("vocab"), list):
+        return "Unigram"
+    return "BPE" if "merges" in model else "WordPiece"
+
+
+def _around(processors: Sequence[Json]) -> list[list[int]]:
+    """Return the ids that the post-processors put in front of a text and behind it."""
+    front: list[int] = []
+    behind: list[int] = []
+    for post in processors:
+        if post["type"] in {"BertProcessing", "RobertaProcessing"}:
+            front, behind = [post["cls"][1]], [post["sep"][1]]
+        side = front
+        for piece in post.get("single") or ():
+            if "Sequence" in piece:
+                side = behind
+            else:
+                side += post["special_tokens"][piece["SpecialToken"]["id"]]["ids"]
+    return [front, behind]

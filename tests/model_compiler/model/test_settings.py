@@ -1,0 +1,169 @@
+"""Each key of each file of a model is read, harmless, or refused.
+
+`settings.json` says what transformers and sentence-transformers do with the keys that their classes
+have: with a changed key they compute the `same` or something `other`. The script that made it is
+beside it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model_compiler.errors import CompilerError, SourceError
+from model_compiler.files.config import ConfigFile
+from model_compiler.files.harmless import harmless
+from model_compiler.graph import architectures
+from model_compiler.model.folder import read_model_folder
+from model_compiler.model.kind import check_kind
+from model_compiler.tokenizer.file import read_tokenizer
+from tests.model_compiler.goldens.setting_changes import (
+    FAMILIES,
+    change_file,
+    write_family,
+    write_tokenizer,
+    write_with_dense,
+)
+
+GOLDENS = Path(__file__).parents[1] / "goldens"
+SETTINGS: dict[str, Any] = json.loads((GOLDENS / "settings.json").read_text("utf-8"))
+PUBLISHED: dict[str, Any] = json.loads((GOLDENS / "published.json").read_text("utf-8"))
+
+#: The reference computes in the type of the stored weights, the compiler in float32.
+TYPES = {"dtype", "torch_dtype"}
+#: Classes that cannot build a tokenizer from the vocabulary of the file. Older published folders
+#: name one, or none; `tokenizer.json` is right, which transformers 4 takes as it is.
+UNFIT = {"BertTokenizer", "BertTokenizerFast", "ElectraTokenizer"}
+
+
+def parsed(path: Path) -> Any:
+    """Return what the compiler reads from a `config.json`; the error's text if it refuses it."""
+    try:
+        return architectures.parse(ConfigFile(path))
+    except CompilerError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_keys_of_a_family(tmp_path: Path, family: str) -> None:
+    """A key that changes the vectors changes what is read or is refused; a harmless one passes."""
+    path = write_family(tmp_path / "model", family) / "config.json"
+    text, expected = path.read_text("utf-8"), parsed(path)
+    known = harmless("config.json")
+    for key, tried in SETTINGS["config changes"][family].items():
+        for value, outcome in tried:
+            change_file(path, {key: value})
+            found = parsed(path)
+            assert outcome != "other" or found != expected or key in TYPES, (key, value)
+            assert key not in known or not isinstance(found, str) or outcome == "none", found
+            path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("version", SETTINGS["configs"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_keys_that_transformers_writes(tmp_path: Path, family: str, version: str) -> None:
+    """A file with every key of its class and of all classes is read like the short one."""
+    path = write_family(tmp_path / "model", family) / "config.json"
+    expected = parsed(path)
+    if whole := SETTINGS["configs"][version].get(family):
+        path.write_text(json.dumps(whole), encoding="utf-8")
+        assert parsed(path) == expected
+
+
+@pytest.mark.parametrize("name", SETTINGS["tokenizers"])
+def test_settings_of_a_tokenizer(tmp_path: Path, name: str) -> None:
+    """Files that give other ids than tokenizer.json are refused; harmless keys pass."""
+    files = SETTINGS["tokenizers"][name]
+    rows = len(files["tokenizer.json"]["model"]["vocab"])
+    known = harmless("tokenizer_config.json")
+    cases = [case[1:] for case in SETTINGS["tokenizer changes"] if case[0] == name]
+    assert [outcome for _, _, outcome, *_ in cases].count("other") > 10
+    for number, (file, change, outcome, *_) in enumerate(cases):
+        folder = write_tokenizer(tmp_path / str(number), files)
+        change_file(folder / file, change)
+        refused = ""
+        try:
+            read_tokenizer(folder / "tokenizer.json", vocabulary_size=rows)
+        except CompilerError as error:
+            refused = str(error)
+        if change.get("tokenizer_class") not in UNFIT:
+            assert outcome != "other" or refused, (file, change)
+        if file == "tokenizer_config.json" and set(change) <= known:
+            assert not refused or outcome == "other", (refused, change)
+
+
+def test_settings_of_a_folder(tmp_path: Path) -> None:
+    """A setting of a module or of the whole model that changes the vectors is read or refused."""
+    for number, (dropped, file, change, outcome) in enumerate(SETTINGS["folder changes"]):
+        folder = write_with_dense(tmp_path / str(number))
+        for name in dropped:
+            (folder / name).unlink()
+        read = [read_model_folder(folder)]
+        change_file(folder / file, change)
+        try:
+            check_kind(folder)
+            read.append(read_model_folder(folder))
+        except CompilerError:
+            continue
+        assert outcome != "other" or read[0] != read[1], (file, change)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_files(tmp_path: Path, name: str) -> None:
+    """The keys of published folders, which public repositories quote, are all known.
+
+    The files are whole, but for the vocabulary, whose last token is all that is read of it here.
+    """
+    folder = write_with_dense(tmp_path / "model")
+    files = PUBLISHED[name]
+    rows = files["config.json"]["vocab_size"]
+    model = files["tokenizer.json"]["model"]
+    unigram = model.get("type") == "Unigram"
+    vocabulary = [["a", 0.0]] * rows if unigram else {"a": rows - 1}
+    for file, value in files.items():
+        (folder / file).write_text(json.dumps(value), encoding="utf-8")
+    change_file(folder / "tokenizer.json", {"model.vocab": vocabulary})
+    width = files["config.json"]["hidden_size"]
+    change_file(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width})
+    change_file(folder / "2_Dense" / "config.json", {"in_features": width})
+    assert read_model_folder(folder).vocabulary_size == rows
+
+
+def test_the_remedy_of_a_contradiction(tmp_path: Path) -> None:
+    """The message names the part, what is expected, what was found, and how to save it again."""
+    folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["BertTokenizer"])
+    change_file(folder / "tokenizer_config.json", {"do_lower_case": False})
+    with pytest.raises(SourceError) as refused:
+        read_tokenizer(folder / "tokenizer.json", vocabulary_size=70)
+    assert str(refused.value) == (
+        f"{folder}/tokenizer.json: normalizer.lowercase must be false, as BertTokenizer of "
+        "transformers has it from tokenizer_config.json and the files beside it; found true. Save "
+        "the tokenizer again: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("tokenizer_config.json", {"added_tokens_decoder": [1]}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"one": {"content": "[PAD]"}}}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"0": {}}}),
+        ("tokenizer_config.json", {"cls_token": {"content": 5}}),
+        ("tokenizer_config.json", {"extra_special_tokens": 5}),
+        ("tokenizer_config.json", {"truncation_side": 5}),
+        ("tokenizer_config.json", {"model_max_length": "5"}),
+        ("added_tokens.json", {"a": "b"}),
+        ("tokenizer.json", {"truncation": 5}),
+        ("tokenizer.json", {"padding": 5}),
+        ("tokenizer.json", {"post_processor": {"type": "Sequence", "processors": [5]}}),
+        ("tokenizer.json", {"post_processor": {"type": "TemplateProcessing", "single": [5]}}),
+        ("tokenizer.json", {"normalizer": {"type": "Sequence", "normalizers": 5}}),
+    ],
+)
+def test_values_of_wrong_types(tmp_path: Path, file: str, change: dict[str, Any]) -> None:
+    """A value that transformers would not write is an error that names the folder."""
+    folder = write_tokenizer(tmp_path / "model", SETTINGS["tokenizers"]["BertTokenizer"])
+    change_file(folder / file, change)
+    with pytest.raises(SourceError):
+        read_tokenizer(folder / "tokenizer.json", vocabulary_size=70)
