@@ -1,5 +1,6 @@
 """An emulated AWS, started once for all tests: it starts in a second."""
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from deploy_rehearsal.docker_client import push_empty
 from deploy_rehearsal.emulator import Emulator, emulator
 from deploy_rehearsal.function import FunctionServer, Invocation, function_server
 
@@ -32,6 +34,21 @@ def aws(tmp_path_factory: pytest.TempPathFactory, function: FunctionServer) -> I
     folder = tmp_path_factory.mktemp("aws")
     with emulator(folder, function_url=function.url) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def image(aws: Emulator) -> Callable[[str], dict[str, str]]:
+    """Return a function that pushes an empty image, and returns it as the code of a function."""
+    ecr = aws.client("ecr")
+
+    def push(name: str) -> dict[str, str]:
+        repository = name.partition(":")[0]
+        with contextlib.suppress(ecr.exceptions.RepositoryAlreadyExistsException):
+            ecr.create_repository(repositoryName=repository)
+        push_empty(f"localhost:{aws.port}/{name}")
+        return {"ImageUri": f"{aws.registry}/{name}"}
+
+    return push
 
 
 @pytest.fixture

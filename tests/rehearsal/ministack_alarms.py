@@ -4,8 +4,10 @@ MiniStack evaluates an alarm on every metric of the name, without dimensions or 
 This module evaluates the alarm's own metrics, with the arithmetic, comparisons, `IF` and `FILL` of
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/using-metric-math.html.
 
-All data of an alarm's periods count as one data point. A changed alarm keeps its state until it is
-evaluated again, as on AWS ("its state is left unchanged",
+An alarm has one data point for each of its periods, the last of which ends now. Those that breach
+and those that are missing decide its state
+(https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarms-and-missing-data.html). A
+changed alarm keeps its state until it is evaluated again, as on AWS ("its state is left unchanged",
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html). Alarms
 are evaluated when a metric arrives and at each poll of a deployment. An alarm that never had data
 keeps the state that was set.
@@ -15,7 +17,7 @@ import ast
 import functools
 import operator
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ministack.services import cloudwatch
@@ -122,19 +124,31 @@ def _evaluate(metric_math: Callable[[str], list[dict[str, Any]]], alarm: dict[st
     metrics = metric_math(alarm["AlarmName"]) or [_as_query(alarm)]
     if not any(_points(metric) for metric in metrics if "MetricStat" in metric):
         return
-    value = _value(metrics, alarm)
-    if value is None:
-        missing = alarm.get("TreatMissingData", "missing")
-        state = {"notBreaching": "OK", "breaching": "ALARM", "ignore": alarm["StateValue"]}.get(
-            missing, "INSUFFICIENT_DATA"
-        )
-    else:
-        breaches = _COMPARISONS[alarm["ComparisonOperator"]](value, float(alarm["Threshold"]))
-        state = "ALARM" if breaches else "OK"
+    breaches = _COMPARISONS[alarm["ComparisonOperator"]]
+    points = [
+        None if value is None else breaches(value, float(alarm["Threshold"]))
+        for value in _values(metrics, int(alarm["EvaluationPeriods"]))
+    ]
+    state = _state(points, alarm)
     if state != alarm["StateValue"]:
-        reason = f"{value} against {alarm['ComparisonOperator']} {alarm['Threshold']}"
+        reason = f"{points} of {alarm['ComparisonOperator']} {alarm['Threshold']}"
         change = {"AlarmName": alarm["AlarmName"], "StateValue": state, "StateReason": reason}
         cloudwatch._set_alarm_state({}, change, False, True)
+
+
+def _state(points: list[bool | None], alarm: dict[str, Any]) -> str:
+    """Return the state by the points that breach; None is a point without data."""
+    missing = alarm.get("TreatMissingData", "missing")
+    fill = {"breaching": True, "notBreaching": False}.get(missing)
+    known = [fill if point is None else point for point in points]
+    wanted = int(alarm.get("DatapointsToAlarm") or alarm["EvaluationPeriods"])
+    if known.count(True) >= wanted:
+        return "ALARM"
+    if False in known:
+        return "OK"
+    if missing == "ignore":
+        return str(alarm["StateValue"])
+    return "ALARM" if True in known else "INSUFFICIENT_DATA"
 
 
 def _as_query(alarm: dict[str, Any]) -> dict[str, Any]:
@@ -144,23 +158,26 @@ def _as_query(alarm: dict[str, Any]) -> dict[str, Any]:
     return {"MetricStat": {"Metric": metric, "Stat": stat, "Period": alarm.get("Period", 60)}}
 
 
-def _value(metrics: list[dict[str, Any]], alarm: dict[str, Any]) -> float | None:
-    values: dict[str, float | None] = {}
-    periods = int(alarm.get("EvaluationPeriods", 1))
-    for metric in metrics:
-        if "MetricStat" in metric:
-            values[metric.get("Id", "m")] = _statistic(metric, periods)
-    expressions = [metric for metric in metrics if "Expression" in metric]
-    for metric in expressions:
-        values[metric["Id"]] = evaluate_expression(metric["Expression"], values)
+def _values(metrics: list[dict[str, Any]], periods: int) -> Iterator[float | None]:
+    """Compute the value of each period, the newest first."""
+    now = time.time()
     returned = [m.get("Id", "m") for m in metrics if m.get("ReturnData", True)]
-    return values[returned[-1]]
+    for age in range(periods):
+        values: dict[str, float | None] = {}
+        for metric in metrics:
+            if "MetricStat" in metric:
+                values[metric.get("Id", "m")] = _statistic(metric, now, age)
+        for metric in metrics:
+            if "Expression" in metric:
+                values[metric["Id"]] = evaluate_expression(metric["Expression"], values)
+        yield values[returned[-1]]
 
 
-def _statistic(metric: dict[str, Any], periods: int) -> float | None:
+def _statistic(metric: dict[str, Any], now: float, age: int) -> float | None:
+    """Compute a metric over a period that is so many periods old."""
     stat = metric["MetricStat"]
-    since = time.time() - int(stat["Period"]) * periods
-    points = [point for point in _points(metric) if point["Timestamp"] >= since]
+    end = now - int(stat["Period"]) * age
+    points = [p for p in _points(metric) if end - int(stat["Period"]) < p["Timestamp"] <= end]
     if not points:
         return None
     value: float | None = cloudwatch._stat_value(

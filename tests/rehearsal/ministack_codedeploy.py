@@ -12,7 +12,8 @@ The rules:
   (https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-hooks.html).
 - While traffic shifts, the alias names the old version and gives the new one a weight
   (https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html).
-- A deployment that failed or was stopped is rolled back if the group is configured to do so
+- A deployment that failed or was stopped is rolled back if the group is configured to do so. The
+  rollback is a deployment of its own
   (https://docs.aws.amazon.com/codedeploy/latest/userguide/deployments-rollback-and-redeploy.html).
   Otherwise the alias stays as it is, including its weights.
 
@@ -32,7 +33,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import botocore.session
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from ministack.core import lambda_runtime, responses
 from ministack.services import eventbridge
 
@@ -93,15 +94,16 @@ class Alias:
 
 @dataclasses.dataclass(kw_only=True)
 class Deployment:
-    """A deployment and its state."""
+    """A deployment and its state; one that rolls another back has the other's id."""
 
     group: Group
     alias: Alias
+    rolls_back: str = ""
     id: str = dataclasses.field(default_factory=lambda: f"d-{uuid.uuid4().hex[:9].upper()}")
     status: str = "Created"
     message: str = ""
-    #: The event that caused the rollback.
-    rolled_back_on: str = ""
+    #: The id of the deployment that rolls this one back.
+    rolled_back_by: str = ""
     stop: threading.Event = dataclasses.field(default_factory=threading.Event)
     #: The answer of each hook, by its execution id.
     answers: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -165,17 +167,33 @@ def deploy(deployment: Deployment, hooks: Mapping[str, str], evaluate: Callable[
         _watch(deployment, clients)
         _route(deployment, clients, deployment.alias.new, {})
         _run_hook(deployment, clients, hooks.get("after"), "AfterAllowTraffic")
-    except (_EndedError, ClientError) as error:
+    except (_EndedError, BotoCoreError, ClientError) as error:
         event = error.event if isinstance(error, _EndedError) else _ON_FAILURE
-        if event in deployment.group.rolls_back_on:
-            deployment.rolled_back_on = event
-            _route(deployment, clients, deployment.alias.old, {})
         deployment.message = str(error)
         _set(deployment, "Failed" if event == _ON_FAILURE else "Stopped")
+        if event in deployment.group.rolls_back_on:
+            _roll_back(deployment, clients)
         raise RuntimeError(
             f"CodeDeploy deployment {deployment.id} {deployment.status.lower()}: {error}"
         ) from error
     _set(deployment, "Succeeded")
+
+
+def _roll_back(failed: Deployment, clients: Mapping[str, Any]) -> None:
+    """Deploy the old version again; a rollback that fails has ended, too."""
+    moved = failed.alias
+    back = dataclasses.replace(moved, old=moved.new, new=moved.old)
+    rollback = Deployment(group=failed.group, alias=back, rolls_back=failed.id)
+    deployments[rollback.id] = rollback
+    failed.rolled_back_by = rollback.id
+    _set(rollback, "InProgress")
+    try:
+        _route(rollback, clients, back.new, {})
+    except (BotoCoreError, ClientError) as error:
+        rollback.message = str(error)
+        _set(rollback, "Failed")
+    else:
+        _set(rollback, "Succeeded")
 
 
 def _clients(role: str) -> dict[str, Any]:

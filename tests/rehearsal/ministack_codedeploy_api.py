@@ -129,13 +129,16 @@ def _described(deployment: Deployment) -> dict[str, Any]:
         "deploymentGroupName": deployment.group.name,
         "deploymentId": deployment.id,
         "status": deployment.status,
-        "creator": "CloudFormation",
+        # https://docs.aws.amazon.com/codedeploy/latest/APIReference/API_DeploymentInfo.html
+        "creator": "codeDeployRollback" if deployment.rolls_back else "CloudFormation",
         "computePlatform": "Lambda",
     }
     if deployment.message:
         described["errorInformation"] = {"message": deployment.message}
-    if deployment.rolled_back_on:
-        described["rollbackInfo"] = {"rollbackMessage": deployment.rolled_back_on}
+    if deployment.rolled_back_by:
+        described["rollbackInfo"] = {"rollbackDeploymentId": deployment.rolled_back_by}
+    if deployment.rolls_back:
+        described["rollbackInfo"] = {"rollbackTriggeringDeploymentId": deployment.rolls_back}
     return described
 
 

@@ -11,6 +11,10 @@ Each module next to it adds one feature. This one adds the rest:
   does not use.
 - Lambda: reserved concurrency in a template is reserved, and a function's provisioned concurrency
   is listed. MiniStack reserves only by an API call, and lists one qualifier at a time.
+- Lambda: a reservation that leaves the other functions fewer than 100 of the account's concurrency
+  is refused (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html). So is a
+  function of an image that does not exist or is an index
+  (https://docs.aws.amazon.com/lambda/latest/dg/images-create.html).
 - Every function is invoked at `REHEARSAL_FUNCTION_PROXY`, in MiniStack's proxy mode
   (`MINISTACK_LAMBDA_PROXY_URL`), without a variable in the template. The event is sent with the
   credentials of the function's role. A response in the form of an error is the function's error.
@@ -28,10 +32,10 @@ from collections.abc import Callable
 from typing import Any
 
 import ministack_alarms
+import ministack_change_sets
 import ministack_codedeploy
 import ministack_codedeploy_api
 import ministack_firewall
-import ministack_imports
 import ministack_logs
 import ministack_map_runs
 import ministack_policies
@@ -59,11 +63,14 @@ _OWN = (
     (ecr, "_find_image"),
     (ecr, "_get_authorization_token"),
     (ecr, "_repositories"),
+    (lambda_svc, "_create_function"),
     (lambda_svc, "_execute_function_proxy"),
     (lambda_svc, "_functions"),
     (lambda_svc, "_get_provisioned_concurrency"),
     (lambda_svc, "_proxy_url_for"),
+    (lambda_svc, "_put_function_concurrency"),
     (lambda_svc, "_snapstart_provision_version_async"),
+    (lambda_svc, "_update_code"),
     (cloudwatch, "_composite_alarms"),
     (cloudwatch, "_put_metric_alarm"),
     (cloudwatch, "_put_composite_alarm"),
@@ -71,6 +78,8 @@ _OWN = (
     (budgets, "_delete_budget"),
     (provisioners, "_RESOURCE_HANDLERS"),
 )
+#: The concurrency of an account, and how much of it no function may reserve.
+_CONCURRENCY, _UNRESERVED = 1000, 100
 #: The private names of this module and of those next to it.
 PRIVATE_NAMES = tuple(
     dict.fromkeys(
@@ -79,7 +88,7 @@ PRIVATE_NAMES = tuple(
         + ministack_codedeploy.PRIVATE_NAMES
         + ministack_codedeploy_api.PRIVATE_NAMES
         + ministack_firewall.PRIVATE_NAMES
-        + ministack_imports.PRIVATE_NAMES
+        + ministack_change_sets.PRIVATE_NAMES
         + ministack_logs.PRIVATE_NAMES
         + ministack_map_runs.PRIVATE_NAMES
         + ministack_policies.PRIVATE_NAMES
@@ -114,7 +123,7 @@ def install() -> None:
     handlers = provisioners._RESOURCE_HANDLERS
     for kind in RECORDED:
         _add(handlers, kind, recorder(kind), forget)
-    _reserve_concurrency(handlers["AWS::Lambda::Function"])
+    _check_functions(handlers["AWS::Lambda::Function"])
     _keep_metric_math(handlers["AWS::CloudWatch::Alarm"])
     _add(handlers, "AWS::CloudWatch::CompositeAlarm", _composite_alarm, _remove_composite_alarm)
     _add(handlers, "AWS::Budgets::Budget", _budget, _remove_budget)
@@ -129,7 +138,7 @@ def install() -> None:
     ministack_alarms.install(_metric_math)
     ministack_releases.install(records)
     ministack_map_runs.install()
-    ministack_imports.install()
+    ministack_change_sets.install()
     ministack_logs.install()
 
 
@@ -212,23 +221,81 @@ def _missing_image(data: Properties) -> Any:
     return None
 
 
-def _reserve_concurrency(handler: dict[str, Any]) -> None:
-    """Reserve the concurrency of a template, which MiniStack does only by an API call."""
+def _check_functions(handler: dict[str, Any]) -> None:
+    """Check functions as Lambda does, and reserve the concurrency of a template."""
     create, update = handler["create"], handler["update"]
 
-    def reserve(made: Created, properties: Properties) -> Created:
+    def set_up(made: Created, properties: Properties) -> Created:
         reserved = properties.get("ReservedConcurrentExecutions")
         kept = None if reserved is None else int(reserved)
+        _check(_excess(made[0], kept))
         lambda_svc._functions[made[0]]["concurrency"] = kept
         return made
 
     def created(logical: str, properties: Properties, stack: str) -> Created:
-        return reserve(create(logical, properties, stack), properties)
+        _check(_no_image(properties["Code"].get("ImageUri")))
+        return set_up(create(logical, properties, stack), properties)
 
     def updated(physical: str, old: Properties, new: Properties, *rest: str) -> Created:
-        return reserve(update(physical, old, new, *rest), new)
+        _check(_no_image(new["Code"].get("ImageUri")))
+        return set_up(update(physical, old, new, *rest), new)
 
     handler.update(create=created, update=updated)
+    make, change = lambda_svc._create_function, lambda_svc._update_code
+    reserve = lambda_svc._put_function_concurrency
+    lambda_svc._create_function = lambda data: (
+        _refused(_no_image(data.get("Code", {}).get("ImageUri"))) or make(data)
+    )
+    lambda_svc._update_code = lambda name, data: (
+        _refused(_no_image(data.get("ImageUri"))) or change(name, data)
+    )
+    lambda_svc._put_function_concurrency = lambda name, data: (
+        _refused(_excess(name, data["ReservedConcurrentExecutions"])) or reserve(name, data)
+    )
+
+
+def _excess(function: str, wanted: int | None) -> str | None:
+    """Return why concurrency cannot be reserved; None if it can be."""
+    reserved = sum(
+        int(record.get("concurrency") or 0)
+        for name, record in lambda_svc._functions.items()
+        if name != function
+    )
+    if not wanted or reserved + wanted <= _CONCURRENCY - _UNRESERVED:
+        return None
+    return (
+        "Specified ReservedConcurrentExecutions for function decreases account's "
+        f"UnreservedConcurrentExecution below its minimum value of [{_UNRESERVED}]."
+    )
+
+
+def _no_image(uri: str | None) -> str | None:
+    """Return why a function cannot have an image; None if it can, or has none."""
+    place, _, name = (uri or "").partition("/")
+    repository, at, digest = name.partition("@")
+    if not at:
+        repository, _, tag = name.rpartition(":")
+    image = {"imageDigest": digest} if at else {"imageTag": tag}
+    if uri is None:
+        return None
+    found = ecr._find_image(repository, image) if ".dkr.ecr." in place else None
+    if not found:
+        return f"Source image {uri} does not exist. Provide a valid source image."
+    if "manifests" not in json.loads(found["imageManifest"]):
+        return None
+    return f"The image manifest media type for the source image {uri} is not supported."
+
+
+def _refused(reason: str | None) -> Any:
+    if reason is None:
+        return None
+    return responses.error_response_json("InvalidParameterValueException", reason, 400)
+
+
+def _check(reason: str | None) -> None:
+    """Raise a reason as the resource's error."""
+    if reason is not None:
+        raise ValueError(reason)
 
 
 def _keep_metric_math(handler: dict[str, Any]) -> None:

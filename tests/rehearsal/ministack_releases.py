@@ -1,11 +1,15 @@
-"""Aliases that CloudFormation moves with CodeDeploy.
+"""Aliases that CloudFormation moves with CodeDeploy, and aliases with weights.
 
-`ministack_codedeploy` moves an alias whose update policy names a deployment group. While an alias
-has weights, a change of its provisioned concurrency is refused: "Alias with weights can not be used
-with Provisioned Concurrency" (https://github.com/hashicorp/terraform/issues/24957).
+- `ministack_codedeploy` moves an alias whose update policy names a deployment group.
+- Each request to an alias with weights goes to one of its versions by chance
+  (https://docs.aws.amazon.com/lambda/latest/dg/configuring-alias-routing.html). MiniStack sends all
+  to the alias's own version.
+- While an alias has weights, its provisioned concurrency can not be changed: "Alias with weights
+  can not be used with Provisioned Concurrency" (https://github.com/hashicorp/terraform/issues/24957).
 """
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +27,10 @@ PRIVATE_NAMES = (
     (engine, "_extract_deps"),
     (engine, "_intrinsic_references"),
     (lambda_svc, "_functions"),
+    (lambda_svc, "_get_func_record_for_ref_in_scope"),
+    (lambda_svc, "_invoke"),
     (lambda_svc, "_put_provisioned_concurrency"),
+    (lambda_svc, "_qualifier_from_path_or_query"),
     (provisioners, "_RESOURCE_HANDLERS"),
     (stacks, "_runs_on_worker_thread"),
 )
@@ -66,6 +73,48 @@ def install(records: Records) -> None:
     lambda_svc._put_provisioned_concurrency = lambda function, qualifier, data: (
         _refuse_weights(function, qualifier) or put(function, qualifier, data)
     )
+    _route_by_weights()
+
+
+def _route_by_weights() -> None:
+    # The first is called by `Invoke`, the second by Function URLs, load balancers and APIs.
+    invoke, find = lambda_svc._invoke, lambda_svc._get_func_record_for_ref_in_scope
+
+    async def invoked(
+        name: str, event: Any, headers: Any, path_qualifier: str | None = None, query: Any = None
+    ) -> Any:
+        qualifier = lambda_svc._qualifier_from_path_or_query(path_qualifier, query)
+        version = _chosen(lambda_svc._functions.get(name), qualifier)
+        return await invoke(name, event, headers, version or path_qualifier, query)
+
+    def found(reference: str, **scope: Any) -> Any:
+        record, config, name = find(reference, **scope)
+        function = lambda_svc._functions.get_scoped(scope["account_id"], scope["region"], name)
+        version = _chosen(function, reference.rpartition(":")[2])
+        if version is None:
+            return record, config, name
+        chosen = function["versions"][version]
+        return chosen, chosen["config"], name
+
+    lambda_svc._invoke, lambda_svc._get_func_record_for_ref_in_scope = invoked, found
+
+
+def _chosen(function: dict[str, Any] | None, qualifier: str | None) -> str | None:
+    """Return a version of an alias with weights; None if it answers by its own."""
+    alias = (function or {}).get("aliases", {}).get(qualifier, {})
+    drawn = random.random()
+    for version, weight in _weights(alias).items():
+        drawn -= weight
+        if drawn < 0:
+            return str(version)
+    return None
+
+
+def _weights(alias: dict[str, Any]) -> dict[str, float]:
+    weights: dict[str, float] = (alias.get("RoutingConfig") or {}).get(
+        "AdditionalVersionWeights", {}
+    )
+    return weights
 
 
 def _updating(update: Callable[..., Any], records: Records) -> Callable[..., Any]:
@@ -141,8 +190,7 @@ def _on(value: Any) -> bool:
 
 def _refuse_weights(function: str, qualifier: str) -> Any:
     record = lambda_svc._functions.get(function) or {}
-    alias = record.get("aliases", {}).get(qualifier, {})
-    if not alias.get("RoutingConfig", {}).get("AdditionalVersionWeights"):
+    if not _weights(record.get("aliases", {}).get(qualifier, {})):
         return None
     return responses.error_response_json(
         "InvalidParameterValueException",

@@ -13,7 +13,7 @@ REPOSITORY = "images"
 
 
 @pytest.fixture(scope="module")
-def deployed(aws) -> DeployedStacks:
+def deployed(aws, image) -> DeployedStacks:
     """Create a function, its alias and its URL, with the two permissions of a named role."""
     caller = make_role(aws, "caller")
     make_role(aws, "stranger")
@@ -22,7 +22,7 @@ def deployed(aws) -> DeployedStacks:
         FunctionName="embedder",
         Role=caller,
         PackageType="Image",
-        Code={"ImageUri": f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com/images:1"},
+        Code=image("functions:1"),
         Publish=True,
     )
     alias = client.create_alias(FunctionName="embedder", Name="live", FunctionVersion="1")

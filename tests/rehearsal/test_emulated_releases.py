@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from deploy_rehearsal.calls import send
 from deploy_rehearsal.emulator import Emulator
+from deploy_rehearsal.function import Invocation
+from tests.rehearsal.conftest import echo
 
 TRUST = {"Version": "2012-10-17", "Statement": []}
 MAY_RELEASE = {
@@ -37,8 +40,8 @@ ALARM = {
 class Release:
     """A stack of a function, its version, and an alias that CodeDeploy moves."""
 
-    def __init__(self, aws: Emulator, name: str) -> None:
-        self.aws, self.name = aws, name
+    def __init__(self, aws: Emulator, name: str, image: Callable[[str], dict[str, str]]) -> None:
+        self.aws, self.name, self.image = aws, name, image
         self.cloudformation = aws.client("cloudformation")
         self.lambda_ = aws.client("lambda")
         # Made before a shift of three seconds, in which a busy machine may not make them.
@@ -91,6 +94,13 @@ class Release:
         found = self.lambda_.list_versions_by_function(FunctionName=self.name)["Versions"]
         return [version["Version"] for version in found if version["Version"] != "$LATEST"]
 
+    def deployments(self) -> list[dict[str, Any]]:
+        """Return CodeDeploy's deployments, the newest first."""
+        listed = self.codedeploy.list_deployments(applicationName=self.name)["deployments"]
+        return [
+            self.codedeploy.get_deployment(deploymentId=each)["deploymentInfo"] for each in listed
+        ]
+
     def wait_for_weights(self) -> dict[str, float]:
         """Wait until the alias has weights, and return them."""
         end = time.monotonic() + 30
@@ -108,7 +118,6 @@ class Release:
 
     def _resources(self, content: str, settings: dict[str, Any]) -> dict[str, Any]:
         version = f"Version{content.title()}"
-        image = f"{self.aws.account}.dkr.ecr.{self.aws.region}.amazonaws.com/images:{content}"
         hook = {"BeforeAllowTrafficHook": {"Ref": "Function"}} if settings.get("hook") else {}
         group = {"ApplicationName": {"Ref": "App"}, "DeploymentGroupName": {"Ref": "Group"}}
         return {
@@ -121,14 +130,16 @@ class Release:
                 "Lambda::Function",
                 FunctionName=self.name,
                 PackageType="Image",
-                Code={"ImageUri": image},
+                Code=self.image(f"functions:{content}"),
                 Role={"Fn::GetAtt": ["Role", "Arn"]},
             ),
             version: {
                 **_typed("Lambda::Version", FunctionName={"Ref": "Function"}),
                 "DeletionPolicy": settings["policy"],
             },
-            "Alarm": _typed("CloudWatch::Alarm", AlarmName=self.name, **ALARM),
+            "Alarm": _typed(
+                "CloudWatch::Alarm", AlarmName=self.name, **{**ALARM, "MetricName": self.name}
+            ),
             "App": _typed("CodeDeploy::Application", ApplicationName=self.name),
             "Steps": _typed(
                 "CodeDeploy::DeploymentConfig",
@@ -166,9 +177,11 @@ def _typed(kind: str, **properties: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def release(aws: Emulator, request: pytest.FixtureRequest) -> Iterator[Release]:
+def release(
+    aws: Emulator, image: Callable[[str], dict[str, str]], request: pytest.FixtureRequest
+) -> Iterator[Release]:
     """Create a stack with a first version of the content `a`."""
-    made = Release(aws, f"release-{hash(request.node.name) % 10**9}")
+    made = Release(aws, f"release-{hash(request.node.name) % 10**9}", image)
     assert made.deploy("a") == "CREATE_COMPLETE"
     yield made
     made.cloudformation.delete_stack(StackName=made.name)
@@ -213,6 +226,83 @@ def test_an_alarm_before_the_shift_stops_the_release(release):
     assert release.alias() == ("1", {})
 
 
+def test_a_rollback_is_a_deployment_of_its_own(release):
+    """It is the last attempt and the last success of the group, and names what it rolls back."""
+    release.set_alarm("ALARM")
+    assert release.deploy("b") == "UPDATE_ROLLBACK_COMPLETE"
+    back, failed = release.deployments()
+    assert (back["creator"], back["status"]) == ("codeDeployRollback", "Succeeded")
+    assert (failed["creator"], failed["status"]) == ("CloudFormation", "Stopped")
+    assert back["rollbackInfo"]["rollbackTriggeringDeploymentId"] == failed["deploymentId"]
+    assert failed["rollbackInfo"]["rollbackDeploymentId"] == back["deploymentId"]
+    group = release.codedeploy.get_deployment_group(
+        applicationName=release.name, deploymentGroupName=f"{release.name}-Group"
+    )["deploymentGroupInfo"]
+    assert {
+        group[name]["deploymentId"]
+        for name in ("lastAttemptedDeployment", "lastSuccessfulDeployment")
+    } == {back["deploymentId"]}
+
+
+def test_a_rollback_that_fails_has_ended(release):
+    """Without the alias neither the release nor its rollback is under way for ever."""
+    during_the_shift(
+        release, lambda: release.lambda_.delete_alias(FunctionName=release.name, Name="live"), "b"
+    )
+    assert [made["status"] for made in release.deployments()] == ["Failed", "Failed"]
+
+
+def test_a_faulty_version_is_stopped_by_its_own_alarm(release, aws, function):
+    """A tenth of the requests reaches it, by `Invoke` and by the URL."""
+    url = release.lambda_.create_function_url_config(
+        FunctionName=release.name, Qualifier="live", AuthType="AWS_IAM"
+    )["FunctionUrl"]
+    answered: list[str] = []
+
+    def answer(invocation: Invocation) -> bytes:
+        answered.append(invocation.version)
+        if invocation.version == "2":
+            release.cloudwatch.put_metric_data(
+                Namespace="Kit", MetricData=[{"MetricName": release.name, "Value": 1}]
+            )
+        return echo(invocation)
+
+    def call() -> None:
+        end = time.monotonic() + 30
+        while release.alias()[1] and time.monotonic() < end:
+            send(aws, url, {}, who=aws.root)
+            executed = release.lambda_.invoke(FunctionName=release.name, Qualifier="live")
+            assert executed["ExecutedVersion"] == answered[-1]
+
+    function.serve(answer)
+    try:
+        assert during_the_shift(release, call, "b") == "UPDATE_ROLLBACK_COMPLETE"
+    finally:
+        function.serve(echo)
+    assert set(answered) == {"1", "2"}
+    assert "alarms in ALARM" in release.reasons()
+
+
+def test_a_stack_that_is_being_changed_cannot_be_updated(release):
+    """Neither by a change set, which the CDK uses, nor by `UpdateStack`."""
+    refused: list[str] = []
+
+    def update() -> None:
+        body = json.dumps({"Resources": {"Topic": _typed("SNS::Topic")}})
+        change = {"StackName": release.name, "TemplateBody": body}
+        for call, named in (
+            (release.cloudformation.create_change_set, {"ChangeSetName": "meanwhile"}),
+            (release.cloudformation.update_stack, {}),
+        ):
+            try:
+                call(**change, **named)
+            except ClientError as error:
+                refused.append(error.response["Error"]["Message"])
+
+    assert during_the_shift(release, update, "b") == "UPDATE_COMPLETE"
+    assert [("UPDATE_IN_PROGRESS state" in message) for message in refused] == [True, True]
+
+
 def test_alarms_that_are_switched_off_stop_nothing(release):
     """`ignore_alarm_configuration` renders `Enabled: false`."""
     release.set_alarm("ALARM")
@@ -235,9 +325,7 @@ def test_a_hook_without_an_answer_fails_the_release(release):
     """CodeDeploy treats a missing result as a failure."""
     assert release.deploy("b", hook=True) == "UPDATE_ROLLBACK_COMPLETE"
     assert "the hook BeforeAllowTraffic answered Pending" in release.reasons()
-    codedeploy = release.codedeploy
-    (newest, *_) = codedeploy.list_deployments(applicationName=release.name)["deployments"]
-    info = codedeploy.get_deployment(deploymentId=newest)["deploymentInfo"]
+    _, info = release.deployments()
     assert (info["status"], info["deploymentGroupName"]) == ("Failed", f"{release.name}-Group")
 
 
@@ -297,3 +385,32 @@ def test_an_alarm_uses_its_dimensions_and_metric_math(aws, stack):
     assert put("6", 100) == "INSUFFICIENT_DATA"
     assert put("7", 5) == "OK"
     assert put("7", 20) == "ALARM"
+
+
+@pytest.mark.parametrize(
+    ("missing", "ages", "state"),
+    [
+        ("ignore", (0,), "INSUFFICIENT_DATA"),
+        ("ignore", (0, 2), "INSUFFICIENT_DATA"),
+        ("ignore", (0, 1, 2), "ALARM"),
+        ("notBreaching", (0, 1), "OK"),
+        ("breaching", (0,), "ALARM"),
+        ("missing", (0,), "ALARM"),
+    ],
+)
+def test_an_alarm_has_a_point_for_each_period(aws, stack, missing, ages, state):
+    """Three of three must breach, and a period without data counts as the alarm says."""
+    name = f"periods-{missing}-{len(ages)}"
+    properties = {
+        **ALARM,
+        "AlarmName": name,
+        "MetricName": name,
+        "EvaluationPeriods": 3,
+        "TreatMissingData": missing,
+    }
+    stack(name, {"Alarm": {"Type": "AWS::CloudWatch::Alarm", "Properties": properties}})
+    cloudwatch, now = aws.client("cloudwatch"), time.time()
+    data = [{"MetricName": name, "Value": 1, "Timestamp": now - 60 * age} for age in ages]
+    cloudwatch.put_metric_data(Namespace="Kit", MetricData=data)
+    (found,) = cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"]
+    assert found["StateValue"] == state

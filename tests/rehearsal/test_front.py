@@ -103,12 +103,12 @@ def _decision(event: dict[str, Any]) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def functions(aws: Emulator) -> dict[str, str]:
+def functions(aws: Emulator, image: Callable[[str], dict[str, str]]) -> dict[str, str]:
     """Create the functions, which the stack does not: ARNs of the alias and of the authorizer."""
     client, role = aws.client("lambda"), make_role(aws, "front")
     for name in (EMBEDDER, AUTHORIZER):
-        image = {"ImageUri": f"{aws.registry}/front:1"}
-        client.create_function(FunctionName=name, PackageType="Image", Code=image, Role=role)
+        code = image("front:1")
+        client.create_function(FunctionName=name, PackageType="Image", Code=code, Role=role)
     version = client.publish_version(FunctionName=EMBEDDER)["Version"]
     alias = client.create_alias(FunctionName=EMBEDDER, Name="live", FunctionVersion=version)
     place = f"arn:aws:lambda:{aws.region}:{aws.account}:function"

@@ -1,7 +1,7 @@
 """Calls of a function in the emulated AWS by Lambda's Invoke, with our client and as a role."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +58,13 @@ def served(minilm_artifact: Artifact, function: FunctionServer) -> Iterator[tupl
 
 
 @pytest.fixture(scope="module")
-def alias(aws: Emulator, served: object) -> str:
+def alias(aws: Emulator, served: object, image: Callable[[str], dict[str, str]]) -> str:
     """Create the function with its alias, and let one role invoke it as `[callers]` does."""
     client, role = aws.client("lambda"), make_role(aws, "invoked-function")
     client.create_function(
         FunctionName=NAME,
         PackageType="Image",
-        Code={"ImageUri": f"{aws.registry}/invoked:1"},
+        Code=image("invoked:1"),
         Role=role,
     )
     version = client.publish_version(FunctionName=NAME)["Version"]

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
 from deploy_rehearsal.callers import make_role
 from deploy_rehearsal.emulator import environment_of_ministack
@@ -124,9 +125,8 @@ def test_capacity_can_be_described_and_suspended(aws, stack):
 
 
 @pytest.mark.parametrize("package", ["Image", "Zip"])
-def test_a_version_with_snapstart_is_active_once_it_is_published(aws, package):
+def test_a_version_with_snapstart_is_active_once_it_is_published(aws, image, package):
     """MiniStack would start the code of a zip, which may be for another processor."""
-    image = {"ImageUri": f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com/images:1"}
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as written:
         written.writestr("app.py", "raise RuntimeError")
@@ -136,7 +136,7 @@ def test_a_version_with_snapstart_is_active_once_it_is_published(aws, package):
         FunctionName=name,
         Role=make_role(aws, name),
         PackageType=package,
-        Code=image if package == "Image" else {"ZipFile": archive.getvalue()},
+        Code=image("functions:1") if package == "Image" else {"ZipFile": archive.getvalue()},
         SnapStart={"ApplyOn": "PublishedVersions"},
         **({} if package == "Image" else of_zip),
     )
@@ -145,13 +145,13 @@ def test_a_version_with_snapstart_is_active_once_it_is_published(aws, package):
     assert (found["State"], found["SnapStart"]["OptimizationStatus"]) == ("Active", "On")
 
 
-def test_the_reserved_concurrency_of_a_template_is_set(aws, stack):
+def test_the_reserved_concurrency_of_a_template_is_set(aws, stack, image):
     """The plugin does as AWS does; MiniStack ignores it."""
     trust = {"Version": "2012-10-17", "Statement": []}
     properties = {
         "FunctionName": "reserved",
         "PackageType": "Image",
-        "Code": {"ImageUri": f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com/images:1"},
+        "Code": image("functions:1"),
         "Role": {"Fn::GetAtt": ["Role", "Arn"]},
         "ReservedConcurrentExecutions": 20,
     }
@@ -164,6 +164,40 @@ def test_the_reserved_concurrency_of_a_template_is_set(aws, stack):
     )
     found = aws.client("lambda").get_function_concurrency(FunctionName="reserved")
     assert found["ReservedConcurrentExecutions"] == 20
+
+
+def test_no_more_concurrency_is_reserved_than_the_account_has(aws, image):
+    """A hundred of it stays for functions without a reservation."""
+    client, role = aws.client("lambda"), make_role(aws, "reserving")
+    client.create_function(
+        FunctionName="reserving", PackageType="Image", Code=image("functions:1"), Role=role
+    )
+    client.put_function_concurrency(FunctionName="reserving", ReservedConcurrentExecutions=900)
+    with pytest.raises(ClientError, match=r"below its minimum value of \[100\]"):
+        client.put_function_concurrency(FunctionName="reserving", ReservedConcurrentExecutions=901)
+    client.delete_function(FunctionName="reserving")
+
+
+def test_a_function_needs_an_image_that_exists_and_is_no_index(aws, image):
+    """By tag and by digest, at its creation and at an update."""
+    client, role = aws.client("lambda"), make_role(aws, "imaged")
+    settings = {"FunctionName": "imaged", "PackageType": "Image", "Role": role}
+    missing = {"ImageUri": f"{aws.registry}/functions:missing"}
+    with pytest.raises(ClientError, match=r"does not exist\. Provide a valid source image"):
+        client.create_function(**settings, Code=missing)
+    client.create_function(**settings, Code=image("functions:1"))
+    with pytest.raises(ClientError, match="does not exist"):
+        client.update_function_code(
+            FunctionName="imaged", ImageUri=f"{aws.registry}/functions@sha256:{'0' * 64}"
+        )
+    aws.client("ecr").put_image(
+        repositoryName="functions", imageTag="index", imageManifest=json.dumps({"manifests": []})
+    )
+    with pytest.raises(ClientError, match="is not supported"):
+        client.update_function_code(
+            FunctionName="imaged", ImageUri=f"{aws.registry}/functions:index"
+        )
+    client.delete_function(FunctionName="imaged")
 
 
 def test_a_budget_has_its_notifications(aws, stack):

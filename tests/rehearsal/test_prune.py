@@ -192,10 +192,10 @@ def test_a_running_release_is_waited_for(deployed, monkeypatch):
         _plan(deployed)
 
 
-def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, monkeypatch):
+def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, image, monkeypatch):
     """As one that was started by hand: CodeDeploy may go back to an old version."""
     environment = Environment(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
-    release = Release(aws, f"EmbeddingKit-{environment.name}-Endpoint")
+    release = Release(aws, f"EmbeddingKit-{environment.name}-Endpoint", image)
     assert release.deploy("a") == "CREATE_COMPLETE"
     found = find_deployed
     monkeypatch.setattr(
@@ -213,17 +213,16 @@ def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, monkey
     release.cloudformation.delete_stack(StackName=release.name)
 
 
-def test_the_version_of_the_stack_is_use(aws, stack, role, monkeypatch):
+def test_the_version_of_the_stack_is_use(aws, stack, role, image, monkeypatch):
     """A rollback of the stack needs it, also where other versions are newer and serve."""
     environment = Environment(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
     name = f"EmbeddingKit-{environment.name}-Endpoint"
-    image = f"{aws.registry}/images"
     function = {
         "Type": "AWS::Lambda::Function",
         "Properties": {
             "FunctionName": name,
             "PackageType": "Image",
-            "Code": {"ImageUri": f"{image}:a"},
+            "Code": image("functions:a"),
             "Role": role,
         },
     }
@@ -232,7 +231,7 @@ def test_the_version_of_the_stack_is_use(aws, stack, role, monkeypatch):
     stack(name, {"Function": function, "Version": version}, {"AliasArn": {"Value": arn}})
     client = aws.client("lambda")
     for tag in "bc":
-        client.update_function_code(FunctionName=name, ImageUri=f"{image}:{tag}", Publish=True)
+        client.update_function_code(FunctionName=name, **image(f"functions:{tag}"), Publish=True)
     client.create_alias(FunctionName=name, Name="live", FunctionVersion="3")
     monkeypatch.setattr(command, "version_before", lambda *_: "3")
     assert make_plan(_Root(aws), environment, keep=1).versions == ["2"]

@@ -85,7 +85,7 @@ def test_a_zip_is_built_and_uploaded_once(aws, session, make, build):
     assert bucket == f"cdk-hnb659fds-assets-{aws.account}-{aws.region}"
     assert uri.startswith(f"s3://{bucket}/")
     assert build(dev) == uri
-    assert _objects(aws, bucket) == [_key(uri)]
+    assert [key for key in _objects(aws, bucket) if key.endswith(".zip")] == [_key(uri)]
     digest = f"sha256:{_key(uri).removesuffix('.zip')}"
     assert promote_zip(session, dev, [uri], others=[]) == {"zip": digest}
     assert promote_zip(session, make(), [digest], others=[]) == {"zip": digest}

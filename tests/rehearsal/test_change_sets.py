@@ -1,4 +1,4 @@
-"""Change sets that import an existing bucket, as CloudFormation does it on AWS."""
+"""Change sets: imports of an existing bucket, and outputs alone."""
 
 import json
 
@@ -64,3 +64,25 @@ def test_a_bucket_is_imported_by_its_plain_name(aws, deploy, retained):
 def test_a_name_with_a_function_imports_nothing(deploy, retained):
     """CloudFormation does not find the existing bucket, and cannot create it either."""
     assert deploy("creates", {"Fn::Sub": "retained-${AWS::AccountId}"}) == "ROLLBACK_COMPLETE"
+
+
+TOPIC = {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "outputs"}}}
+
+
+def test_outputs_alone_can_be_changed(aws, stack):
+    """The change set has no changed resource, and can be executed once."""
+    stack("outputs", TOPIC)
+    cloudformation = aws.client("cloudformation")
+    body = json.dumps({"Resources": TOPIC, "Outputs": {"Arn": {"Value": {"Ref": "Topic"}}}})
+    change = {"StackName": "outputs", "ChangeSetName": "adds-an-output"}
+    cloudformation.create_change_set(**change, TemplateBody=body)
+    assert cloudformation.describe_change_set(**change)["Changes"] == []
+    cloudformation.execute_change_set(**change)
+    cloudformation.get_waiter("stack_update_complete").wait(
+        StackName="outputs", WaiterConfig={"Delay": 1, "MaxAttempts": 20}
+    )
+    (found,) = cloudformation.describe_stacks(StackName="outputs")["Stacks"]
+    assert [output["OutputKey"] for output in found["Outputs"]] == ["Arn"]
+    change["ChangeSetName"] = "changes-nothing"
+    cloudformation.create_change_set(**change, TemplateBody=body)
+    assert cloudformation.describe_change_set(**change)["ExecutionStatus"] == "UNAVAILABLE"
