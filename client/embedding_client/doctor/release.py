@@ -84,10 +84,16 @@ def judge_release(deployment: Mapping[str, Any] | None, now: datetime) -> Findin
     data = {"deployment": name, "status": status}
     if status in _RUNNING:
         return warning(found, "wait until it ends, and run it again", **data)
-    if status != "Succeeded":
-        reason = deployment.get("rollbackInfo", {}).get("rollbackMessage") or deployment.get(
-            "errorInformation", {}
-        ).get("message")
+    rollback = deployment.get("rollbackInfo", {})
+    # A rollback is a deployment of its own, which succeeds:
+    # https://docs.aws.amazon.com/codedeploy/latest/userguide/deployments-rollback-and-redeploy.html
+    is_rollback = deployment.get("creator") == "codeDeployRollback"
+    if status != "Succeeded" or is_rollback:
+        reason = rollback.get("rollbackMessage") or deployment.get("errorInformation", {}).get(
+            "message"
+        )
+        if is_rollback:
+            reason = f"it rolled {rollback.get('rollbackTriggeringDeploymentId', 'one')} back"
         return warning(
             f"{found}{f' ({reason})' if reason else ''}",
             "the previous version serves: find the reason, and deploy again: "

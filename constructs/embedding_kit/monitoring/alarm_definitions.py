@@ -263,8 +263,9 @@ def _other_version_traffic(endpoint: EmbeddingEndpoint) -> AlarmDefinition:
     return AlarmDefinition(
         name="OtherVersionTraffic",
         metric=cloudwatch.MathExpression(
-            # Without an invocation the division gives no data, and the alarm keeps its state.
-            expression="100 * (invocations - FILL(errors, 0) - FILL(deployed, 0)) / invocations",
+            # Without a request of the deployed version there is no data, and the alarm keeps its
+            # state: after a release, the periods before it have none.
+            expression="100 * (invocations - FILL(errors, 0) - deployed) / invocations",
             using_metrics={name: metric.with_(period=period) for name, metric in sources.items()},
             period=period,
             label="Requests that another version answered, percent",

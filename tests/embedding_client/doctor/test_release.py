@@ -114,6 +114,15 @@ def test_a_stack_that_the_last_deploy_did_not_have_is_a_warning(aws, facts, outp
             "d-1: Failed (no version)",
         ),
         ({"status": "Failed"}, State.WARNING, "d-1: Failed"),
+        (
+            {
+                "status": "Succeeded",
+                "creator": "codeDeployRollback",
+                "rollbackInfo": {"rollbackTriggeringDeploymentId": "d-0"},
+            },
+            State.WARNING,
+            "d-1: Succeeded (it rolled d-0 back)",
+        ),
     ],
 )
 def test_the_last_release(deployment, state, words):

@@ -483,6 +483,31 @@ def test_stuck_weights_are_noticed_after_the_longest_release(alarmed, release, p
     assert longest + 1800 <= period * periods
 
 
+@pytest.mark.parametrize(
+    ("data", "percent"),
+    [
+        ({"invocations": 100, "deployed": 90}, 10),
+        ({"invocations": 100, "deployed": 90, "errors": 10}, 0),
+        # Before the release, which the alarm covers as soon as it names the new version.
+        ({"invocations": 100}, None),
+        ({}, None),
+    ],
+    ids=["stuck weights", "errors", "before the release", "no requests"],
+)
+def test_only_requests_beside_those_of_the_deployed_version_count(alarmed, data, percent):
+    """Else each release would set off the alarm, as another version has answered before it."""
+    alarm = _alarms(alarmed(cold_start=Provisioned()))["OtherVersionTraffic"]
+    (expression,) = (m["Expression"] for m in alarm["Metrics"] if "Expression" in m)
+    # Metric math with data is Python's arithmetic, and without data it has no value.
+    known = {name: data.get(name) for name in ("invocations", "errors", "deployed")}
+    functions = {"FILL": lambda value, fill: fill if value is None else value}
+    try:
+        found = eval(expression, {**functions, **known})
+    except TypeError:
+        found = None
+    assert found == percent
+
+
 def test_emails_without_a_topic_are_an_error(synthesize, model):
     """The endpoint creates no topic, so the addresses would silently get no email."""
     alarms = AlarmSettings(emails=("ops@example.com", "dev@example.com"))
