@@ -7,7 +7,7 @@ from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from deploy_rehearsal.calls import send
-from deploy_rehearsal.deployed import DeployedStacks
+from deploy_rehearsal.deployed import Outputs
 from deploy_rehearsal.emulator import Credentials, Emulator
 from image_rehearsal.report import Report
 from stacks.bootstrap_qualifier import bootstrap_qualifier
@@ -38,13 +38,13 @@ def make_role(aws: Emulator, name: str) -> str:
 def check_answers(
     report: Report,
     aws: Emulator,
-    deployed: DeployedStacks,
+    deployed: Outputs,
     *,
     caller: Credentials,
     stranger: Credentials,
 ) -> None:
     """Call the endpoint as an allowed role, as another role, and without a signature."""
-    url = deployed.outputs["Url"]
+    url = deployed["Url"]
     text = {"text": "hello, embedding"}
     allowed = send(aws, url, text, who=caller)
     size = len(allowed.json().get("embedding", [])) if allowed.status == 200 else 0
@@ -74,10 +74,8 @@ def check_answers(
     _check_invoke(report, aws, deployed, caller)
 
 
-def _check_invoke(
-    report: Report, aws: Emulator, deployed: DeployedStacks, caller: Credentials
-) -> None:
-    alias = str(deployed.outputs["AliasArn"])
+def _check_invoke(report: Report, aws: Emulator, deployed: Outputs, caller: Credentials) -> None:
+    alias = str(deployed["AliasArn"])
     for arn, name in ((alias, "the alias"), (alias.rpartition(":")[0], "the function itself")):
         code = "answered"
         try:

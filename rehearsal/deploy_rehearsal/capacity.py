@@ -1,4 +1,4 @@
-"""Checks of provisioned concurrency: it is registered, kept by a declined destroy, and removed.
+"""Checks of provisioned concurrency: a declined destroy keeps it, and a deploy without it ends it.
 
 The emulated AWS does not scale. The rehearsal allocates provisioned concurrency with the call that
 Application Auto Scaling would make, and checks that the scripts remove it.
@@ -7,31 +7,23 @@ Application Auto Scaling would make, and checks that the scripts remove it.
 from typing import Any
 
 from deploy_rehearsal.cdk import Cdk, Finished
-from deploy_rehearsal.deployed import DeployedStacks
+from deploy_rehearsal.deployed import Outputs
 from image_rehearsal.report import Report
 
-__all__ = ["allocate", "check_declined", "check_ended", "check_registered"]
+__all__ = ["allocate", "check_declined", "check_ended"]
 
 _BY = "Lambda, Application Auto Scaling; the rehearsal allocates, nothing scales here"
 
 
-def allocate(cdk: Cdk, deployed: DeployedStacks, count: int = 1) -> None:
+def allocate(cdk: Cdk, deployed: Outputs, count: int = 1) -> None:
     """Allocate provisioned concurrency to the alias, as Application Auto Scaling would."""
-    function, _, alias = deployed.outputs["AliasArn"].rpartition(":")
+    function, _, alias = deployed["AliasArn"].rpartition(":")
     cdk.aws.client("lambda").put_provisioned_concurrency_config(
         FunctionName=function, Qualifier=alias, ProvisionedConcurrentExecutions=count
     )
 
 
-def check_registered(report: Report, cdk: Cdk, deployed: DeployedStacks, done: Finished) -> None:
-    """Check a deploy that turned provisioned concurrency on."""
-    found = [(t["MinCapacity"], t["MaxCapacity"]) for t in _targets(cdk, deployed)]
-    check = "a deploy with provisioned concurrency registers minimum and maximum"
-    holds = done.status == 0 and found == [(1, 2)]
-    report.check("capacity", check, holds, by=_BY, found=f"status {done.status}, {found}")
-
-
-def check_declined(report: Report, cdk: Cdk, deployed: DeployedStacks) -> None:
+def check_declined(report: Report, cdk: Cdk, deployed: Outputs) -> None:
     """Decline `scripts/destroy`, and check that capacity is as it was."""
     before = _targets(cdk, deployed), _allocated(cdk, deployed)
     with report.step("scripts/destroy, answered n"):
@@ -47,7 +39,7 @@ def check_declined(report: Report, cdk: Cdk, deployed: DeployedStacks) -> None:
     )
 
 
-def check_ended(report: Report, cdk: Cdk, deployed: DeployedStacks, done: Finished) -> None:
+def check_ended(report: Report, cdk: Cdk, deployed: Outputs, done: Finished) -> None:
     """Check a deploy that turned provisioned concurrency off."""
     left = [_targets(cdk, deployed), _allocated(cdk, deployed)]
     report.check(
@@ -59,8 +51,8 @@ def check_ended(report: Report, cdk: Cdk, deployed: DeployedStacks, done: Finish
     )
 
 
-def _targets(cdk: Cdk, deployed: DeployedStacks) -> list[dict[str, Any]]:
-    name, alias = deployed.outputs["AliasArn"].split(":")[-2:]
+def _targets(cdk: Cdk, deployed: Outputs) -> list[dict[str, Any]]:
+    name, alias = deployed["AliasArn"].split(":")[-2:]
     found: list[dict[str, Any]] = cdk.aws.client(
         "application-autoscaling"
     ).describe_scalable_targets(
@@ -70,7 +62,7 @@ def _targets(cdk: Cdk, deployed: DeployedStacks) -> list[dict[str, Any]]:
     return [{key: target[key] for key in names if key in target} for target in found]
 
 
-def _allocated(cdk: Cdk, deployed: DeployedStacks) -> list[str]:
-    function = deployed.outputs["AliasArn"].rpartition(":")[0]
+def _allocated(cdk: Cdk, deployed: Outputs) -> list[str]:
+    function = deployed["AliasArn"].rpartition(":")[0]
     found = cdk.aws.client("lambda").list_provisioned_concurrency_configs(FunctionName=function)
     return [config["FunctionArn"] for config in found["ProvisionedConcurrencyConfigs"]]

@@ -89,10 +89,6 @@ class Cdk:
         command = ["scripts/destroy", self.checkout.environment, *_QUIET, *_app(assembly)]
         return self._run(command if answer else [*command, "--force"], answer=answer)
 
-    def destroy_removed(self) -> Finished:
-        """Run `scripts/destroy --removed`, for the stacks that the file does not have."""
-        return self._run(["scripts/destroy", self.checkout.environment, "--removed", "--force"])
-
     def roll_back(self) -> Finished:
         """Run `scripts/rollback`."""
         return self._run(["scripts/rollback", self.checkout.environment])

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from deploy_rehearsal.cdk import Cdk, check_success
-from deploy_rehearsal.deployed import DeployedStacks
+from deploy_rehearsal.deployed import Outputs
 from deploy_rehearsal.emulator import Emulator
 from image_rehearsal.report import Report
 
 __all__ = ["check_code_change"]
 
 
-def check_code_change(report: Report, cdk: Cdk, before: DeployedStacks) -> None:
+def check_code_change(report: Report, cdk: Cdk, before: Outputs) -> None:
     """Change the code, deploy, and compare the function with the one before."""
     ran = _read_running(cdk.aws, before)
     cdk.checkout.change_code()
@@ -52,9 +52,9 @@ class _Running:
     versions: frozenset[int]
 
 
-def _read_running(aws: Emulator, deployed: DeployedStacks) -> _Running:
+def _read_running(aws: Emulator, deployed: Outputs) -> _Running:
     client = aws.client("lambda")
-    function, _, alias = deployed.outputs["AliasArn"].rpartition(":")
+    function, _, alias = deployed["AliasArn"].rpartition(":")
     version = client.get_alias(FunctionName=function, Name=alias)["FunctionVersion"]
     listed = client.list_versions_by_function(FunctionName=function)["Versions"]
     return _Running(

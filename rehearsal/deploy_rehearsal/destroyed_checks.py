@@ -2,86 +2,95 @@
 
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from deploy_rehearsal.callers import CALLER, STRANGER
-from deploy_rehearsal.doctor import ROLE
 from deploy_rehearsal.emulator import Emulator
 from embedding_kit.environment import Environment
 from image_rehearsal.report import Report
-from stacks.bootstrap_qualifier import bootstrap_qualifier
 
-__all__ = ["check_destroyed"]
+__all__ = ["Leftovers", "check_destroyed", "list_resources"]
 
-#: The names of the resources of bootstrap and of the rehearsal start with one of these.
-_OTHERS = ("CDKToolkit", f"cdk-{bootstrap_qualifier()}-", CALLER, STRANGER, ROLE)
-#: Each kind of resource that could be billed: service, operation, lists in the response, name.
-_LISTED = {
-    "stacks": ("cloudformation", "describe_stacks", ("Stacks",), "StackName"),
-    "functions": ("lambda", "list_functions", ("Functions",), "FunctionName"),
+#: The names of each kind of resource that could be billed.
+Leftovers = dict[str, set[str]]
+
+#: Each kind: service, operation, its arguments, lists in the response, name.
+_LISTED: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...], str]] = {
+    "stacks": ("cloudformation", "describe_stacks", {}, ("Stacks",), "StackName"),
+    "functions": ("lambda", "list_functions", {}, ("Functions",), "FunctionName"),
     "capacity": (
         "application-autoscaling",
         "describe_scalable_targets",
+        {"ServiceNamespace": "lambda"},
         ("ScalableTargets",),
         "ResourceId",
     ),
-    "log groups": ("logs", "describe_log_groups", ("logGroups",), "logGroupName"),
+    "log groups": ("logs", "describe_log_groups", {}, ("logGroups",), "logGroupName"),
     "alarms": (
         "cloudwatch",
         "describe_alarms",
+        {"AlarmTypes": ["MetricAlarm", "CompositeAlarm"]},
         ("MetricAlarms", "CompositeAlarms"),
         "AlarmName",
     ),
-    "dashboards": ("cloudwatch", "list_dashboards", ("DashboardEntries",), "DashboardName"),
+    "dashboards": ("cloudwatch", "list_dashboards", {}, ("DashboardEntries",), "DashboardName"),
     "load balancers": (
         "elbv2",
         "describe_load_balancers",
+        {},
         ("LoadBalancers",),
         "LoadBalancerName",
     ),
-    "APIs": ("apigateway", "get_rest_apis", ("items",), "name"),
-    "API keys": ("apigateway", "get_api_keys", ("items",), "name"),
-    "topics": ("sns", "list_topics", ("Topics",), "TopicArn"),
-    "roles": ("iam", "list_roles", ("Roles",), "RoleName"),
-    "repositories": ("ecr", "describe_repositories", ("repositories",), "repositoryName"),
-    "budgets": ("budgets", "describe_budgets", ("Budgets",), "BudgetName"),
+    "clusters of servers": ("ecs", "list_clusters", {}, ("clusterArns",), ""),
+    "APIs": ("apigateway", "get_rest_apis", {}, ("items",), "name"),
+    "API keys": ("apigateway", "get_api_keys", {}, ("items",), "name"),
+    "web ACLs": ("wafv2", "list_web_acls", {"Scope": "REGIONAL"}, ("WebACLs",), "Name"),
+    "state machines": ("stepfunctions", "list_state_machines", {}, ("stateMachines",), "name"),
+    "buckets": ("s3", "list_buckets", {}, ("Buckets",), "Name"),
+    "secrets": ("secretsmanager", "list_secrets", {}, ("SecretList",), "Name"),
+    "topics": ("sns", "list_topics", {}, ("Topics",), "TopicArn"),
+    "roles": ("iam", "list_roles", {}, ("Roles",), "RoleName"),
+    "repositories": ("ecr", "describe_repositories", {}, ("repositories",), "repositoryName"),
+    "budgets": ("budgets", "describe_budgets", {"AccountId": ""}, ("Budgets",), "BudgetName"),
 }
+#: What the rehearsal itself creates on the way.
+_OURS = "rehearsal-"
 
 
-def check_destroyed(report: Report, aws: Emulator, environment: Environment) -> None:
-    """Check each kind of resource that could still be billed."""
+def list_resources(aws: Emulator) -> Leftovers:
+    """List the resources of each kind that could be billed."""
+    return {**{kind: _names(aws, kind) for kind in _LISTED}, "keys": _keys(aws)}
+
+
+def check_destroyed(
+    report: Report, aws: Emulator, environment: Environment, before: Leftovers
+) -> None:
+    """Check that nothing is left that was not there before, except what the environment retains."""
     retained = {
         "repositories": environment.repository.on_destroy == "retain",
         "log groups": environment.function.logs_on_destroy == "retain",
     }
-    for kind in [*_LISTED, "keys"]:
-        try:
-            found = _keys(aws) if kind == "keys" else _names(aws, kind)
-        except ClientError as error:
-            found = [str(error)]
-        found = [name for name in found if not name.startswith(_OTHERS)]
+    for kind, names in list_resources(aws).items():
+        left = sorted(n for n in names - before[kind] if not n.startswith(_OURS))
         stays = retained.get(kind, False)
         check = "they are retained" if stays else "none is left"
-        holds = bool(found) == stays
         report.check(
-            f"destroyed {kind}", check, holds, by="the service's API", found=", ".join(found)
+            f"destroyed {kind}",
+            check,
+            bool(left) == stays,
+            by="the service's API",
+            found=", ".join(left),
         )
 
 
-def _names(aws: Emulator, kind: str) -> list[str]:
-    service, operation, lists, name = _LISTED[kind]
-    arguments: dict[str, dict[str, Any]] = {
-        "capacity": {"ServiceNamespace": "lambda"},
-        "alarms": {"AlarmTypes": ["MetricAlarm", "CompositeAlarm"]},
-        "budgets": {"AccountId": aws.account},
-    }
-    found: dict[str, Any] = getattr(aws.client(service), operation)(**arguments.get(kind, {}))
-    return [str(item[name]) for key in lists for item in found.get(key, [])]
+def _names(aws: Emulator, kind: str) -> set[str]:
+    service, operation, arguments, lists, name = _LISTED[kind]
+    given = {key: value or aws.account for key, value in arguments.items()}
+    found: dict[str, Any] = getattr(aws.client(service), operation)(**given)
+    items = (item for key in lists for item in found.get(key, []))
+    return {str(item[name] if name else item) for item in items}
 
 
-def _keys(aws: Emulator) -> list[str]:
+def _keys(aws: Emulator) -> set[str]:
     """Return the keys that are not scheduled for deletion: AWS does not bill the others."""
     kms = aws.client("kms")
     described = [kms.describe_key(KeyId=k["KeyId"])["KeyMetadata"] for k in kms.list_keys()["Keys"]]
     ours = [k for k in described if k.get("KeyManager") != "AWS"]
-    return [k["KeyId"] for k in ours if k["KeyState"] != "PendingDeletion"]
+    return {k["KeyId"] for k in ours if k["KeyState"] != "PendingDeletion"}

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from deploy_rehearsal.cdk import Cdk
-from deploy_rehearsal.deployed import DeployedStacks
+from deploy_rehearsal.deployed import Outputs
 from deploy_rehearsal.doctor import Doctor, make_doctor
 from deploy_rehearsal.emulator import Credentials
 from deploy_rehearsal.illnesses import Patient, changed_artifact
@@ -166,7 +166,7 @@ class DoctorScenario:
 
 
 def make_scenario(
-    report: Report, cdk: Cdk, deployed: DeployedStacks, *, artifact: Path, folder: Path
+    report: Report, cdk: Cdk, deployed: Outputs, *, artifact: Path, folder: Path
 ) -> DoctorScenario:
     """Create the doctor's role, and publish a metric of the platform, which AWS would."""
     environment = cdk.checkout.environment
@@ -174,8 +174,8 @@ def make_scenario(
     folder.mkdir()
     patient = Patient(
         aws=cdk.aws,
-        alias_arn=deployed.outputs["AliasArn"],
-        topic=deployed.outputs["AlarmTopicArn"],
+        alias_arn=deployed["AliasArn"],
+        topic=deployed.get("AlarmTopicArn", ""),
         observability=observability_stack_name(environment),
     )
     patient.publish(f"EmbeddingKit/{environment}", "MaxMemoryUsed", 200)

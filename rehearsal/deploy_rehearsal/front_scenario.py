@@ -4,7 +4,7 @@ from typing import Any
 
 from deploy_rehearsal.callers import CALLER
 from deploy_rehearsal.calls import request, send
-from deploy_rehearsal.cdk import Cdk, Finished
+from deploy_rehearsal.cdk import Cdk
 from deploy_rehearsal.emulator import Emulator
 from image_rehearsal.report import Report
 from stacks.names import front_stack_name
@@ -28,21 +28,15 @@ def set_log_role(aws: Emulator) -> None:
     aws.client("apigateway").update_account(patchOperations=[change])
 
 
-def check_front(report: Report, cdk: Cdk, done: Finished, *, url: str) -> None:
+def check_front(report: Report, cdk: Cdk, *, url: str) -> None:
     """Send requests to the deployed API: with its key, once too often, and without a key.
 
     Args:
         report: The report of the checks.
         cdk: Runs the scripts.
-        done: The deploy with `[front]`.
         url: The endpoint's Function URL.
     """
     aws = cdk.aws
-    if done.status:
-        report.check(
-            "front", "its stack is deployed", False, by="scripts/deploy", found=done.tail(2)
-        )
-        return
     environment = cdk.checkout.environment
     listed = aws.client("cloudformation").list_stack_resources(
         StackName=front_stack_name(environment)

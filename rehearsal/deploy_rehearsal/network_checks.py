@@ -9,40 +9,23 @@ from botocore.credentials import Credentials as BotocoreCredentials
 
 from deploy_rehearsal.callers import CALLER, STRANGER
 from deploy_rehearsal.calls import send
-from deploy_rehearsal.cdk import Cdk, Finished
-from deploy_rehearsal.deployed import DeployedStacks
+from deploy_rehearsal.deployed import Outputs
 from deploy_rehearsal.emulator import ACCOUNT, Emulator
 from embedding_client import EmbeddingClient, EmbeddingClientError, ForbiddenError, SigV4Auth
 from image_rehearsal.report import Report
 
 __all__ = ["INVOKERS", "check_network"]
 
-#: The settings of `[callers]` beside `[network]`.
+#: The settings of `[callers]` next to `[network]`.
 INVOKERS: dict[str, Any] = {"roles": [f"arn:aws:iam::{ACCOUNT}:role/{CALLER}"], "invoke": True}
 _TEXT = "hello, embedding"
 _BY = "EmbeddingClient(function=AliasArn) as that role; the emulated AWS's policies"
 
 
-def check_network(report: Report, cdk: Cdk, done: Finished, deployed: DeployedStacks) -> None:
-    """Call the endpoint by Invoke, as a caller and as another role.
-
-    Args:
-        report: The report of the checks.
-        cdk: Runs the scripts.
-        done: The deploy with `[network]` and `[callers]` with `invoke`.
-        deployed: The deployed stacks.
-    """
-    aws = cdk.aws
-    if done.status:
-        report.check("network", "is deployed", False, by="scripts/deploy", found=done.tail(2))
-        return
-    with report.step("calling the endpoint by Lambda's Invoke"):
-        _check_calls(report, aws, deployed)
-
-
-def _check_calls(report: Report, aws: Emulator, deployed: DeployedStacks) -> None:
+def check_network(report: Report, aws: Emulator, deployed: Outputs) -> None:
+    """Call the endpoint by Invoke, as a caller and as another role."""
     caller = aws.assume(f"arn:aws:iam::{aws.account}:role/{CALLER}")
-    by_url = send(aws, str(deployed.outputs["Url"]), {"text": _TEXT}, who=caller)
+    by_url = send(aws, str(deployed["Url"]), {"text": _TEXT}, who=caller)
     try:
         with _client(aws, deployed, CALLER) as client:
             vector = client.embed_one(_TEXT).tolist()
@@ -77,10 +60,10 @@ def _check_calls(report: Report, aws: Emulator, deployed: DeployedStacks) -> Non
     )
 
 
-def _client(aws: Emulator, deployed: DeployedStacks, role: str) -> EmbeddingClient:
+def _client(aws: Emulator, deployed: Outputs, role: str) -> EmbeddingClient:
     who = aws.assume(f"arn:aws:iam::{aws.account}:role/{role}")
     return EmbeddingClient(
-        function=str(deployed.outputs["AliasArn"]),
+        function=str(deployed["AliasArn"]),
         endpoint_url=aws.url,
         auth=SigV4Auth(
             credentials=BotocoreCredentials(who.key, who.secret, who.token), region=aws.region

@@ -6,18 +6,18 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from deploy_rehearsal.batch_scenario import BATCH_SETTINGS
 from deploy_rehearsal.callers import CALLER, STRANGER, check_answers, check_publishing, make_role
 from deploy_rehearsal.cdk import Cdk, check_success
 from deploy_rehearsal.checkout import Checkout, copy_checkout
 from deploy_rehearsal.code_change import check_code_change
-from deploy_rehearsal.deployed import DeployedStacks, check_deployed, read_deployed
+from deploy_rehearsal.deployed import Outputs, read_outputs
 from deploy_rehearsal.deployed_functions import DeployedFunctions, rename_space
-from deploy_rehearsal.destroyed_checks import check_destroyed
+from deploy_rehearsal.destroyed_checks import Leftovers, check_destroyed, list_resources
 from deploy_rehearsal.docker_client import write_client
-from deploy_rehearsal.doctor_scenario import make_scenario
+from deploy_rehearsal.doctor_scenario import DoctorScenario, make_scenario
 from deploy_rehearsal.emulator import Emulator, emulator
-from deploy_rehearsal.environment_checks import check_environment
-from deploy_rehearsal.front_scenario import set_log_role
+from deploy_rehearsal.front_scenario import FRONT_SETTINGS, set_log_role
 from deploy_rehearsal.function import FunctionServer, function_server
 from deploy_rehearsal.owned_scenario import check_owned_environment
 from deploy_rehearsal.release_scenarios import Scenarios
@@ -31,60 +31,59 @@ from image_rehearsal.base_image import ensure_bases
 from image_rehearsal.docker import ContainersUnavailableError, Docker, containers
 from image_rehearsal.report import Report
 from local_function_url.models import artifact_of
+from stacks.names import repository_name
 
 __all__ = ["rehearse"]
 
 
-def rehearse(root: Path, environment: str, *, require_containers: bool) -> Report:
-    """Deploy, check, call, change, compare and destroy an environment.
+def rehearse(root: Path, *environments: str, require_containers: bool) -> Report:
+    """Deploy, check, call, change, compare and destroy each environment.
+
+    Only the first one goes through the scenarios: zips, own resources, failing releases, illnesses.
 
     Args:
         root: The repository.
-        environment: The environment's name.
+        environments: The environments' names.
         require_containers: Whether missing containers are a failure.
     """
-    report = Report(title=f"Deploy of the environment {environment} to an emulated AWS")
+    first, *others = environments
+    report = Report(title=f"Deploys to an emulated AWS: {', '.join(environments)}")
     with tempfile.TemporaryDirectory(prefix="rehearse-") as name, ExitStack() as stack:
         folder = Path(name)
-        checkout = copy_checkout(root, folder / "checkout", environment)
-        checkout.use_demo_model()
         function = stack.enter_context(function_server())
         with report.step("starting the emulated AWS"):
             (folder / "aws").mkdir()
             aws = stack.enter_context(emulator(folder / "aws", function_url=function.url))
-        checkout.let_call(make_role(aws, CALLER))
-        checkout.notify("rehearsal@example.com")
+        caller = make_role(aws, CALLER)
         make_role(aws, STRANGER)
+        checkout = _copy(report, root, folder, first, caller, notify="rehearsal@example.com")
         with report.step("synthesizing the stacks"):
-            assembly = synthesize(checkout.root, environment, folder / "cdk.out")
+            assembly = synthesize(checkout.root, first, folder / "cdk.out")
         asset = image_assets(assembly)[0]
         docker = _docker(report, stack, root, asset, require_containers=require_containers)
-        _note_changes(report, checkout, docker)
         functions = _functions(stack, aws, checkout, folder)
         function.serve(functions.answer)
-        cdk = Cdk(checkout=checkout, aws=aws, docker=_client(aws, docker, asset, folder))
         (folder / "empty").mkdir()
+        cdk = Cdk(checkout=checkout, aws=aws, docker=_client(aws, docker, asset, folder))
+        # The first deploy builds and pushes the image: the others push empty ones.
         without_images = replace(cdk, docker=_client(aws, None, asset, folder / "empty"))
         record = folder / "docker.jsonl" if docker else None
         set_log_role(aws)
-        variants = release_variants(server=make_network(aws))
+        parts = {"batch": BATCH_SETTINGS, "front": FRONT_SETTINGS, "server": make_network(aws)}
+        variants = release_variants(server=parts["server"])
         assemblies = _synthesize(stack, root, checkout, folder, variants)
-        deployed = _run(report, cdk, assembly, function, record=record)
+        with report.step("cdk bootstrap"):
+            check_success(report, "cdk bootstrap", cdk.bootstrap())
+        before = list_resources(aws)
+        deployed = _deploy(report, cdk, function)
+        if record is not None:
+            _check_build(report, assembly, record)
         if deployed:
+            check_publishing(report, aws, repository_name(first))
             check_zip_environment(report, cdk, deployed, root=root, folder=folder)
-            # The first deploy has built and pushed the image: the others push empty ones.
-            check_owned_environment(report, without_images, root=root, folder=folder)
-            check_code_change(report, without_images, deployed)
-            _unprotect(report, without_images)
-            doctor = make_scenario(
-                report,
-                without_images,
-                deployed,
-                artifact=functions.artifact,
-                folder=folder / "doctor",
-            )
-            with report.step("embed doctor: well, and with each illness"):
-                doctor.check_health("after two deploys")
+            check_owned_environment(report, without_images, parts, root=root, folder=folder)
+            doctor = _change(report, without_images, deployed, functions, folder)
+            with report.step("embed doctor, with each illness"):
                 doctor.check_illnesses()
             Scenarios(
                 report=report,
@@ -95,12 +94,16 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
                 assemblies=assemblies,
                 doctor=doctor,
             ).run()
-            _destroy(report, without_images)
+            _destroy(report, without_images, before)
             report.note(
                 f"Each function ran the code of its image in {functions.description} on this "
                 "machine, with the variables, memory, timeout and role of the deployed function. "
                 "scripts/verify-image runs the image itself."
             )
+        for other in others:
+            report.about = other
+            shipped = replace(without_images, checkout=_copy(report, root, folder, other, caller))
+            _rehearse_shortly(report, shipped, function, functions, folder)
         if docker and record:
             _remove_images(docker, aws, record)
     report.note(
@@ -108,6 +111,31 @@ def rehearse(root: Path, environment: str, *, require_containers: bool) -> Repor
         "its substitute here."
     )
     return report
+
+
+def _rehearse_shortly(
+    report: Report, cdk: Cdk, function: FunctionServer, functions: DeployedFunctions, folder: Path
+) -> None:
+    """Deploy an environment with its shipped settings, change its code, and destroy it."""
+    before = list_resources(cdk.aws)
+    deployed = _deploy(report, cdk, function)
+    if deployed:
+        _change(report, cdk, deployed, functions, folder)
+        _destroy(report, cdk, before)
+
+
+def _copy(
+    report: Report, root: Path, folder: Path, environment: str, caller: str, *, notify: str = ""
+) -> Checkout:
+    """Copy the repository, and change the environment's file as the report notes."""
+    checkout = copy_checkout(root, folder / environment, environment)
+    checkout.use_demo_model()
+    checkout.let_call(caller)
+    if notify:
+        checkout.notify(notify)
+    for change in checkout.changes:
+        report.note(f"Changed for the rehearsal: {change}.")
+    return checkout
 
 
 def _docker(
@@ -148,46 +176,32 @@ def _client(aws: Emulator, docker: Docker | None, asset: ImageAsset, folder: Pat
     )
 
 
-def _note_changes(report: Report, checkout: Checkout, docker: Docker | None) -> None:
-    for change in checkout.changes:
-        report.note(f"Changed for the rehearsal: {change}.")
-    report.note("The templates are deployed to the emulated AWS unchanged.")
-    if docker:
-        report.note(
-            "The CLI used the real Docker, with the emulated registry in place of ECR's address."
-        )
-
-
-def _run(
-    report: Report,
-    cdk: Cdk,
-    assembly: Path,
-    function: FunctionServer,
-    *,
-    record: Path | None,
-) -> DeployedStacks | None:
-    """Bootstrap, deploy, check and call; return the deployed stacks, None after a failure."""
-    with report.step("cdk bootstrap"):
-        check_success(report, "cdk bootstrap", cdk.bootstrap())
-    with report.step("scripts/deploy, the first deploy"):
+def _deploy(report: Report, cdk: Cdk, function: FunctionServer) -> Outputs | None:
+    """Deploy and call an environment; return the stacks' outputs, None after a failure."""
+    with report.step(f"scripts/deploy {cdk.checkout.environment}, the first deploy"):
         if not check_success(report, "scripts/deploy", cdk.deploy()):
             return None
-    if record is not None:
-        _check_build(report, assembly, record)
-    deployed = read_deployed(assembly, cdk.aws)
-    environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
-    with report.step("checking the deployed resources"):
-        check_deployed(report, cdk.aws, deployed)
-        check_environment(report, cdk.aws, deployed, environment)
-        check_publishing(report, cdk.aws, deployed.one("AWS::ECR::Repository"))
+    deployed = read_outputs(cdk.aws, cdk.checkout.environment)
     with report.step("calling the endpoint"):
         _call(report, cdk, deployed, function)
     with report.step("cdk diff, with nothing changed"):
-        # With the assembly of the deploy, which saves another synth.
-        same = cdk.diff(cdk.assembly)
-        check = "finds no difference after a deploy"
+        same = cdk.diff()
+        check = "finds no difference in a second synth after a deploy"
         report.check("cdk diff", check, same.status == 0, by="the CLI", found=same.tail(2))
     return deployed
+
+
+def _change(
+    report: Report, cdk: Cdk, deployed: Outputs, functions: DeployedFunctions, folder: Path
+) -> DoctorScenario:
+    """Deploy changed code, and without protection; return the doctor, who finds nothing ill."""
+    check_code_change(report, cdk, deployed)
+    _unprotect(report, cdk)
+    place = folder / f"doctor-{cdk.checkout.environment}"
+    doctor = make_scenario(report, cdk, deployed, artifact=functions.artifact, folder=place)
+    with report.step("embed doctor"):
+        doctor.check_health("after two deploys")
+    return doctor
 
 
 def _functions(
@@ -229,12 +243,12 @@ def _unprotect(report: Report, cdk: Cdk) -> None:
         check_success(report, "scripts/deploy without protection", cdk.deploy())
 
 
-def _destroy(report: Report, cdk: Cdk) -> None:
+def _destroy(report: Report, cdk: Cdk, before: Leftovers) -> None:
     environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
     with report.step("scripts/destroy"):
         done = cdk.destroy(cdk.assembly)
     if check_success(report, "scripts/destroy", done):
-        check_destroyed(report, cdk.aws, environment)
+        check_destroyed(report, cdk.aws, environment, before)
 
 
 def _check_build(report: Report, assembly: Path, record: Path) -> None:
@@ -254,15 +268,16 @@ def _check_build(report: Report, assembly: Path, record: Path) -> None:
     report.check("image", "the CLI pushes it", bool(pushed), by=by, found=", ".join(pushed))
 
 
-def _call(report: Report, cdk: Cdk, deployed: DeployedStacks, function: FunctionServer) -> None:
+def _call(report: Report, cdk: Cdk, deployed: Outputs, function: FunctionServer) -> None:
     caller, stranger = (
         cdk.aws.assume(f"arn:aws:iam::{cdk.aws.account}:role/{name}") for name in (CALLER, STRANGER)
     )
+    events = function.events
     check_answers(report, cdk.aws, deployed, caller=caller, stranger=stranger)
     report.check(
         "endpoint",
         "refused requests do not invoke the function",
-        function.events == 1,
+        function.events == events + 1,
         by="the process that answers the URL",
-        found=f"{function.events} events",
+        found=f"{function.events - events} events",
     )

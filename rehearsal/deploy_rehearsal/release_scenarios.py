@@ -5,33 +5,27 @@ runs CodeDeploy, publishes the versions, evaluates the alarms and rolls back. Th
 the real one.
 """
 
-import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from botocore.exceptions import ClientError
 
 from deploy_rehearsal.batch_scenario import check_job, make_documents, remove_caller
 from deploy_rehearsal.callers import CALLER
 from deploy_rehearsal.calls import send
-from deploy_rehearsal.capacity import allocate, check_declined, check_ended, check_registered
-from deploy_rehearsal.cdk import Cdk, Finished
-from deploy_rehearsal.deployed import DeployedStacks
+from deploy_rehearsal.capacity import allocate, check_declined, check_ended
+from deploy_rehearsal.cdk import Cdk, Finished, check_success
+from deploy_rehearsal.deployed import Outputs
 from deploy_rehearsal.deployed_functions import DeployedFunctions
 from deploy_rehearsal.doctor_scenario import DoctorScenario
 from deploy_rehearsal.front_scenario import check_front
 from deploy_rehearsal.network_checks import check_network
 from deploy_rehearsal.release_state import ReleaseState
-from deploy_rehearsal.release_variants import SERVING
+from deploy_rehearsal.release_variants import FAULTY, SERVING
 from deploy_rehearsal.server_scenario import check_server
 from deploy_rehearsal.variants import Variant
-from embedding_kit.environment_file import load_environment
 from image_rehearsal.report import Report
-from stacks.names import batch_stack_name, front_stack_name, server_stack_name
-from stacks.stack_list import stacks_of_file
 
 __all__ = ["Scenarios"]
 
@@ -54,7 +48,7 @@ class Scenarios:
 
     report: Report
     cdk: Cdk
-    deployed: DeployedStacks
+    deployed: Outputs
     functions: DeployedFunctions
     variants: Mapping[str, Variant]
     assemblies: Path
@@ -82,40 +76,21 @@ class Scenarios:
             "without provisioned concurrency, with batch jobs, a server and an API in front, in "
             "a VPC",
         )
-        check_ended(self.report, self.cdk, self.deployed, done)
-        check_job(self.report, self.cdk, done)
-        check_server(
-            self.report,
-            self.cdk,
-            done,
-            assembly=self.assemblies / "parts",
-            url=self.deployed.outputs["Url"],
-        )
-        if done.status == 0:
-            self.doctor.check_batch()
-            self.doctor.check_server()
-        check_front(self.report, self.cdk, done, url=self.deployed.outputs["Url"])
-        check_network(self.report, self.cdk, done, self.deployed)
+        if check_success(self.report, "scripts/deploy with all parts", done):
+            self._parts(done)
         self._experiments()
-        self._remove_stacks()
-        if done.status == 0:
-            remove_caller(self.cdk.aws)
 
-    def _remove_stacks(self) -> None:
-        """Destroy what earlier variants had and the environment's file does not have."""
-        with self.report.step("scripts/destroy --removed"):
-            done = self.cdk.destroy_removed()
-        checkout = self.cdk.checkout
-        environment = load_environment(checkout.environment, folder=checkout.file.parent)
-        names = (batch_stack_name, front_stack_name, server_stack_name)
-        wanted = {name(environment.name) for name in names} - {*stacks_of_file(environment)}
-        found = set(re.findall(r"(\S+): destroyed", done.output))
-        self._check(
-            "parts",
-            "scripts/destroy --removed destroys the stacks that the file lacks, and no other",
-            done.status == 0 and found == wanted,
-            found=", ".join(sorted(found)) + _failure(done),
-        )
+    def _parts(self, done: Finished) -> None:
+        """Use each part; the next deploy is without their tables, and the destroy removes them."""
+        url = self.deployed["Url"]
+        check_ended(self.report, self.cdk, self.deployed, done)
+        check_job(self.report, self.cdk)
+        check_server(self.report, self.cdk, assembly=self.assemblies / "parts", url=url)
+        self.doctor.check_batch()
+        self.doctor.check_server()
+        check_front(self.report, self.cdk, url=url)
+        check_network(self.report, self.cdk.aws, self.deployed)
+        remove_caller(self.cdk.aws)
 
     def _refused_then_allowed(self) -> None:
         before, versions = self.state.alias(), self.state.versions()
@@ -144,10 +119,8 @@ class Scenarios:
     def _fix_in_an_outage(self) -> None:
         self._deploy("fault", "with a fault that the check cannot find")
         broken = self.state.alias()[0]
-        caller = self.cdk.aws.assume(f"arn:aws:iam::{self.cdk.aws.account}:role/{CALLER}")
-        url = self.deployed.outputs["Url"]
-        answers = [send(self.cdk.aws, url, {"text": "a"}, who=caller).status for _ in range(5)]
-        alarms = self.state.alarms("ALARM")
+        answers = [self._ask("a") for _ in range(5)]
+        alarms = self.state.alarms()
         self._check(
             "outage",
             "the serving version answers 502, and alarms of the release go into ALARM",
@@ -156,36 +129,35 @@ class Scenarios:
         )
         self.doctor.check_outage()
         fix = self._deploy("fix", "with the fix, during the outage, provisioned and canary")
-        served = send(self.cdk.aws, url, {"text": "a"}, who=caller).status
+        served = self._ask("a")
         self._check(
             "outage",
             "the fix is deployed while they are in ALARM, and the URL answers 200",
             fix.status == 0 and self.state.alias()[0] != broken and served == 200,
             found=f"alias {self.state.alias()}, {served}{_failure(fix)}",
         )
-        check_registered(self.report, self.cdk, self.deployed, fix)
         allocate(self.cdk, self.deployed)
         self.doctor.check_capacity()
 
     def _rolled_back_then_again(self) -> None:
         before, versions = self.state.alias(), self.state.versions()
-        seen: list[str] = []
-        name = "next"
         self.state.subscribe()
-
-        def alarm() -> None:
-            seen.extend(str(weight) for weight in self.state.alias()[1].items())
-            self.state.set_alarms("ALARM")
-
-        stopped = self._during_the_shift(name, alarm)
+        stopped, answers = self._during_the_shift("next", FAULTY)
         self._check(
             "rollback",
-            "an alarm during a canary shift rolls back the alias, the version and the stack",
+            "a faulty version answers some of the requests, and its own alarm stops the release",
             stopped.status != 0
-            and bool(seen)
-            and (self.state.alias(), self.state.versions(), self.state.stack_status())
+            and set(answers) == {200, 502}
+            and stopped.count("alarms in ALARM: .*Crashes") > 0,
+            found=f"{answers.count(200)} times 200, {answers.count(502)} times 502, "
+            f"{_last(stopped, 'in ALARM')}",
+        )
+        self._check(
+            "rollback",
+            "the alias, the versions and the stack are rolled back",
+            (self.state.alias(), self.state.versions(), self.state.stack_status())
             == (before, versions, "UPDATE_ROLLBACK_COMPLETE"),
-            found=f"weights {seen}, {self.state}",
+            found=str(self.state),
         )
         self.doctor.check_rollback()
         notices = [text for text in self.state.notifications() if "did not succeed" in text]
@@ -195,21 +167,16 @@ class Scenarios:
             len(notices) == 1,
             found=" ".join(notices)[:200] or "no notice",
         )
-        self.state.set_alarms("OK")
-        seen.clear()
-        again = self._during_the_shift(name, lambda: seen.append(self._change_capacity()))
+        again, answers = self._during_the_shift("next", "a")
         self._check(
             "rollback",
-            "the same commit is deployed again after the alarm",
-            again.status == 0 and self.state.alias()[0] != before[0],
-            found=f"alias {self.state.alias()}{_failure(again)}",
-        )
-        kept = self.state.provisioned()
-        self._check(
-            "provisioned with canary",
-            "the shift keeps provisioned concurrency, and a change of it is refused meanwhile",
-            kept == 1 and "Alias with weights" in "".join(seen),
-            found=f"{kept} allocated; {' '.join(seen)}",
+            "the same commit is deployed again, and keeps provisioned concurrency",
+            again.status == 0
+            and self.state.alias()[0] != before[0]
+            and set(answers) == {200}
+            and self.state.provisioned() == 1,
+            found=f"alias {self.state.alias()}, {len(answers)} times 200, "
+            f"{self.state.provisioned()} allocated{_failure(again)}",
         )
 
     def _rolled_back_by_script(self) -> None:
@@ -242,6 +209,12 @@ class Scenarios:
             found=f"version {serving}",
         )
         weights = self._deploy("weights", "with an experiment by weights and a new version")
+        self._check(
+            "removed tables",
+            "scripts/deploy names their three stacks, and the command that destroys them",
+            weights.count("is still deployed.*scripts/destroy .* --removed") == 3,
+            found=_last(weights, "--removed"),
+        )
         checks = len(self.functions.checks) - asked
         self._check(
             "experiment",
@@ -258,19 +231,26 @@ class Scenarios:
             found=f"alias {self.state.alias()}, {_last(across, 'vectors of')}",
         )
 
-    def _during_the_shift(self, name: str, act: Callable[[], None]) -> Finished:
-        """Deploy, and act as soon as the alias has weights."""
+    def _during_the_shift(self, name: str, text: str) -> tuple[Finished, list[int]]:
+        """Deploy, and send a text while the alias has weights; return the answers' statuses."""
         done: list[Finished] = []
-        step = f"with the variant {name!r}, and an event during the shift"
+        step = f"with the variant {name!r}, and requests during the shift"
         deploying = threading.Thread(target=lambda: done.append(self._deploy(name, step)))
         deploying.start()
+        answers = []
         while deploying.is_alive():
             if self.state.alias()[1]:
-                act()
-                break
-            time.sleep(0.05)
+                answers.append(self._ask(text))
+            else:
+                time.sleep(0.05)
         deploying.join()
-        return done[0]
+        return done[0], answers
+
+    def _ask(self, text: str) -> int:
+        """Send a text through the URL, as a caller; return the answer's status."""
+        aws = self.cdk.aws
+        caller = aws.assume(f"arn:aws:iam::{aws.account}:role/{CALLER}")
+        return send(aws, self.deployed["Url"], {"text": text}, who=caller).status
 
     def _deploy(self, name: str, step: str) -> Finished:
         assembly = self.assemblies / name
@@ -285,13 +265,6 @@ class Scenarios:
 
     def _check(self, subject: str, checked: str, holds: bool, *, found: str) -> None:
         self.report.check(subject, checked, holds, by=_BY, found=found)
-
-    def _change_capacity(self) -> str:
-        try:
-            allocate(self.cdk, self.deployed, 2)
-        except ClientError as error:
-            return str(error.response["Error"]["Message"])
-        return "the change was accepted"
 
 
 def _last(done: Finished, words: str) -> str:

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from deploy_rehearsal.deployed import DeployedStacks
+from deploy_rehearsal.deployed import Outputs
 from deploy_rehearsal.emulator import Emulator
 
 __all__ = ["ReleaseState"]
@@ -22,17 +22,17 @@ class ReleaseState:
     """
 
     aws: Emulator
-    deployed: DeployedStacks
+    deployed: Outputs
     environment: str
 
     @property
     def function(self) -> str:
         """The ARN of the endpoint's function."""
-        return self.deployed.outputs["AliasArn"].rpartition(":")[0]
+        return self.deployed["AliasArn"].rpartition(":")[0]
 
     def alias(self) -> tuple[str, dict[str, float]]:
         """Return the version of the alias, and the weights of other versions."""
-        name = self.deployed.outputs["AliasArn"].rpartition(":")[2]
+        name = self.deployed["AliasArn"].rpartition(":")[2]
         found = self.aws.client("lambda").get_alias(FunctionName=self.function, Name=name)
         weights = found.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
         return found["FunctionVersion"], weights
@@ -49,24 +49,18 @@ class ReleaseState:
         stacks = self.aws.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
         return str(stacks[0]["StackStatus"])
 
-    def alarms(self, state: str = "") -> list[str]:
-        """Return the names of the release's alarms in a state; all of them by default."""
+    def alarms(self) -> list[str]:
+        """Return the names of the release's alarms that are in ALARM."""
         (group,) = self.aws.recorded("AWS::CodeDeploy::DeploymentGroup")
-        configured = group["properties"].get("AlarmConfiguration", {}).get("Alarms", [])
-        names = [alarm["Name"] for alarm in configured]
-        found = self.aws.client("cloudwatch").describe_alarms(AlarmNames=names)["MetricAlarms"]
-        return [alarm["AlarmName"] for alarm in found if state in ("", alarm["StateValue"])]
-
-    def set_alarms(self, state: str) -> None:
-        """Set the state of all alarms of the release."""
-        for name in self.alarms():
-            self.aws.client("cloudwatch").set_alarm_state(
-                AlarmName=name, StateValue=state, StateReason="the rehearsal"
-            )
+        names = [each["Name"] for each in group["properties"]["AlarmConfiguration"]["Alarms"]]
+        found = self.aws.client("cloudwatch").describe_alarms(AlarmNames=names, StateValue="ALARM")[
+            "MetricAlarms"
+        ]
+        return [alarm["AlarmName"] for alarm in found]
 
     def provisioned(self) -> int:
         """Return the provisioned concurrency that the alias requests."""
-        name = self.deployed.outputs["AliasArn"].rpartition(":")[2]
+        name = self.deployed["AliasArn"].rpartition(":")[2]
         found = self.aws.client("lambda").get_provisioned_concurrency_config(
             FunctionName=self.function, Qualifier=name
         )
@@ -78,7 +72,7 @@ class ReleaseState:
 
     def subscribe(self) -> None:
         """Subscribe a queue to the alarm topic."""
-        topic = self.deployed.outputs["AlarmTopicArn"]
+        topic = self.deployed["AlarmTopicArn"]
         queue = f"arn:aws:sqs:{self.aws.region}:{self.aws.account}:{_QUEUE}"
         # https://docs.aws.amazon.com/sns/latest/dg/subscribe-sqs-queue-to-sns-topic.html
         statement = {

@@ -8,24 +8,27 @@ from deploy_rehearsal.front_scenario import FRONT_SETTINGS
 from deploy_rehearsal.network_checks import INVOKERS
 from deploy_rehearsal.variants import Variant
 
-__all__ = ["SERVING", "release_variants"]
+__all__ = ["FAULTY", "SERVING", "release_variants"]
 
 _MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _OTHER_SPACE = {"name": _MODEL, "precision": "fp32"}
 _AT_ONCE = {"kind": "all-at-once"}
-_CANARY = {"kind": "canary", "percent": 10, "interval": "5m"}
+#: Half of the requests, so that a few of them are enough to find a fault.
+_CANARY = {"kind": "canary", "percent": 50, "interval": "5m"}
 _PROVISIONED = {"kind": "provisioned", "minimum": 1, "maximum": 2}
-#: A fault that the release check cannot find: only requests through the URL fail.
+#: A fault that the release check cannot find: only requests through the URL fail. The second one
+#: is of requests with some text, so that the same commit can be released without them.
 _FAULT = """
 
 _answer = handler
 
 
 def handler(event, context):
-    if "domainName" in event["requestContext"]:
+    if "domainName" in event["requestContext"] and {words!r} in str(event.get("body")):
         raise RuntimeError("the rehearsal's fault")
     return _answer(event, context)
 """
+FAULTY = "a text that the next release cannot embed"
 #: Versions at the first experiment: the last one of the first vector space, and the serving one.
 #: Each published version takes a number, even if it is rolled back and deleted.
 _FIRST_SPACE, SERVING = 2, 9
@@ -57,11 +60,10 @@ def release_variants(*, server: Mapping[str, Any]) -> tuple[Variant, ...]:
             release={**_AT_ONCE, "allow_vector_space_change": True},
         ),
         # In steps, so that it has alarms of its own: no request comes while it shifts.
-        _variant("fault", _FAULT, release=_CANARY),
+        _variant("fault", _FAULT.format(words=""), release=_CANARY),
         _variant("fix", "\n# The fix.\n", **_SHIFTED),
-        _variant("next", "\n# The next release.\n", **_SHIFTED),
-        # One deploy creates all three stacks, in a VPC, which saves three. It also changes
-        # resources of the endpoint's stack: MiniStack refuses an update that only adds an output.
+        _variant("next", _FAULT.format(words=FAULTY), **_SHIFTED),
+        # One deploy creates all three stacks, in a VPC, which saves three.
         _variant(
             "parts",
             # MiniStack ignores a function's VPC, and publishes no version of an unchanged function.

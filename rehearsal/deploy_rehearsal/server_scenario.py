@@ -18,7 +18,7 @@ from typing import Any
 
 from deploy_rehearsal.callers import CALLER
 from deploy_rehearsal.calls import Response, request, send
-from deploy_rehearsal.cdk import Cdk, Finished
+from deploy_rehearsal.cdk import Cdk
 from deploy_rehearsal.emulator import Emulator
 from image_rehearsal.asset import image_assets
 from image_rehearsal.report import Report
@@ -58,38 +58,19 @@ def make_network(aws: Emulator, *, lines: str = _LINE) -> dict[str, Any]:
     }
 
 
-def check_server(report: Report, cdk: Cdk, done: Finished, *, assembly: Path, url: str) -> None:
+def check_server(report: Report, cdk: Cdk, *, assembly: Path, url: str) -> None:
     """Check the deployed stack, and send requests through its load balancer.
 
     Args:
         report: The report of the checks.
         cdk: Runs the scripts.
-        done: The deploy with `[server]`.
         assembly: The deployed assembly.
         url: The endpoint's Function URL.
     """
-    aws = cdk.aws
-    if done.status:
-        report.check(
-            "server", "its stack is deployed", False, by="scripts/deploy", found=done.tail(2)
-        )
-        return
-    stack = server_stack_name(cdk.checkout.environment)
+    aws, stack = cdk.aws, server_stack_name(cdk.checkout.environment)
     ids = _resources(aws, stack)
-    service = _service(aws, ids)
-    recorded = aws.recorded("AWS::ApplicationAutoScaling::ScalableTarget")
-    targets = [item["properties"] for item in recorded]
-    (target,) = (item for item in targets if item["ServiceNamespace"] == "ecs")
-    found = [service["status"], target["MinCapacity"], target["MaxCapacity"]]
-    report.check(
-        "server",
-        "its service is active, and scales from two tasks to the four of the settings",
-        found == ["ACTIVE", 2, 4],
-        by="ECS; the plugin's records",
-        found=found,
-    )
     definition = aws.client("ecs").describe_task_definition(
-        taskDefinition=service["taskDefinition"]
+        taskDefinition=ids["AWS::ECS::TaskDefinition"]
     )["taskDefinition"]
     role = definition["executionRoleArn"]
     with (
@@ -134,13 +115,6 @@ def _resources(aws: Emulator, stack: str) -> dict[str, str]:
         item["ResourceType"]: str(item["PhysicalResourceId"])
         for item in listed["StackResourceSummaries"]
     }
-
-
-def _service(aws: Emulator, ids: Mapping[str, str]) -> dict[str, Any]:
-    (service,) = aws.client("ecs").describe_services(
-        cluster=ids["AWS::ECS::Cluster"], services=[ids["AWS::ECS::Service"]]
-    )["services"]
-    return dict(service)
 
 
 def _container(assembly: Path, stack: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from deploy_rehearsal.callers import CALLER
 from deploy_rehearsal.calls import send
-from deploy_rehearsal.deployed import DeployedStacks
+from deploy_rehearsal.deployed import Outputs
 from deploy_rehearsal.emulator import Emulator
 from image_rehearsal.report import Report
 
@@ -12,7 +12,7 @@ _TEXTS = ("hello, zip", "Wie spät ist es?")
 
 
 def check_vectors(
-    report: Report, aws: Emulator, ours: DeployedStacks, beside: DeployedStacks, *, subject: str
+    report: Report, aws: Emulator, ours: Outputs, beside: Outputs, *, subject: str
 ) -> None:
     """Check that both endpoints give the same vectors, to the last bit.
 
@@ -25,8 +25,8 @@ def check_vectors(
     """
     caller = aws.assume(f"arn:aws:iam::{aws.account}:role/{CALLER}")
     answers = [
-        [send(aws, stacks.outputs["Url"], {"text": text}, who=caller) for text in _TEXTS]
-        for stacks in (ours, beside)
+        [send(aws, outputs["Url"], {"text": text}, who=caller) for text in _TEXTS]
+        for outputs in (ours, beside)
     ]
     statuses = [answer.status for both in answers for answer in both]
     of_zip, of_image = (

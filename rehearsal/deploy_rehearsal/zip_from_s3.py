@@ -10,12 +10,10 @@ from typing import Any
 import tomlkit
 
 from deploy_rehearsal.cdk import Cdk, check_success
-from deploy_rehearsal.deployed import DeployedStacks, check_deployed, read_deployed
+from deploy_rehearsal.deployed import Outputs, read_outputs
 from deploy_rehearsal.doctor import make_doctor
-from deploy_rehearsal.environment_checks import check_environment
 from deploy_rehearsal.zip_calls import check_vectors
 from embedding_client.doctor.findings import State
-from embedding_kit.environment_file import load_environment
 from image_rehearsal.report import Report
 from stacks.names import artifact_bucket_name
 
@@ -25,7 +23,7 @@ _SUBJECT = "zip, artifact in S3"
 _BY = "scripts/deploy; the services' APIs"
 
 
-def check_zip_from_s3(report: Report, cdk: Cdk, beside: DeployedStacks) -> None:
+def check_zip_from_s3(report: Report, cdk: Cdk, beside: Outputs) -> None:
     """Deploy, call, destroy, import and destroy the environment, whose file names a zip.
 
     Args:
@@ -65,6 +63,11 @@ def check_zip_from_s3(report: Report, cdk: Cdk, beside: DeployedStacks) -> None:
     with report.step("scripts/destroy of its environment"):
         destroyed = cdk.destroy(cdk.assembly)
     check_success(report, "scripts/destroy of an imported artifact", destroyed)
+    # The checks at the end find what this environment leaves.
+    s3, bucket = cdk.aws.client("s3"), _bucket(cdk)
+    for item in s3.list_objects_v2(Bucket=bucket)["Contents"]:
+        s3.delete_object(Bucket=bucket, Key=item["Key"])
+    s3.delete_bucket(Bucket=bucket)
 
 
 def _set_artifact_in_s3(file: Path) -> None:
@@ -83,12 +86,9 @@ def _set_place(file: Path, *, account: str, region: str) -> None:
     file.write_text(f'account = "{account}"\nregion = "{region}"\n{tomlkit.dumps(document)}')
 
 
-def _check(report: Report, cdk: Cdk, beside: DeployedStacks) -> None:
-    deployed = read_deployed(cdk.assembly, cdk.aws)
-    check_deployed(report, cdk.aws, deployed)
-    environment = load_environment(cdk.checkout.environment, folder=cdk.checkout.file.parent)
-    check_environment(report, cdk.aws, deployed, environment)
-    function = deployed.outputs["AliasArn"].rpartition(":")[0]
+def _check(report: Report, cdk: Cdk, beside: Outputs) -> None:
+    deployed = read_outputs(cdk.aws, cdk.checkout.environment)
+    function = deployed["AliasArn"].rpartition(":")[0]
     found = cdk.aws.client("lambda").get_function(FunctionName=function, Qualifier="live")
     location = found["Configuration"]["Environment"]["Variables"]["EMBEDDING_ARTIFACT_LOCATION"]
     objects = [f"s3://{_bucket(cdk)}/{key}" for key, _ in _artifacts(cdk)]

@@ -12,19 +12,24 @@ __all__ = ["run"]
 _ROOT = Path(__file__).parents[2]
 
 
-def run(prog: str, description: str | None, rehearse: Callable[..., Report]) -> int:
+def run(
+    prog: str, description: str | None, rehearse: Callable[..., Report], *, several: bool = False
+) -> int:
     """Read the command line, rehearse, and print the table.
 
     Args:
         prog: The command's name.
         description: The description in its help.
-        rehearse: A function of the checkout, the environment's name, and `require_containers`.
+        rehearse: A function of the checkout, the environments' names, and `require_containers`.
+        several: Whether it takes more than one environment.
 
     Returns:
         The exit status: 0 if no check fails.
     """
     parser = argparse.ArgumentParser(prog=prog, description=description)
-    parser.add_argument("environment", nargs="?", default="dev", help="default: dev")
+    parser.add_argument(
+        "environment", nargs="*" if several else "?", default="dev", help="default: dev"
+    )
     parser.add_argument(
         "--require-containers",
         action="store_true",
@@ -32,6 +37,7 @@ def run(prog: str, description: str | None, rehearse: Callable[..., Report]) -> 
         help="fail if containers cannot run; the default if CI is set",
     )
     asked = parser.parse_args()
-    report = rehearse(_ROOT, asked.environment, require_containers=asked.require_containers)
+    names = asked.environment if isinstance(asked.environment, list) else [asked.environment]
+    report = rehearse(_ROOT, *names, require_containers=asked.require_containers)
     print(report.render())
     return 1 if report.broken else 0

@@ -32,9 +32,17 @@ class Row:
 
 @dataclass
 class Report:
-    """The rows of one rehearsal, in the order of the checks."""
+    """The rows of one rehearsal, in the order of the checks.
+
+    Attributes:
+        title: The first line.
+        about: The part that the next rows are about, which their subjects name.
+        rows: The checks.
+        notes: The notes below the table.
+    """
 
     title: str
+    about: str = ""
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -42,11 +50,11 @@ class Report:
         self, subject: str, checked: str, holds: bool, *, by: str, found: object = ""
     ) -> bool:
         """Add a check, and print it at once if it fails."""
-        self.rows.append(
-            Row(subject=subject, checked=checked, by=by, holds=holds, found=str(found))
-        )
+        subject = f"{self.about}: {subject}" if self.about else subject
+        row = Row(subject=subject, checked=checked, by=by, holds=holds, found=str(found))
+        self.rows.append(row)
         if not holds:
-            print(f"BROKEN  {subject}: {checked}; found: {found}", file=sys.stderr, flush=True)
+            print(_broken(row), file=sys.stderr, flush=True)
         return holds
 
     def note(self, text: str) -> None:
@@ -65,7 +73,8 @@ class Report:
         lines += _table(self.rows, total)
         lines += ["", *(line for note in self.notes for line in textwrap.wrap(f"- {note}", total))]
         verdict = f"{len(self.rows) - len(self.broken)} of {len(self.rows)} checks hold"
-        return "\n".join([*lines, "", verdict])
+        broken = [_broken(row) for row in self.broken]
+        return "\n".join([*lines, "", *broken, verdict])
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
@@ -74,6 +83,10 @@ class Report:
         start = time.monotonic()
         yield
         print(f"  {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+
+
+def _broken(row: Row) -> str:
+    return f"BROKEN  {row.subject}: {row.checked}; found: {row.found}"
 
 
 def _table(rows: list[Row], total: int) -> list[str]:

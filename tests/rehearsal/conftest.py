@@ -52,11 +52,17 @@ def image(aws: Emulator) -> Callable[[str], dict[str, str]]:
 
 
 @pytest.fixture
-def stack(aws: Emulator) -> Iterator[Callable[..., None]]:
+def stack(aws: Emulator, image: Callable[[str], dict[str, str]]) -> Iterator[Callable[..., None]]:
     """Return a function that creates stacks, which are deleted after the test."""
     cloudformation, made = aws.client("cloudformation"), []
 
     def make(name: str, resources: dict[str, Any], outputs: dict[str, Any] | None = None) -> None:
+        for resource in resources.values():
+            # The CDK pushes the images of its assets before it deploys.
+            match resource.get("Properties", {}).get("Code"):
+                case {"ImageUri": {"Fn::Sub": str() as uri}}:
+                    pushed = uri.replace("${AWS::AccountId}", aws.account)
+                    image(pushed.replace("${AWS::Region}", aws.region).partition("/")[2])
         template = json.dumps({"Resources": resources, "Outputs": outputs or {}})
         cloudformation.create_stack(
             StackName=name, TemplateBody=template, Capabilities=["CAPABILITY_IAM"]

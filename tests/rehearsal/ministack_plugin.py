@@ -3,14 +3,17 @@
 It runs in MiniStack's virtual environment (pinned in `rehearsal/ministack.txt`).
 Each module next to it adds one feature. This one adds the rest:
 
-- ECR: `DescribeImages` of a missing tag is an error, as on AWS. MiniStack returns an empty list, so
-  the CDK CLI would assume that the image is published and push nothing.
+- ECR: `DescribeImages` of a missing tag is an error
+  (https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_DescribeImages.html). MiniStack
+  returns an empty list, so the CDK CLI would assume that the image is published and push nothing.
 - ECR: the endpoint of an authorization token is where MiniStack's registry answers.
 - Alarms on metric math, which MiniStack refuses, are created. `ministack_alarms` evaluates them.
 - Composite alarms and budgets are created with MiniStack's own services, which its CloudFormation
   does not use.
 - Lambda: reserved concurrency in a template is reserved, and a function's provisioned concurrency
-  is listed. MiniStack reserves only by an API call, and lists one qualifier at a time.
+  is listed
+  (https://docs.aws.amazon.com/lambda/latest/api/API_ListProvisionedConcurrencyConfigs.html).
+  MiniStack reserves only by an API call, and lists one qualifier at a time.
 - Lambda: a reservation that leaves the other functions fewer than 100 of the account's concurrency
   is refused (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html). So is a
   function of an image that does not exist or is an index
@@ -40,7 +43,6 @@ import ministack_logs
 import ministack_map_runs
 import ministack_policies
 import ministack_releases
-import ministack_reports
 import ministack_scaling
 import ministack_versions
 from ministack import app
@@ -115,9 +117,7 @@ def install() -> None:
     if proxy := os.environ.get("REHEARSAL_FUNCTION_PROXY"):
         lambda_svc._proxy_url_for = lambda config: _with_credentials(proxy, config)
         answered = lambda_svc._execute_function_proxy
-        lambda_svc._execute_function_proxy = ministack_reports.with_report(
-            lambda *asked: _with_error(answered(*asked))
-        )
+        lambda_svc._execute_function_proxy = lambda *asked: _with_error(answered(*asked))
         lambda_svc._snapstart_provision_version_async = _activate
     app.SERVICE_HANDLERS["application-autoscaling"] = ministack_scaling.answer
     handlers = provisioners._RESOURCE_HANDLERS

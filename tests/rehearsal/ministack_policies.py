@@ -1,18 +1,18 @@
 """Corrections of the action and the resource that MiniStack's policies see.
 
 - Bootstrap's bucket refuses requests without TLS: the loopback interface counts as TLS.
-- `DescribeRepositories` is authorized against the named repository.
-- Reading an alias is `GetAlias` and changing it is `UpdateAlias`, not `ListAliases`.
-- Reading the reserved concurrency is `GetFunctionConcurrency`, not `PutFunctionConcurrency`.
+- `DescribeRepositories` is authorized against the named repository
+  (https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticcontainerregistry.html).
+- Reading an alias is `GetAlias` and changing it is `UpdateAlias`, not `ListAliases`. Reading the
+  reserved concurrency is `GetFunctionConcurrency`, not `PutFunctionConcurrency`. The resource of a
+  function with a qualifier is that version or alias
+  (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awslambda.html).
 - A request to a Function URL needs `InvokeFunction` besides `InvokeFunctionUrl`
   (https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html).
 - `SimulatePrincipalPolicy` is authorized against the principal, and uses the request's conditions
   (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsidentityandaccessmanagementiam.html).
 - `DescribeMapRun` is authorized against the map run
   (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsstepfunctions.html).
-- The resource of `CreateFunction` is the function that it names.
-- The resource of a function with a qualifier is that version or alias
-  (https://docs.aws.amazon.com/service-authorization/latest/reference/list_awslambda.html).
 """
 
 import json
@@ -77,7 +77,6 @@ def install() -> None:
     iam_actions.extract_resource_arn = lambda service, *request: (
         _named_repository(service, request)
         or _map_run(service, request)
-        or _created_function(service, request)
         or _simulated_principal(service, request)
         or _qualified(service, request, resource(service, *request))
     )
@@ -113,14 +112,6 @@ def _map_run(service: str, request: tuple[Any, ...]) -> str | None:
     named = json.loads(request[3] or b"{}") if service == "states" else {}
     found: str | None = named.get("mapRunArn")
     return found
-
-
-def _created_function(service: str, request: tuple[Any, ...]) -> str | None:
-    method, path, _, body, _, region, account = request
-    if (service, method) != ("lambda", "POST") or not path.rstrip("/").endswith("/functions"):
-        return None
-    name = json.loads(body or b"{}").get("FunctionName")
-    return f"arn:aws:lambda:{region}:{account}:function:{name}"
 
 
 def _simulated_principal(service: str, request: tuple[Any, ...]) -> str | None:

@@ -1,6 +1,6 @@
 """A record of the resources that MiniStack cannot create, with their resolved properties.
 
-Checks compare the record with the templates.
+The plugin's own services work with it.
 """
 
 import copy
@@ -42,14 +42,8 @@ RECORDED = {
     ),
     "AWS::EC2::SecurityGroupEgress": (None, ""),
     "AWS::EC2::SecurityGroupIngress": (None, ""),
-    "AWS::Logs::Delivery": (None, ""),
-    "AWS::Logs::DeliveryDestination": (
-        "Name",
-        "logs:{region}:{account}:delivery-destination:{name}",
-    ),
-    "AWS::Logs::DeliverySource": ("Name", "logs:{region}:{account}:delivery-source:{name}"),
     "AWS::Logs::QueryDefinition": (None, ""),
-    "AWS::WAFv2::IPSet": (None, "wafv2:{region}:{account}:global/ipset/{name}/1"),
+    "AWS::WAFv2::IPSet": (None, "wafv2:{region}:{account}:regional/ipset/{name}/1"),
 }
 
 Properties = dict[str, Any]

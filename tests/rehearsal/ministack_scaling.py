@@ -1,4 +1,7 @@
-"""Application Auto Scaling's API for the recorded targets; it suspends them, nothing scales."""
+"""Application Auto Scaling's API for the recorded targets; it suspends them, nothing scales.
+
+https://docs.aws.amazon.com/autoscaling/application/APIReference/API_Operations.html
+"""
 
 import json
 import time

@@ -6,14 +6,14 @@ import pytest
 
 from deploy_rehearsal.callers import check_answers, check_publishing, make_role
 from deploy_rehearsal.calls import send
-from deploy_rehearsal.deployed import DeployedStacks
+from deploy_rehearsal.deployed import Outputs
 from image_rehearsal.report import Report
 
 REPOSITORY = "images"
 
 
 @pytest.fixture(scope="module")
-def deployed(aws, image) -> DeployedStacks:
+def deployed(aws, image) -> Outputs:
     """Create a function, its alias and its URL, with the two permissions of a named role."""
     caller = make_role(aws, "caller")
     make_role(aws, "stranger")
@@ -45,8 +45,7 @@ def deployed(aws, image) -> DeployedStacks:
         Principal=caller,
         InvokedViaFunctionUrl=True,
     )
-    outputs = {"Url": url["FunctionUrl"], "AliasArn": alias["AliasArn"]}
-    return DeployedStacks(resources=(), outputs=outputs)
+    return {"Url": url["FunctionUrl"], "AliasArn": alias["AliasArn"]}
 
 
 @pytest.fixture
@@ -64,12 +63,12 @@ def test_a_caller_needs_both_permissions(aws, deployed, who, statement):
     client = aws.client("lambda")
     where = {"FunctionName": "embedder", "Qualifier": "live"}
     text = {"text": "a"}
-    assert send(aws, deployed.outputs["Url"], text, who=who["caller"]).status == 200
+    assert send(aws, deployed["Url"], text, who=who["caller"]).status == 200
     policy = json.loads(client.get_policy(**where)["Policy"])
     (removed,) = [each for each in policy["Statement"] if each["Sid"] == statement]
     client.remove_permission(**where, StatementId=statement)
     try:
-        assert send(aws, deployed.outputs["Url"], text, who=who["caller"]).status == 403
+        assert send(aws, deployed["Url"], text, who=who["caller"]).status == 403
     finally:
         condition = (
             {"FunctionUrlAuthType": "AWS_IAM"}

@@ -33,6 +33,21 @@ def test_the_arguments_are_passed_on(monkeypatch, capsys, arguments, continuous,
     assert capsys.readouterr().out.splitlines()[0] == title
 
 
+@pytest.mark.parametrize(("arguments", "named"), [([], ("dev",)), (["dev", "b"], ("dev", "b"))])
+def test_a_rehearsal_may_take_several_environments(monkeypatch, capsys, arguments, named):
+    """In the order in which they are named."""
+    monkeypatch.setattr("sys.argv", ["rehearse", *arguments])
+    asked = []
+
+    def rehearse(root: Path, *names: str, require_containers: bool) -> Report:
+        asked.append(names)
+        return Report(title="")
+
+    assert run("scripts/rehearse", None, rehearse, several=True) == 0
+    assert asked == [named]
+    capsys.readouterr()
+
+
 def test_a_failed_check_fails_the_command(monkeypatch, capsys):
     """It prints the whole table first."""
 

@@ -20,9 +20,9 @@ def environment() -> Environment:
 
 
 @pytest.fixture
-def release(aws, function, environment):
+def release(aws, function, environment, image):
     """Return the stack of an endpoint after its first deploy."""
-    made = Release(aws, f"EmbeddingKit-{environment.name}-Endpoint")
+    made = Release(aws, f"EmbeddingKit-{environment.name}-Endpoint", image)
     assert made.deploy("a") == "CREATE_COMPLETE"
     yield made
     made.cloudformation.delete_stack(StackName=made.name)

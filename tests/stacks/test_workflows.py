@@ -38,14 +38,16 @@ def test_the_tests_run_by_the_one_script(workflow):
 
 
 def test_every_change_is_rehearsed_with_containers(workflow):
-    """CI tests image and deploy with containers, and fails instead of skipping without them."""
+    """CI tests the image and each shipped environment, and fails instead of skipping containers."""
     jobs = workflow("test")["jobs"]
     steps = [step for name in ("image", "rehearse") for step in jobs[name]["steps"]]
     scripts = [step["run"] for step in steps if step.get("run", "").startswith("scripts/")]
     assert scripts == [
         "scripts/verify-image --require-containers",
-        "scripts/rehearse dev --require-containers",
+        'scripts/rehearse "$ENVIRONMENT" --require-containers',
     ]
+    shipped = {file.stem for file in (ROOT / "environments").glob("*.toml")}
+    assert set(jobs["rehearse"]["strategy"]["matrix"]["environment"]) == shipped
 
 
 def test_production_comes_after_all_else(workflow):
