@@ -223,3 +223,21 @@ def test_int8_that_nothing_verified(
     assert "unverified" not in capsys.readouterr().err
     compile_tiny(write_encoder(tmp_path / "mpnet", "mpnet"), Precision.INT8)
     assert "note: int8 of mpnet is unverified on real weights" in capsys.readouterr().err
+
+
+def test_the_name_of_a_modules_folder_means_nothing(
+    tmp_path: Path, compile_tiny: Compile, edit_json: Edit
+) -> None:
+    """Another module may have the same."""
+    twice = [(32, True, "activation.Tanh")] * 2
+    folder = write_model(tmp_path / "model", dense=twice)
+    space = compile_tiny(folder).manifest.vector_space
+    (folder / "a").mkdir()
+    (folder / "3_Dense").rename(folder / "a" / "2_Dense")
+    edit_json(
+        folder / "modules.json",
+        lambda modules: [
+            {**module, "path": module["path"].replace("3_Dense", "a/2_Dense")} for module in modules
+        ],
+    )
+    assert compile_tiny(folder).manifest.vector_space == space

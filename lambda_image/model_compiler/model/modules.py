@@ -69,9 +69,16 @@ class Dense:
     bias: bool
     activation: str
 
-    def add(self, builder: GraphBuilder, value: str, weights: Weights, precision: Precision) -> str:
-        """Take float32 [batch, inputs] to [batch, outputs]."""
-        name = self.folder.name
+    def add(
+        self,
+        builder: GraphBuilder,
+        value: str,
+        weights: Weights,
+        precision: Precision,
+        *,
+        name: str,
+    ) -> str:
+        """Take float32 [batch, inputs] to [batch, outputs]; `name` is for the weights."""
         value = linear(
             builder,
             value,
@@ -110,8 +117,9 @@ class Head:
     ) -> None:
         """Take the last hidden state to the graph's output, with length 1."""
         value = self.pooling.add(builder, hidden) if self.pooling else hidden
-        for module, weights in zip(self.dense, dense, strict=True):
-            value = module.add(builder, value, weights, precision)
+        for number, (module, weights) in enumerate(zip(self.dense, dense, strict=True)):
+            # Not the folder's name, which another module or a tensor may have as well.
+            value = module.add(builder, value, weights, precision, name=f"dense.{number}")
         normalize(builder, value, output=output)
         builder.output(output, dtype=np.float32, shape=["batch", self.dimensions])
 
