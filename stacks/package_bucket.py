@@ -17,7 +17,7 @@ from stacks.bootstrap_role import bootstrap_client
 __all__ = ["PackageBucket", "file_digest"]
 
 #: The buckets of `cdk bootstrap` and of the kit end with their account and region.
-_PLACE = re.compile(r".*-(?P<account>[0-9]{12})-(?P<region>[a-z]{2}(?:-[a-z]+)+-[0-9])")
+_PLACE = re.compile(r".*-(?P<account>[0-9]{12})-(?P<region>[a-z]+(?:-[a-z]+)+-[0-9])")
 _CHUNK = 1 << 20
 _MISSING = 404
 

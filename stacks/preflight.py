@@ -4,10 +4,11 @@ It only reads. Without permission to read, it leaves the failure to the CDK.
 """
 
 import argparse
+import os
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
@@ -16,9 +17,7 @@ from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError, load_environment
 from embedding_kit.environment_session import session_for
 from embedding_kit.quotas import needed_concurrency
-from embedding_kit.settings import (
-    ApiGatewayFront,
-)
+from embedding_kit.settings import ApiGatewayFront
 from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
 from embedding_kit.settings.package import EMBEDDER
 from stacks.deployed import find_deployed
@@ -33,8 +32,10 @@ from stacks.names import (
     repository_name,
     repository_stack_name,
 )
+from stacks.package_places import needed_targets
 from stacks.preflight_existing import check_existing, check_role_change
 from stacks.preflight_key import check_key
+from stacks.stack_list import DeployedStack, read_stacks
 
 __all__ = ["Finding", "before_deploy", "main"]
 
@@ -45,12 +46,15 @@ _NO_QUESTION = {"never", "--require-approval=never", "--yes", "-y"}
 #: An established account's default quota of concurrent executions; a new account has less.
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _ESTABLISHED_CONCURRENCY = 1000
+#: Seconds for Docker's answer. It has none if its daemon is on a machine that cannot be reached.
+_DOCKER_SECONDS = 20
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the findings; return 1 if the deploy would fail, else 0."""
     parser = argparse.ArgumentParser(prog="python -m stacks.preflight", description=__doc__)
     parser.add_argument("environment")
+    parser.add_argument("--built", action="store_true", help="the images were built before")
     options, of_cdk = parser.parse_known_args(arguments)
     try:
         environment = load_environment(options.environment, folder=_ENVIRONMENTS)
@@ -62,14 +66,16 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: AWS does not accept the credentials: {error}", file=sys.stderr)
         return 1
     stops = False
-    for finding in before_deploy(session, environment, imports=_IMPORT in of_cdk):
+    for finding in before_deploy(
+        session, environment, imports=_IMPORT in of_cdk, builds=not options.built
+    ):
         print(f"{'error' if finding.stops else 'note'}: {finding.text}", file=sys.stderr)
         stops |= finding.stops
     return int(stops)
 
 
 def before_deploy(
-    session: Session, environment: Environment, *, imports: bool
+    session: Session, environment: Environment, *, imports: bool, builds: bool = False
 ) -> Iterator[Finding]:
     """Yield the reasons why a deploy would fail, as far as they can be read.
 
@@ -77,7 +83,18 @@ def before_deploy(
         session: The AWS session; its region is used if the environment has none.
         environment: The environment to deploy.
         imports: Whether the deploy imports existing resources.
+        builds: Whether the deploy builds the images that it does not find.
     """
+    client = session.create_client("cloudformation", region_name=environment.region)
+    stacks: dict[str, DeployedStack] = {}
+    try:
+        stacks = {stack.name: stack for stack in read_stacks(client, environment)}
+    except (BotoCoreError, ClientError) as error:
+        yield Finding(f"the environment's stacks could not be looked up: {error}")
+    else:
+        yield from _stacks(session, environment, stacks, imports=imports)
+    if builds:
+        yield from _docker(environment, repository_stack_name(environment.name) in stacks)
     try:
         yield from _quotas(session, environment)
     except (BotoCoreError, ClientError) as error:
@@ -87,27 +104,60 @@ def before_deploy(
             yield from _log_role(session, environment, environment.front)
         except (BotoCoreError, ClientError) as error:
             yield Finding(f"API Gateway's role for logs could not be looked up: {error}")
-    try:
-        yield from _package(session, environment)
-    except (BotoCoreError, ClientError) as error:
-        yield Finding(f"the deployed function could not be looked up: {error}")
     yield from _prescribed(session, environment)
+
+
+def _stacks(
+    session: Session,
+    environment: Environment,
+    stacks: Mapping[str, DeployedStack],
+    *,
+    imports: bool,
+) -> Iterator[Finding]:
+    """Check the stacks that are deployed, and what those that are not would meet."""
+    for stack in stacks.values():
+        reason = None if stack.is_removed else stack.refuses_updates(environment.name)
+        if reason:
+            yield Finding(reason, stops=True)
+    if endpoint_stack_name(environment.name) in stacks:
+        try:
+            yield from _package(session, environment)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the deployed function could not be looked up: {error}")
     # With the account in its file, the template has the bucket's name in plain text.
     imports_bucket = imports and environment.account is not None
-    if has_bucket_stack(environment) and not imports_bucket:
+    has_bucket = artifact_stack_name(environment.name) in stacks
+    if has_bucket_stack(environment) and not imports_bucket and not has_bucket:
         try:
             yield from _artifact_bucket(session, environment)
         except (BotoCoreError, ClientError) as error:
             yield Finding(f"the bucket of artifacts could not be looked up: {error}")
-    if (
-        has_repository_stack(environment)
-        and environment.repository.on_destroy == "retain"
-        and not imports
-    ):
+    if has_repository_stack(environment):
+        stack = stacks.get(repository_stack_name(environment.name))
         try:
-            yield from _repository(session, environment)
+            yield from _repository(session, environment, stack, imports=imports)
         except (BotoCoreError, ClientError) as error:
             yield Finding(f"the image repository could not be looked up: {error}")
+
+
+def _docker(environment: Environment, has_repository: bool) -> Iterator[Finding]:
+    """Look for the program that builds the images, before synth takes its time."""
+    if not {"endpoint", "batch", "server"} & {*needed_targets(environment)}:
+        return
+    program = os.environ.get("CDK_DOCKER", "docker")
+    try:
+        subprocess.run(  # noqa: S603 - the program that the CDK's command runs
+            [program, "version"], check=True, capture_output=True, timeout=_DOCKER_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or str(error).encode()
+        reason = said.decode(errors="replace").strip().splitlines()[-1:]
+        yield Finding(
+            f"the image is built by {program}; found: {' '.join(reason)}; allowed: Docker, and its "
+            'daemon running, or package = "zip" under [function] before the first deploy'
+            + (". Only images that were pushed before can be deployed" if has_repository else ""),
+            stops=not has_repository,
+        )
 
 
 def _prescribed(session: Session, environment: Environment) -> Iterator[Finding]:
@@ -206,16 +256,14 @@ def _package(session: Session, environment: Environment) -> Iterator[Finding]:
 
 def _artifact_bucket(session: Session, environment: Environment) -> Iterator[Finding]:
     region = environment.region
-    stacks = session.create_client("cloudformation", region_name=region)
-    if _stack(stacks, artifact_stack_name(environment.name)):
-        return
     account = environment.account
     if account is None:
         account = session.create_client("sts", region_name=region).get_caller_identity()["Account"]
-    place = {"account": account, "region": stacks.meta.region_name}
+    client = session.create_client("s3", region_name=region)
+    place = {"account": account, "region": client.meta.region_name}
     name = artifact_bucket_name(environment.name, **place)
     try:
-        session.create_client("s3", region_name=region).head_bucket(Bucket=name)
+        client.head_bucket(Bucket=name)
     except ClientError as error:
         if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
             return
@@ -235,34 +283,48 @@ def _artifact_bucket(session: Session, environment: Environment) -> Iterator[Fin
     )
 
 
-def _repository(session: Session, environment: Environment) -> Iterator[Finding]:
-    region, name = environment.region, repository_name(environment.name)
-    stacks = session.create_client("cloudformation", region_name=region)
-    if _stack(stacks, repository_stack_name(environment.name)):
+def _repository(
+    session: Session, environment: Environment, stack: DeployedStack | None, *, imports: bool
+) -> Iterator[Finding]:
+    """Find a repository without its stack, or a stack without its repository."""
+    if stack is None and (imports or environment.repository.on_destroy == "delete"):
         return
-    client = session.create_client("ecr", region_name=region)
+    name = repository_name(environment.name)
+    client = session.create_client("ecr", region_name=environment.region)
     try:
         client.describe_repositories(repositoryNames=[name])
     except ClientError as error:
-        if error.response["Error"]["Code"] == "RepositoryNotFoundException":
-            return
-        raise
-    yield Finding(
-        f"the image repository {name} exists and belongs to no stack, as after a destroy that "
-        f"retained it. To use it again: scripts/deploy {environment.name} {_IMPORT}",
+        if error.response["Error"]["Code"] != "RepositoryNotFoundException":
+            raise
+        if stack:
+            yield _missing_repository(environment, stack)
+    else:
+        if stack is None:
+            yield Finding(
+                f"the image repository {name} exists and belongs to no stack, as after a destroy "
+                f"that retained it. To use it again: scripts/deploy {environment.name} {_IMPORT}",
+                stops=True,
+            )
+
+
+def _missing_repository(environment: Environment, stack: DeployedStack) -> Finding:
+    of_stack = f"--stack-name {stack.name}"
+    unprotect = (
+        "aws cloudformation update-termination-protection --no-enable-termination-protection "
+        f"{of_stack} && "
+        if stack.is_protected
+        else ""
+    )
+    name = environment.name
+    return Finding(
+        f"the image repository {repository_name(name)} was deleted by other means, and "
+        "CloudFormation does not notice; what serves now keeps working until Lambda needs its "
+        f"image again. To make another: {unprotect}aws cloudformation delete-stack {of_stack} && "
+        f"aws cloudformation wait stack-delete-complete {of_stack}, then "
+        f"scripts/deploy {name} $(scripts/build {name} | sed s/^/--image=/), which deploys a new "
+        "version",
         stops=True,
     )
-
-
-def _stack(client: Any, name: str) -> dict[str, Any] | None:
-    """Return a stack's description; None if it does not exist or has only a change set."""
-    try:
-        (stack,) = client.describe_stacks(StackName=name)["Stacks"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "ValidationError":
-            return None
-        raise
-    return None if stack["StackStatus"] == "REVIEW_IN_PROGRESS" else dict(stack)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ __all__ = ["Reference", "main", "promote"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 _REFERENCE = re.compile(
-    r"(?:(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?"
+    r"(?:(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+"
     r"/(?P<name>[a-z0-9][a-z0-9._/-]*)@)?(?P<digest>sha256:[0-9a-f]{64})"
 )
 

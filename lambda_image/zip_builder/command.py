@@ -13,6 +13,8 @@ from zip_builder.model import ModelChoice
 __all__ = ["main"]
 
 _RECIPE = Path(__file__).resolve().parents[1]
+#: The status of a program after Ctrl-C.
+_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,5 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Such as a full disk; what is half built has been removed.
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("error: interrupted; the same command continues", file=sys.stderr)
+        return _INTERRUPTED
     print(built)
     return 0

@@ -37,18 +37,22 @@ class _Shell:
     docker: Path
     functions: DeployedFunctions
 
-    def __call__(self, *command: str) -> subprocess.CompletedProcess[str]:
-        variables = {
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables of its commands."""
+        return {
             **self.aws.variables(),
             "PATH": f"{self.checkout.root / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": self.checkout.python_path,
             "UV_NO_SYNC": "1",
             "CDK_DOCKER": str(self.docker),
         }
+
+    def __call__(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             cwd=self.checkout.root,
-            env=variables,
+            env=self.variables,
             capture_output=True,
             text=True,
             check=False,

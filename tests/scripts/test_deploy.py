@@ -21,6 +21,7 @@ _PROGRAM = textwrap.dedent("""\
     [[ "$called" != cdk* ]] || echo "${CDK_ASSET_PREBUILD:-unset}" >> "$CALLS.prebuild"
     [[ "$called" != *"--check stack"* ]] || echo "$STORE"
     [[ "$called" != *"--check images"* ]] || echo endpoint=sha256:a
+    [[ -z "${INTERRUPT:-}" || "$called" != *"$INTERRUPT"* ]] || { kill -INT 0; sleep 60; }
     [[ -z "$FAIL_AT" || "$called" != *"$FAIL_AT"* ]] || exit "$FAIL_WITH"
     """)
 PREFLIGHT = "python -m stacks.preflight dev"
@@ -60,7 +61,10 @@ def deploy(tmp_path):
             "UV_NO_SYNC": "1",
         }
         command = ["bash", str(tmp_path / "scripts" / "deploy"), *arguments]
-        ran = subprocess.run(command, env=environment, capture_output=True, check=False)
+        # Ctrl-C is sent to all processes of a group, of which pytest should be none.
+        ran = subprocess.run(
+            command, env=environment, capture_output=True, check=False, start_new_session=True
+        )
         return ran.returncode, calls.read_text().splitlines()
 
     return run
@@ -92,7 +96,7 @@ def test_images_are_checked_before_anything_changes(deploy):
     status, calls = deploy("dev", "--image", "sha256:a", option, "--image=b", store=store)
     assert status == 0
     assert calls == [
-        f"{PREFLIGHT} {option}",
+        f"{PREFLIGHT} --built {option}",
         "python -m stacks.promotion dev --check stack --image sha256:a --image=b",
         f"cdk deploy EmbeddingKit-dev-Repository --exclusively -c environment=dev {option}",
         "python -m stacks.promotion dev --image sha256:a --image=b",
@@ -108,7 +112,7 @@ def test_a_zip_may_need_no_stack_of_the_kit(deploy):
     status, calls = deploy("dev", "--image=a.zip", "--no-doctor")
     assert status == 0
     assert calls == [
-        PREFLIGHT,
+        f"{PREFLIGHT} --built",
         "python -m stacks.promotion dev --check stack --image=a.zip",
         "python -m stacks.promotion dev --image=a.zip",
         BEFORE,
@@ -174,6 +178,13 @@ def test_a_failed_deploy_is_not_looked_at(deploy, step, last):
     """The status is that of the step that failed."""
     status, calls = deploy("dev", fail_at=step, fail_with=4)
     assert (status, calls[-1]) == (4, last)
+
+
+def test_after_ctrl_c_the_last_step_says_what_aws_continues(deploy):
+    """The script ends with the status of an interrupted program, and runs no step of a success."""
+    status, calls = deploy("dev", INTERRUPT="cdk deploy")
+    assert (status, calls[-1]) == (130, "python -m stacks.cleanup dev --after failed-deploy")
+    assert AFTER not in calls
 
 
 def test_all_steps_use_one_region(deploy, tmp_path):

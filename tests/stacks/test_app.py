@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,22 @@ def test_what_is_wrong_is_told_without_a_traceback(tmp_path, name, message):
     assert done.stderr.startswith(message)
     assert len(done.stderr.splitlines()) == 1
     assert not list(tmp_path.glob("*.template.json"))
+
+
+def test_ctrl_c_ends_synth_without_a_traceback(tmp_path):
+    """The CDK's command prints what synth prints, and AWS has not been asked for anything."""
+    # In place of the CDK, whose import takes most of the time of a synth.
+    interrupt = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "aws_cdk.py").write_text(interrupt)
+    done = subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env=BARE | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 @pytest.mark.slow

@@ -8,6 +8,8 @@ from aws_cdk import DefaultStackSynthesizer
 from stacks import bootstrap_qualifier as module
 from stacks.bootstrap_qualifier import bootstrap_qualifier
 from stacks.bootstrap_role import bootstrap_role
+from stacks.image_registry import Place
+from stacks.promotion import Reference
 
 KEY = "@aws-cdk/core:bootstrapQualifier"
 
@@ -28,6 +30,30 @@ def test_the_qualifier_is_that_of_cdk_json(cdk_json):
     assert role == f"arn:aws:iam::111122223333:role/{name}"
     role = bootstrap_role("file-publishing", account="111122223333", region="cn-north-1")
     assert role.startswith("arn:aws-cn:iam::111122223333:role/cdk-mine-file-publishing-role-")
+
+
+@pytest.mark.parametrize(
+    ("region", "partition", "domain"),
+    [
+        ("us-east-1", "aws", "amazonaws.com"),
+        ("cn-north-1", "aws-cn", "amazonaws.com.cn"),
+        ("us-gov-west-1", "aws-us-gov", "amazonaws.com"),
+        ("eusc-de-east-1", "aws-eusc", "amazonaws.eu"),
+    ],
+)
+def test_a_role_and_a_registry_are_of_the_regions_partition(region, partition, domain):
+    """With the role of another partition, the caller's own credentials would be used."""
+    role = bootstrap_role("deploy", account="111122223333", region=region)
+    assert role.startswith(f"arn:{partition}:iam::111122223333:role/cdk-")
+    place = Place(account="111122223333", region=region, name="embedding-kit-dev")
+    assert place.uri == f"111122223333.dkr.ecr.{region}.{domain}/embedding-kit-dev"
+    assert Reference.parse(f"{place.uri}@sha256:{'0' * 64}").place == place
+
+
+def test_a_region_that_does_not_exist_is_an_error():
+    """The message has it."""
+    with pytest.raises(ValueError, match="there is no region mars-1; allowed: a region of AWS"):
+        bootstrap_role("deploy", account="111122223333", region="mars-1")
 
 
 def test_without_one_it_is_the_cdks_own(cdk_json):

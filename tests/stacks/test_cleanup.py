@@ -92,7 +92,12 @@ class _Stacks:
     def __init__(self, *_: object) -> None:
         self.place = "123456789012, us-east-1"
         self.all = [
-            DeployedStack("EmbeddingKit-dev-Endpoint", is_protected=False, is_removed=False)
+            DeployedStack(
+                "EmbeddingKit-dev-Endpoint",
+                status="UPDATE_COMPLETE",
+                is_protected=False,
+                is_removed=False,
+            )
         ]
         self.removed: list[DeployedStack] = []
 
@@ -213,9 +218,48 @@ def test_a_deploy_without_provisioned_concurrency_resumes_nothing(aws):
     assert main(["dev", "--before", "deploy"]) == 0
 
 
+def _stacks(session, **statuses: str) -> None:
+    """Describe the stacks of dev, by their part and status."""
+    stacks = [
+        {
+            "StackName": f"EmbeddingKit-dev-{part}",
+            "CreationTime": session.day,
+            "StackStatus": status,
+        }
+        for part, status in statuses.items()
+    ]
+    session.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": stacks}, {})
+
+
+def test_after_an_interrupted_deploy_it_is_said_what_aws_continues(aws, capsys):
+    """And which commands follow: AWS refuses another deploy until it has ended."""
+    _stacks(
+        aws, Repository="UPDATE_COMPLETE", Endpoint="UPDATE_IN_PROGRESS", Server="DELETE_FAILED"
+    )
+    assert main(["dev", "--after", "failed-deploy"]) == 1
+    assert capsys.readouterr().err == (
+        "note: AWS is changing EmbeddingKit-dev-Endpoint (UPDATE_IN_PROGRESS), and takes no other "
+        "change of it; allowed: to wait until it ends, or scripts/rollback dev, which stops it and "
+        "goes back\nerror: the deploy has not ended; when AWS has: scripts/deploy dev\n"
+    )
+
+
+def test_the_last_line_of_a_failed_deploy_is_said_by_the_script(aws, capsys):
+    """The CDK's own last line may be an error without a text."""
+    _stacks(aws, Endpoint="UPDATE_ROLLBACK_COMPLETE")
+    aws.deployed()
+    _unweighted(aws)
+    assert main(["dev", "--after", "failed-deploy"]) == 1
+    assert capsys.readouterr().err == (
+        "error: dev was not deployed, for the reason above; after a fix: scripts/deploy dev\n"
+    )
+
+
 @pytest.mark.parametrize("moment", [["--before", "deploy"], ["--after", "failed-deploy"]])
 def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(aws, capsys, moment):
     """The error names the command to run."""
+    if moment[-1] == "failed-deploy":
+        _stacks(aws, Endpoint="UPDATE_ROLLBACK_COMPLETE")
     aws.deployed()
     aws.stubs["lambda"].add_response(
         "get_alias",

@@ -37,13 +37,13 @@ class _Session:
         assert region_name == ("us-east-1" if name == "ssm" else self.region)
         return self.clients[name]
 
-    def has(self, concurrency: int, *, deployed: bool = False) -> None:
-        """Give the account this quota; unless an endpoint is deployed, it has no stack."""
+    def has(self, concurrency: int, *stacks: str, **attributes: object) -> None:
+        """Give the account this quota, and these stacks."""
         self.stubs["lambda"].add_response(
             "get_account_settings", {"AccountLimit": {"ConcurrentExecutions": concurrency}}
         )
-        if not deployed:
-            self.no_stack()
+        described = [_stack(name, **attributes) for name in stacks]
+        self.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": described}, {})
 
     def deployed_as(self, package: str) -> None:
         """Add the deployed function of dev."""
@@ -65,19 +65,19 @@ class _Session:
         )
 
     def stack(self, name: str, **attributes: object) -> None:
-        """Add a deployed stack."""
-        stack = {
-            "StackName": name,
-            "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
-            "StackStatus": "UPDATE_COMPLETE",
-            **attributes,
-        }
+        """Describe a deployed stack by its name."""
         expected = {"StackName": name}
-        self.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": [stack]}, expected)
+        described = {"Stacks": [_stack(name, **attributes)]}
+        self.stubs["cloudformation"].add_response("describe_stacks", described, expected)
 
-    def no_stack(self) -> None:
-        """Answer that the next requested stack does not exist."""
-        self.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
+
+def _stack(name: str, **attributes: object) -> dict[str, object]:
+    return {
+        "StackName": name,
+        "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
+        "StackStatus": "UPDATE_COMPLETE",
+        **attributes,
+    }
 
 
 @pytest.fixture
@@ -226,7 +226,6 @@ def production(environments):
 def test_a_repository_that_outlived_its_stack_stops_and_names_the_command(session, production):
     """CloudFormation would fail with "already exists"."""
     session.has(1000)
-    session.no_stack()
     session.stubs["ecr"].add_response(
         "describe_repositories",
         {"repositories": [{"repositoryName": "embedding-kit-production"}]},
@@ -239,8 +238,7 @@ def test_a_repository_that_outlived_its_stack_stops_and_names_the_command(sessio
 
 def test_a_change_set_alone_is_no_stack(session, production):
     """A stack in review, left by an interrupted deploy, has no resources."""
-    session.has(1000)
-    session.stack("EmbeddingKit-production-Repository", StackStatus="REVIEW_IN_PROGRESS")
+    session.has(1000, "EmbeddingKit-production-Repository", StackStatus="REVIEW_IN_PROGRESS")
     session.stubs["ecr"].add_response(
         "describe_repositories", {"repositories": [{"repositoryName": "embedding-kit-production"}]}
     )
@@ -250,16 +248,128 @@ def test_a_change_set_alone_is_no_stack(session, production):
 def test_a_first_deploy_finds_no_repository(session, production):
     """Without a stack and without a repository there is nothing to import."""
     session.has(1000)
-    session.no_stack()
     session.stubs["ecr"].add_client_error("describe_repositories", "RepositoryNotFoundException")
     assert list(before_deploy(session, production, imports=False)) == []
 
 
 def test_a_deployed_repository_is_left_alone(session, production):
     """A repository that belongs to its stack gives no finding."""
-    session.has(1000)
-    session.stack("EmbeddingKit-production-Repository")
+    session.has(1000, "EmbeddingKit-production-Repository")
+    session.stubs["ecr"].add_response("describe_repositories", {"repositories": []})
     assert list(before_deploy(session, production, imports=False)) == []
+
+
+IN_PROGRESS = "allowed: to wait until it ends"
+CONTINUE = "aws cloudformation continue-update-rollback --stack-name EmbeddingKit-dev-Endpoint"
+STOP = f"{IN_PROGRESS}, or scripts/rollback dev, which stops it and goes back"
+
+
+@pytest.mark.parametrize(
+    ("part", "status", "advice"),
+    [
+        ("Endpoint", "UPDATE_IN_PROGRESS", STOP),
+        ("Endpoint", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", IN_PROGRESS),
+        ("Endpoint", "UPDATE_ROLLBACK_IN_PROGRESS", IN_PROGRESS),
+        ("Observability", "UPDATE_IN_PROGRESS", IN_PROGRESS),
+        ("Repository", "CREATE_IN_PROGRESS", IN_PROGRESS),
+        ("Observability", "DELETE_IN_PROGRESS", IN_PROGRESS),
+        ("Observability", "DELETE_FAILED", "allowed: first scripts/destroy dev"),
+        ("Endpoint", "UPDATE_ROLLBACK_FAILED", f"allowed: first {CONTINUE}"),
+    ],
+)
+def test_a_stack_that_takes_no_update_stops(session, dev, part, status, advice):
+    """CloudFormation would refuse only after synth, build and push."""
+    name = f"EmbeddingKit-dev-{part}"
+    session.has(1000, name, StackStatus=status)
+    if part == "Endpoint":
+        session.deployed_as("image")
+    if part == "Repository":
+        session.stubs["ecr"].add_response("describe_repositories", {"repositories": []})
+    (finding,) = before_deploy(session, dev, imports=False)
+    assert finding.stops
+    assert name in finding.text
+    assert status in finding.text
+    assert finding.text.endswith(advice)
+
+
+@pytest.mark.parametrize(
+    "status", ["CREATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "CREATE_FAILED"]
+)
+def test_a_stack_that_the_cdk_can_update_is_fine(session, dev, status):
+    """The CDK's command deletes a stack whose creation failed."""
+    session.has(1000, "EmbeddingKit-dev-Observability", StackStatus=status)
+    assert list(before_deploy(session, dev, imports=False)) == []
+
+
+def test_a_stack_that_is_no_longer_in_the_file_waits_for_nobody(session, dev):
+    """The deploy does not touch it."""
+    session.has(1000, "EmbeddingKit-dev-Server", StackStatus="DELETE_IN_PROGRESS")
+    assert list(before_deploy(session, dev, imports=False)) == []
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_a_repository_that_was_deleted_by_hand_stops(session, dev, protected):
+    """Its stack does not make it again, and the push would fail. The old image is gone, too."""
+    name = "EmbeddingKit-dev-Repository"
+    session.has(1000, name, EnableTerminationProtection=protected)
+    session.stubs["ecr"].add_client_error("describe_repositories", "RepositoryNotFoundException")
+    (finding,) = before_deploy(session, dev, imports=False)
+    assert finding.stops
+    assert finding.text.startswith("the image repository embedding-kit-dev was deleted by other")
+    assert ("--no-enable-termination-protection" in finding.text) is protected
+    assert f"aws cloudformation delete-stack --stack-name {name} && " in finding.text
+    assert "scripts/deploy dev $(scripts/build dev | sed s/^/--image=/)" in finding.text
+
+
+@pytest.fixture
+def docker(tmp_path, monkeypatch):
+    """Return a function that sets what `docker` answers."""
+
+    def answer(script):
+        program = tmp_path / "docker"
+        program.write_text(f'#!/bin/sh\n[ "$*" = version ] || exit 9\n{script}\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("CDK_DOCKER", str(program))
+
+    return answer
+
+
+def test_docker_that_answers_is_fine(session, dev, docker):
+    """The program is the one that the CDK's command will run."""
+    docker("exit 0")
+    session.has(1000)
+    assert list(before_deploy(session, dev, imports=False, builds=True)) == []
+
+
+@pytest.mark.parametrize("has_repository", [False, True])
+def test_without_docker_no_image_is_built(session, dev, docker, has_repository):
+    """It stops where no image can be there yet. An image that was pushed before needs no Docker."""
+    docker("echo Cannot connect to the Docker daemon. >&2; exit 1")
+    session.has(1000, *(["EmbeddingKit-dev-Repository"] if has_repository else []))
+    if has_repository:
+        session.stubs["ecr"].add_response("describe_repositories", {"repositories": []})
+    (finding,) = before_deploy(session, dev, imports=False, builds=True)
+    assert finding.stops is not has_repository
+    assert "found: Cannot connect to the Docker daemon.; allowed: Docker" in finding.text
+    assert ("Only images that were pushed before" in finding.text) is has_repository
+
+
+def test_docker_that_is_not_installed_is_named(session, dev, monkeypatch):
+    """As the operating system names it."""
+    monkeypatch.setenv("CDK_DOCKER", "no-such-program")
+    session.has(1000)
+    (finding,) = before_deploy(session, dev, imports=False, builds=True)
+    assert finding.text.startswith("the image is built by no-such-program; found: [Errno 2] No su")
+
+
+def test_a_zip_needs_no_docker(session, with_function, monkeypatch):
+    """Nor do images that were built before."""
+    monkeypatch.setenv("CDK_DOCKER", "no-such-program")
+    session.has(1000)
+    zipped = with_function(package="zip")
+    assert list(before_deploy(session, zipped, imports=False, builds=True)) == []
+    session.has(1000)
+    assert list(before_deploy(session, with_function(), imports=False, builds=False)) == []
 
 
 def test_an_import_asks_for_no_repository(session, production):
@@ -272,18 +382,24 @@ def test_what_may_not_be_read_stops_nothing(session, production):
     """The deploy's roles may have permissions that the shell lacks."""
     session.stubs["lambda"].add_client_error("get_account_settings", "AccessDeniedException")
     session.stubs["cloudformation"].add_client_error("describe_stacks", "AccessDenied")
-    session.stubs["cloudformation"].add_client_error("describe_stacks", "AccessDenied")
     findings = list(before_deploy(session, production, imports=False))
-    assert [finding.stops for finding in findings] == [False, False, False]
-    assert "AccessDeniedException" in findings[0].text
-    assert "deployed function could not be looked up" in findings[1].text
-    assert "image repository could not be looked up" in findings[2].text
+    assert [finding.stops for finding in findings] == [False, False]
+    assert "environment's stacks could not be looked up" in findings[0].text
+    assert "AccessDeniedException" in findings[1].text
+    endpoint, repository = "EmbeddingKit-production-Endpoint", "EmbeddingKit-production-Repository"
+    session.has(1000, endpoint, repository)
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "AccessDenied")
+    session.stubs["ecr"].add_client_error("describe_repositories", "AccessDenied")
+    findings = list(before_deploy(session, production, imports=False))
+    assert [finding.stops for finding in findings] == [False, False]
+    assert "deployed function could not be looked up" in findings[0].text
+    assert "image repository could not be looked up" in findings[1].text
 
 
 @pytest.mark.parametrize(("deployed", "package"), [("image", "zip"), ("zip", "image")])
 def test_another_package_than_the_deployed_one_stops(session, with_function, deployed, package):
     """The alias would get another function, and callers another URL."""
-    session.has(1000, deployed=True)
+    session.has(1000, "EmbeddingKit-dev-Endpoint")
     session.deployed_as(deployed)
     (finding,) = before_deploy(session, with_function(package=package), imports=False)
     assert finding.stops
@@ -294,7 +410,7 @@ def test_another_package_than_the_deployed_one_stops(session, with_function, dep
 @pytest.mark.parametrize("package", ["image", "zip"])
 def test_the_deployed_package_is_fine(session, with_function, package):
     """Every deploy after the first one."""
-    session.has(1000, deployed=True)
+    session.has(1000, "EmbeddingKit-dev-Endpoint")
     session.deployed_as(package)
     assert list(before_deploy(session, with_function(package=package), imports=False)) == []
 
@@ -316,7 +432,6 @@ def in_s3(with_function):
 def _has_bucket(session) -> str:
     """Stub a bucket that belongs to no stack; return its name."""
     session.has(1000)
-    session.no_stack()
     bucket = "kit-dev-123456789012-us-east-1"
     session.stubs["s3"].add_response("head_bucket", {}, {"Bucket": bucket})
     return bucket
@@ -352,7 +467,6 @@ def test_a_bucket_of_artifacts_is_imported_by_its_plain_name(session, in_s3):
 def test_a_bucket_that_is_not_there_is_fine(session, in_s3):
     """As before the first deploy."""
     session.has(1000)
-    session.no_stack()
     session.stubs["sts"].add_response("get_caller_identity", {"Account": "123456789012"})
     session.stubs["s3"].add_client_error("head_bucket", "404", http_status_code=404)
     assert list(before_deploy(session, in_s3, imports=False)) == []
@@ -360,15 +474,13 @@ def test_a_bucket_that_is_not_there_is_fine(session, in_s3):
 
 def test_a_bucket_of_a_stack_is_fine(session, in_s3):
     """As in every deploy after the first one."""
-    session.has(1000)
-    session.stack("EmbeddingKit-dev-Artifact")
+    session.has(1000, "EmbeddingKit-dev-Artifact")
     assert list(before_deploy(session, in_s3, imports=False)) == []
 
 
 def test_a_bucket_that_may_not_be_looked_up_stops_nothing(session, in_s3):
     """The deploy's roles may have permissions that the shell lacks."""
     session.has(1000)
-    session.no_stack()
     session.stubs["sts"].add_client_error("get_caller_identity", "AccessDenied")
     (finding,) = before_deploy(session, in_s3, imports=False)
     assert not finding.stops
@@ -385,16 +497,16 @@ def test_the_command_stops_the_script_where_something_would_fail(
     """Every finding is printed as an error or a note; an error fails the script."""
     asked = []
 
-    def before_deploy(_, environment, *, imports):
-        asked.append((environment.name, imports))
+    def before_deploy(_, environment, *, imports, builds):
+        asked.append((environment.name, imports, builds))
         return findings
 
     monkeypatch.setattr(preflight, "load_environment", lambda name, **_: environments[name])
     monkeypatch.setattr(preflight, "session_for", lambda *_, **__: None)
     monkeypatch.setattr(preflight, "before_deploy", before_deploy)
     assert main(["dev", "--require-approval", "never"]) == status
-    assert main(["dev", "--import-existing-resources"]) == status
-    assert asked == [("dev", False), ("dev", True)]
+    assert main(["dev", "--built", "--import-existing-resources"]) == status
+    assert asked == [("dev", False, True), ("dev", True, False)]
     lines = [f"{'error' if f.stops else 'note'}: {f.text}" for f in findings]
     assert capsys.readouterr().err.splitlines() == lines * 2
 
