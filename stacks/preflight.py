@@ -133,9 +133,9 @@ def _stacks(
         except (BotoCoreError, ClientError) as error:
             yield Finding(f"the bucket of artifacts could not be looked up: {error}")
     if has_repository_stack(environment):
-        stack = stacks.get(repository_stack_name(environment.name))
+        repository = stacks.get(repository_stack_name(environment.name))
         try:
-            yield from _repository(session, environment, stack, imports=imports)
+            yield from _repository(session, environment, repository, imports=imports)
         except (BotoCoreError, ClientError) as error:
             yield Finding(f"the image repository could not be looked up: {error}")
 
