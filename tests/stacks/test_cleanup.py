@@ -295,6 +295,7 @@ def test_a_deploy_without_its_alias_says_how_to_make_it_again(aws, capsys):
 
 FAKE = """#!/usr/bin/env bash
 echo "$(basename "$0") $*" >> calls
+[[ "$FAILS" != Ctrl-C || "$*" != "destroy --all"* ]] || { kill -INT 0; sleep 60; }
 [[ "$*" != *"$FAILS"* ]]
 """
 
@@ -323,7 +324,10 @@ def script(tmp_path):
             env={"PATH": path, "FAILS": fails},
             capture_output=True,
             check=False,
+            # Ctrl-C is sent to all processes of a group, of which pytest should be none.
+            start_new_session=True,
         )
+        (tmp_path / "errors").write_bytes(done.stderr)
         return done.returncode, (tmp_path / "calls").read_text().splitlines()
 
     return run
@@ -364,11 +368,16 @@ def test_what_the_file_no_longer_has_is_destroyed_without_the_cdk(script):
     )
 
 
-def test_a_failed_destroy_fails_and_is_not_reported_as_done(script):
-    """The command after a destroy runs only if the destroy succeeded."""
-    status, calls = script("destroy", "dev", "--force", fails="destroy --all")
-    assert status == 1
+@pytest.mark.parametrize(("fails", "expected"), [("destroy --all", 1), ("Ctrl-C", 130)])
+def test_a_failed_destroy_fails_and_is_not_reported_as_done(script, tmp_path, fails, expected):
+    """The command after a destroy runs only if it succeeded. The last line says what continues."""
+    status, calls = script("destroy", "dev", "--force", fails=fails)
+    assert status == expected
     assert calls[-1].startswith("cdk destroy")
+    assert (tmp_path / "errors").read_text() == (
+        "error: dev was not destroyed; 'scripts/destroy dev' continues, 'scripts/deploy dev' "
+        "restores the missing parts\n"
+    )
 
 
 def test_deploy_repairs_first_and_looks_for_leftovers_last(script):

@@ -112,7 +112,8 @@ def test_images_are_built_once_and_deployed_everywhere(workflow, tmp_path):
 def test_a_clone_without_an_account_deploys_nothing(workflow):
     """Each job that signs in to AWS waits for the one with the condition, or has it."""
     jobs = workflow("deploy")["jobs"]
-    assert jobs["build"]["if"] == "vars.AWS_REGION != ''"
+    condition = "vars.AWS_REGION != ''"
+    assert jobs["build"]["if"] == workflow("base-image")["jobs"]["propose"]["if"] == condition
     for name, job in jobs.items():
         if "environment.yml" in job["uses"]:
             assert name == "build" or "build" in job["needs"]
