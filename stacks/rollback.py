@@ -23,8 +23,9 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import Environment
-from stacks.bootstrap_role import partition_domain
+from stacks.bootstrap_role import bootstrap_client, partition_domain
 from stacks.deployed import Deployed, find_alias, find_deployed, find_deployment_group
+from stacks.image_registry import Place
 from stacks.names import endpoint_stack_name
 from stacks.package_bucket import PackageBucket
 from stacks.package_places import bucket_of, place_of
@@ -102,16 +103,7 @@ def roll_back(session: Session, environment: Environment, *, version: str | None
             "To choose a version: --version N"
         )
     _warm(session, environment, deployed, version)
-    pinned_template = json.dumps(_pinned(template, alias, version), separators=(",", ":"))
-    client.update_stack(
-        StackName=stack,
-        **_as_parameter(session, environment, pinned_template),
-        Parameters=[
-            {"ParameterKey": name, "UsePreviousValue": True}
-            for name in template.get("Parameters", {})
-        ],
-        Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"],
-    )
+    _update(session, environment, _pinned(template, alias, version))
     print(f"moving the alias {deployed.alias} of {stack} to version {version} ...", flush=True)
     waiter = client.get_waiter("stack_update_complete")
     waiter.wait(StackName=stack, WaiterConfig={"Delay": 5, "MaxAttempts": 720})
@@ -246,20 +238,38 @@ def _status(client: Any, which: dict[str, str]) -> int:
     return 502 if "FunctionError" in answer else int(body["statusCode"])
 
 
-def _as_parameter(session: Session, environment: Environment, template: str) -> dict[str, str]:
-    """Return a template as a parameter of `UpdateStack`: its text, or the address of an upload."""
-    content = template.encode()
-    if len(content) <= _INLINE:
-        return {"TemplateBody": template}
-    place = place_of(session, environment)
+def _update(session: Session, environment: Environment, template: dict[str, Any]) -> None:
+    """Update the stack with a template: by its text, or by the address of an upload."""
+    text = json.dumps(template, separators=(",", ":"))
+    client = session.create_client("cloudformation", region_name=environment.region)
+    given = {"TemplateBody": text}
+    if len(text.encode()) > _INLINE:
+        place = place_of(session, environment)
+        given = {"TemplateURL": _upload(session, environment, place, text.encode())}
+        # CloudFormation reads the bucket with the caller's permissions, which this role has.
+        client = bootstrap_client(
+            session, "cloudformation", "deploy", account=place.account, region=place.region
+        )
+    client.update_stack(
+        StackName=endpoint_stack_name(environment.name),
+        **given,
+        Parameters=[
+            {"ParameterKey": name, "UsePreviousValue": True}
+            for name in template.get("Parameters", {})
+        ],
+        Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"],
+    )
+
+
+def _upload(session: Session, environment: Environment, place: Place, content: bytes) -> str:
+    """Write a template to the bucket of the stack's own files; return its address."""
     bucket = bucket_of(environment, place)
     key = f"{hashlib.sha256(content).hexdigest()}.json"
     with TemporaryDirectory() as folder:
         file = Path(folder) / key
         file.write_bytes(content)
         PackageBucket(session, bucket).write(key, file)
-    domain = partition_domain(place.region)
-    return {"TemplateURL": f"https://s3.{place.region}.{domain}/{bucket}/{key}"}
+    return f"https://s3.{place.region}.{partition_domain(place.region)}/{bucket}/{key}"
 
 
 def _pinned(template: dict[str, Any], alias: dict[str, Any], version: str) -> dict[str, Any]:
