@@ -1,4 +1,4 @@
-"""Puts the recipe of image and zip beside the constructs, for an installed package to build."""
+"""Puts the recipe of image and zip below the constructs, for an installed package to build."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 #: What builds a zip, beside what Docker's context sends.
 _OF_ZIP = ("build_zip.py", "zip_builder")
-#: Puts the folder on Python's path, so that `python -P -m model_compiler` works.
-_PATH = "embedding_kit_programs.pth"
 
 
 class ImageRecipe(BuildHookInterface):  # type: ignore[type-arg]
@@ -24,5 +22,3 @@ class ImageRecipe(BuildHookInterface):  # type: ignore[type-arg]
         included = build_data["force_include"]
         for name in (".dockerignore", "Dockerfile", *_OF_ZIP, *sent):
             included[str(context / name)] = f"embedding_kit/lambda_image/{name}"
-        # Python finds the programs there, last on its path, so that no file is installed twice.
-        included[str(Path(self.root) / "constructs" / _PATH)] = _PATH

@@ -1,6 +1,5 @@
 """The image's recipe: the Docker context, and the model as build arguments."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 from aws_cdk import aws_ecr_assets as assets
@@ -8,30 +7,16 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from embedding_kit.image_identity import build_arguments, files_digest
+from embedding_kit.programs import image_folder
 from embedding_kit.settings import Model
 
-__all__ = ["image_asset", "image_code", "image_folder", "model_identity"]
+__all__ = ["image_asset", "image_code", "model_identity"]
 
 #: Files of one target only. Without them in its context, another image does not change with them.
 _OWN_FILES = {
     "batch": ["batch_embedding", "batch-requirements.txt", "vector_loading"],
     "server": ["embedder/server", "server-requirements.txt"],
 }
-
-
-def image_folder() -> Path:
-    """Find the Docker context: in the installed package, else in the surrounding repository.
-
-    Raises:
-        FileNotFoundError: It is in neither place.
-    """
-    package = Path(__file__).parent
-    places = (package / "lambda_image", package.parents[1] / "lambda_image")
-    for place in places:
-        if (place / "Dockerfile").is_file():
-            return place
-    looked = " and ".join(str(place) for place in places)
-    raise FileNotFoundError(f"the image's Dockerfile is missing; looked in {looked}")
 
 
 def image_code(

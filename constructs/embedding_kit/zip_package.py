@@ -28,8 +28,8 @@ from constructs import Construct
 from embedding_kit.artifact_bucket import ARTIFACTS
 from embedding_kit.bootstrap import bootstrap_value
 from embedding_kit.findings import acknowledge
-from embedding_kit.image import image_folder
 from embedding_kit.image_identity import files_digest
+from embedding_kit.programs import image_folder
 from embedding_kit.s3_permissions import READ_KEY
 from embedding_kit.settings import Model
 from embedding_kit.settings.base import rule_error

@@ -1,4 +1,4 @@
-"""Embeds a folder of files on this machine: `python -P -m batch_embedding SOURCE DESTINATION`."""
+"""Embeds a folder of files on this machine: `embedding-kit batch_embedding SOURCE DESTINATION`."""
 
 import argparse
 import sys
@@ -29,7 +29,7 @@ def _run(options: argparse.Namespace) -> Any:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -P -m batch_embedding",
+        prog="embedding-kit batch_embedding",
         description="Embed a folder of files in processes on this machine.",
         epilog="Each job writes to a folder of its own, named by its input, settings and model. "
         "The same command continues a job that was interrupted.",

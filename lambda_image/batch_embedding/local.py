@@ -27,7 +27,7 @@ def run_job(options: argparse.Namespace) -> Result:
     """Run a job, or continue it; show its progress.
 
     Args:
-        options: The arguments of `python -P -m batch_embedding`.
+        options: The arguments of `embedding-kit batch_embedding`.
 
     Raises:
         BatchError: If the job cannot be planned, or a shard failed.

@@ -165,7 +165,7 @@ def load_manifest(folder: str | os.PathLike[str]) -> Manifest:
     except OSError as error:
         raise ArtifactError(
             f"{folder} is not an artifact: {path} cannot be read ({error.strerror}). "
-            "`python -P -m model_compiler MODEL --output DIR` writes one."
+            "`embedding-kit model_compiler MODEL --output DIR` writes one."
         ) from error
     return parse_manifest(raw, where=path)
 

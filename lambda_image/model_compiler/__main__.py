@@ -1,4 +1,4 @@
-"""The command `python -P -m model_compiler`; its parts are in `command`."""
+"""The command `embedding-kit model_compiler`; its parts are in `command`."""
 
 import sys
 

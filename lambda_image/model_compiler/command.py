@@ -1,4 +1,4 @@
-"""The parts of the command `python -P -m model_compiler`.
+"""The parts of the command `embedding-kit model_compiler`.
 
 `compile MODEL` (or just `MODEL`), `inspect MODEL`, `list` (or `--list`) and `verify DIR`.
 """
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     names = "`--list` lists the models that are known by name."
     parser = argparse.ArgumentParser(
-        prog="python -P -m model_compiler",
+        prog="embedding-kit model_compiler",
         description="Compile embedding models into artifacts that start fast and run fast.",
         epilog=f"`compile` may be omitted. {names}",
     )

@@ -1,4 +1,4 @@
-"""The command `python -P -m model_compiler.index_builder`: builds an image's index from texts.
+"""The command `embedding-kit model_compiler.index_builder`: builds an image's index from texts.
 
 The index is a folder: `entries.json` (the texts), `vectors.npy` (float32 [n, dimensions], rows of
 length 1) and `manifest.json` (format, vector space, count). The embedder itself computes the
@@ -128,7 +128,7 @@ def read_texts(path: Path) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -P -m model_compiler.index_builder",
+        prog="embedding-kit model_compiler.index_builder",
         description="Embed texts into the search index that an image carries.",
     )
     source = parser.add_mutually_exclusive_group(required=True)

@@ -1,4 +1,4 @@
-"""Loads a batch job's output from this machine: `python -P -m vector_loading SOURCE INDEX ...`."""
+"""Loads a batch job's output from this machine: `embedding-kit vector_loading SOURCE INDEX ...`."""
 
 import argparse
 import sys
@@ -32,7 +32,7 @@ def _run(options: argparse.Namespace) -> Any:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -P -m vector_loading",
+        prog="embedding-kit vector_loading",
         description="Load the output of a batch job into an index of S3 Vectors.",
         epilog="The same command continues a load that was interrupted. After a complete load, it "
         "writes all vectors again. A vector with the same id is replaced.",

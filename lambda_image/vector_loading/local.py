@@ -21,7 +21,7 @@ def run_load(options: argparse.Namespace) -> Result:
     """Run a load, or continue it; show its progress.
 
     Args:
-        options: The arguments of `python -P -m vector_loading`.
+        options: The arguments of `embedding-kit vector_loading`.
 
     Raises:
         BatchError: If the load cannot be planned, or a part failed.

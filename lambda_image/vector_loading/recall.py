@@ -1,4 +1,4 @@
-"""Measures how many of the nearest vectors an index finds: `python -P -m vector_loading.recall`."""
+"""Measures how many nearest vectors an index finds: `embedding-kit vector_loading.recall`."""
 
 import argparse
 import sys
@@ -33,7 +33,7 @@ def _run(options: argparse.Namespace) -> Any:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -P -m vector_loading.recall",
+        prog="embedding-kit vector_loading.recall",
         description="Compare what an index finds with an exact search through the Parquet files "
         "that were loaded into it.",
         epilog="Rows of the job are the queries, so this says little about texts that are unlike "

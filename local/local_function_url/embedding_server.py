@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/serve --server",
         description="Serve an embedding model over HTTP on this machine, for many requests at the "
-        "same time. All other flags are those of `python -P -m embedder.server`; its --help lists "
+        "same time. All other flags are those of `embedding-kit embedder.server`; its --help lists "
         "them.",
         allow_abbrev=False,
     )

@@ -1,4 +1,4 @@
-"""`python -P -m batch_embedding` embeds a folder in processes, and continues after any end."""
+"""`embedding-kit batch_embedding` embeds a folder in processes, and continues after any end."""
 
 import json
 import os

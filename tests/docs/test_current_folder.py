@@ -9,25 +9,33 @@ from pathlib import Path
 
 import pytest
 
+from embedding_kit.programs import PROGRAMS
+
 from .pages import PAGES, ROOT
 
 TEMPLATES = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").iterdir())
 IMAGE = ROOT / "lambda_image"
-#: The packages with commands that users run in a folder of theirs.
-PROGRAMS = sorted(path.parent.name for path in IMAGE.glob("*/__init__.py"))
-INSTALLED = {*importlib.metadata.packages_distributions(), *PROGRAMS}
+PACKAGES = sorted(path.parent.name for path in IMAGE.glob("*/__init__.py"))
+INSTALLED = {*importlib.metadata.packages_distributions(), *PACKAGES}
 
 
 def documented() -> list[str]:
-    """Return each module of an installed package that a page or a program runs with `-m`."""
+    """Return each program that a page or a message runs with `embedding-kit`."""
     sources = [*PAGES, *IMAGE.rglob("*.py")]
-    found = {
-        name
-        for source in sources
-        for name in re.findall(r"python (?:-P )?-m ([a-z_.]*[a-z_])", source.read_text("utf-8"))
-    }
-    found |= {".".join(path.parent.relative_to(IMAGE).parts) for path in IMAGE.rglob("__main__.py")}
-    return sorted(name for name in found if name.partition(".")[0] in PROGRAMS)
+    return sorted(
+        {
+            name
+            for source in sources
+            for name in re.findall(
+                r"embedding-kit ([a-z]+[._][a-z_.]*[a-z])", source.read_text("utf-8")
+            )
+        }
+    )
+
+
+def test_the_documented_programs_are_those_of_the_command():
+    """No page or message names another one."""
+    assert documented() == sorted(PROGRAMS)
 
 
 class Folder:
@@ -65,23 +73,26 @@ def folder(tmp_path) -> Folder:
     return Folder(tmp_path / "model")
 
 
-@pytest.mark.parametrize("module", documented())
-def test_a_documented_command_imports_nothing_from_there(folder, module):
-    """The pages, the messages and the helps write `python -P -m`."""
-    done = folder.run(sys.executable, "-P", "-m", module, "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(rf"^usage: (python -P -m )?{module} ", done.stdout)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_imports_nothing_from_there(folder, program):
+    """Neither by the command, nor as `embed` starts it."""
+    module = [sys.executable, "-P", "-m", "embedding_kit"]
+    for command in ([Path(sys.executable).with_name("embedding-kit")], module):
+        done = folder.run(*command, program, "--help")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"usage: embedding-kit {program} ")
 
 
-def test_each_documented_command_has_the_option():
-    """Without it, Python puts the current folder first on the path."""
-    bare = re.compile(rf"python -m (?:{'|'.join(PROGRAMS)})\b")
+def test_no_page_or_message_runs_a_program_as_a_module():
+    """An installed package has none of these names, and Python would search the current folder."""
+    module = re.compile(rf"python (?:-P )?-m (?:embedding_kit|{'|'.join(PACKAGES)})\b")
     sources = [*PAGES, *TEMPLATES, *IMAGE.rglob("*.py")]
-    assert not [source for source in sources if bare.search(source.read_text("utf-8"))]
+    found = {source.name for source in sources if module.search(source.read_text("utf-8"))}
+    assert found == {"packed.py"}  # which the zip's builder runs
 
 
-@pytest.mark.parametrize("module", documented())
-def test_without_the_option_no_package_that_is_installed_comes_from_there(folder, module):
+@pytest.mark.parametrize("module", PROGRAMS)
+def test_a_module_of_the_repository_imports_no_installed_package_from_there(folder, module):
     """Of the standard library, Python has imported a part before the program's first line."""
     for name in sys.stdlib_module_names | {module.partition(".")[0]}:
         (folder.path / f"{name}.py").unlink()

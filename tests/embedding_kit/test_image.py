@@ -9,8 +9,9 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_lambda as lambda_
 
-from embedding_kit import Model, image
-from embedding_kit.image import image_code, image_folder
+from embedding_kit import Model, image, programs
+from embedding_kit.image import image_code
+from embedding_kit.programs import image_folder
 
 
 @pytest.fixture
@@ -200,6 +201,6 @@ def test_what_only_one_target_runs_changes_only_its_image(
 
 def test_a_missing_dockerfile_is_told_with_where_it_was_looked_for(tmp_path, monkeypatch):
     """The error for an installation without the image's folder names the folders searched."""
-    monkeypatch.setattr(image, "__file__", str(tmp_path / "a" / "b" / "image.py"))
+    monkeypatch.setattr(programs, "__file__", str(tmp_path / "a" / "b" / "image.py"))
     with pytest.raises(FileNotFoundError, match=r"Dockerfile is missing; looked in .* and .*"):
         image_folder()

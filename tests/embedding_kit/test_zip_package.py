@@ -10,7 +10,14 @@ import pytest
 from aws_cdk import App, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, Stack
 from aws_cdk.assertions import Match, Template
 
-from embedding_kit import EmbeddingEndpoint, FunctionSettings, Model, Provisioned, SnapStart, image
+from embedding_kit import (
+    EmbeddingEndpoint,
+    FunctionSettings,
+    Model,
+    Provisioned,
+    SnapStart,
+    programs,
+)
 from embedding_kit.zip_package import build_command
 
 ZIP = FunctionSettings(package="zip")
@@ -106,7 +113,9 @@ def test_the_name_of_the_zip_changes_with_what_is_in_it(
     other, _ = _built(synthesize_zip(model.model_copy(update={"precision": "fp32"}))[2])
     copy = tmp_path / "copy"
     shutil.copytree(
-        image.image_folder(), copy, ignore=shutil.ignore_patterns("__pycache__", "batch_embedding")
+        programs.image_folder(),
+        copy,
+        ignore=shutil.ignore_patterns("__pycache__", "batch_embedding"),
     )
     monkeypatch.setattr("embedding_kit.zip_package.image_folder", lambda: copy)
     assert _built(synthesize_zip(model)[2])[0] == name

@@ -12,11 +12,10 @@ from .conftest import FOLDERS, ROOT
 #: What each wheel puts into the folder of installed packages, beside its metadata.
 TOP = {
     "embedding-client": {"embedding_client"},
-    "embedding-kit": {"embedding_kit", "embedding_costs", "embedding_kit_programs.pth"},
+    "embedding-kit": {"embedding_kit"},
 }
 SOURCES = {
     "embedding_client": ROOT / "client" / "embedding_client",
-    "embedding_costs": ROOT / "embedding_costs",
     "embedding_kit": ROOT / "constructs" / "embedding_kit",
     **{
         f"embedding_kit/lambda_image/{name}": ROOT / "lambda_image" / name

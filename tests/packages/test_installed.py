@@ -4,15 +4,18 @@ import json
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
 from embedder.artifact import Artifact
+from embedding_kit.programs import PROGRAMS, image_folder
 
 from .conftest import Environment
 
 pytestmark = pytest.mark.slow
+
+#: The packages of the programs.
+PACKAGES = sorted(path.parent.name for path in image_folder().glob("*/__init__.py"))
 
 
 def typed(environment: Environment, program: str) -> list[str]:
@@ -58,9 +61,8 @@ def test_the_command_is_installed(client):
     embed = client.python.with_name("embed")
     assert client.execute([embed, "--help"]).startswith("usage: embed ")
     assert client.execute([embed, "--version"]) == f"embed {version('embedding-client')}\n"
-    assert client.execute([embed, "load", "--url", "http://127.0.0.1:9"], status=1) == (
-        "error: embed load needs: pip install 'embedding-client[load]'; "
-        "not found: embedding_costs, aiohttp, pydantic.\n"
+    assert client.execute([embed, "load", "--url", "http://127.0.0.1:9"], status=2) == (
+        "error: embed load needs: pip install 'embedding-client[load]'.\n"
     )
 
 
@@ -103,28 +105,46 @@ def test_a_users_types_are_checked_against_the_constructs(kit):
     assert [line.rpartition("  ")[2] for line in found] == ["[assignment]", "[arg-type]"]
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        "batch_embedding",
-        "embedder.server",
-        "embedder.server.new_key",
-        "model_compiler",
-        "model_compiler.index_builder",
-        "vector_loading",
-    ],
-)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_of_the_image_runs(kit, program):
-    """As `python -m`, with the libraries of the extras."""
-    assert kit.run("-m", program, "--help").startswith(f"usage: python -m {program} ")
+    """With the libraries of the extras: by the command, and as a module of the package."""
+    usage = f"usage: embedding-kit {program} "
+    assert kit.execute([kit.python.with_name("embedding-kit"), program, "--help"]).startswith(usage)
+    assert kit.run("-m", "embedding_kit", program, "--help").startswith(usage)
 
 
-def test_the_programs_are_the_images(kit):
-    """There is one copy of them, which is last on Python's path, and so hides no other package."""
-    program = "import embedder, json, sys; print(json.dumps([embedder.__file__, sys.path]))"
-    file, path = json.loads(kit.run("-c", program))
-    assert Path(file).parents[1] == Path(path[-1])
-    assert path[-1].endswith("site-packages/embedding_kit/lambda_image")
+def test_the_command_names_its_programs(kit):
+    """Without one, and in the error about another."""
+    command = kit.python.with_name("embedding-kit")
+    listed = kit.execute([command])
+    assert listed.startswith("usage: embedding-kit PROGRAM [ARGUMENTS]\n")
+    assert all(f"  {program} " in listed for program in PROGRAMS)
+    assert kit.execute([command, "embedder"], status=2) == (
+        f"error: no such program; found: embedder; allowed: {', '.join(PROGRAMS)}\n"
+    )
+
+
+def test_no_other_process_finds_the_programs(kit):
+    """Their names are common: a user's own `embedder` must stay the user's."""
+    program = (
+        "import json, sys\n"
+        "from importlib.util import find_spec\n"
+        f"names = {PACKAGES}\n"
+        "print(json.dumps([[name for name in names if find_spec(name)], sys.path]))\n"
+    )
+    found, path = json.loads(kit.run("-c", program))
+    assert found == []
+    assert not [folder for folder in path if "lambda_image" in folder]
+
+
+def test_a_local_job_starts_its_processes(kit, tmp_path, minilm_artifact: Artifact):
+    """Each finds the program and its modules, though Python's path has them in none."""
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "texts.jsonl").write_text('{"text": "one"}\n{"text": "two"}\n')
+    command = [kit.python.with_name("embedding-kit"), "batch_embedding", texts, tmp_path / "out"]
+    kit.execute([*command, "--artifact", minilm_artifact.folder, "--processes", "2"])
+    assert list((tmp_path / "out").rglob("*.parquet"))
 
 
 def test_the_engine_runs_without_the_cdk(dist, tmp_path, minilm_artifact: Artifact):
@@ -133,8 +153,8 @@ def test_the_engine_runs_without_the_cdk(dist, tmp_path, minilm_artifact: Artifa
     environment.install("--no-deps", "embedding-kit", "numpy", "onnxruntime", "orjson")
     program = (
         "import sys\n"
-        "from embedder.artifact import load_artifact\n"
-        "from embedder.engine import Engine\n"
+        "from embedding_kit.engine import Engine, load_artifact\n"
+        "assert not [folder for folder in sys.path if 'lambda_image' in folder]\n"
         "print(Engine.load(load_artifact(sys.argv[1])).embed(['a text']).vectors.shape)\n"
     )
     assert environment.run("-c", program, str(minilm_artifact.folder)) == "(1, 384)\n"

@@ -1,4 +1,4 @@
-"""`python -P -m vector_loading`: its output, its exit status, and its arguments."""
+"""`embedding-kit vector_loading`: its output, its exit status, and its arguments."""
 
 import json
 

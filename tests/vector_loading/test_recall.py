@@ -1,4 +1,4 @@
-"""`python -P -m vector_loading.recall`, over an index that the load made in the exact stand-in."""
+"""`embedding-kit vector_loading.recall`, over an index that the load made in the exact stand-in."""
 
 import json
 from pathlib import Path

@@ -64,7 +64,8 @@ def _load(args: argparse.Namespace) -> int:
 
 
 def _load_here(args: argparse.Namespace) -> NoReturn:
-    command = [sys.executable, "-P", "-m", "vector_loading", args.source, _index_arn(args)]
+    program = [sys.executable, "-P", "-m", "embedding_kit", "vector_loading"]
+    command = [*program, args.source, _index_arn(args)]
     for name in ("metadata", "max_rejected_percent", "vectors_per_second"):
         value = getattr(args, name)
         for each in value if isinstance(value, list) else [value]:

@@ -5,7 +5,7 @@ with half a million merges. Here an initialization reads only the header; the op
 a page when a text first needs it.
 
 The contents are not checked: the compiler wrote the file, the manifest has its size, and the image
-is immutable. `python -P -m model_compiler verify` compares the file's SHA-256.
+is immutable. `embedding-kit model_compiler verify` compares the file's SHA-256.
 
 Layout, little-endian like every machine that Lambda has:
 

@@ -1,4 +1,4 @@
-"""The command `python -P -m embedder.server`; `--help` lists the flags."""
+"""The command `embedding-kit embedder.server`; `--help` lists the flags."""
 
 import os
 import sys

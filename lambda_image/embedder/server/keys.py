@@ -9,7 +9,7 @@ only the SHA-256 of each, in lines of a file or of one environment variable:
 A name may be on two lines: both secrets are valid, share the limits and are one caller in logs and
 metrics. This is how a secret is replaced without an interruption.
 
-A fast hash is enough, because `python -P -m embedder.server.new_key` makes secrets of 256 random
+A fast hash is enough, because `embedding-kit embedder.server.new_key` makes secrets of 256 random
 bits, which cannot be guessed.
 """
 
@@ -67,7 +67,7 @@ def parse_keys(text: str, *, source: str) -> tuple[Key, ...]:
     if not keys:
         raise SettingsError(
             f"{source} has no keys. Expected: a line {_LINE} for each, as "
-            "`python -P -m embedder.server.new_key NAME` prints it."
+            "`embedding-kit embedder.server.new_key NAME` prints it."
         )
     return tuple(keys)
 

@@ -35,7 +35,7 @@ def _authenticator(settings: ServerSettings) -> Authenticator | None:
     if not any(given):
         raise SettingsError(
             "The server has no keys, so that anyone who reaches its port could use it. Give "
-            "--keys-file with a file that `python -P -m embedder.server.new_key NAME` makes, or "
+            "--keys-file with a file that `embedding-kit embedder.server.new_key NAME` makes, or "
             "--no-keys if everyone may call, for example behind a proxy that checks callers."
         )
     if sum(given) > 1:

@@ -1,4 +1,4 @@
-"""Makes an API key: `python -P -m embedder.server.new_key NAME >>keys`.
+"""Makes an API key: `embedding-kit embedder.server.new_key NAME >>keys`.
 
 The line for the keys' file goes to standard output. The secret, which is for the caller, goes to
 standard error, and is kept nowhere.
@@ -28,7 +28,7 @@ def make_key(caller: Caller) -> tuple[str, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -P -m embedder.server.new_key",
+        prog="embedding-kit embedder.server.new_key",
         description="Make an API key. Its line for the keys' file is written to standard output, "
         "its secret to standard error. The secret cannot be shown again.",
     )

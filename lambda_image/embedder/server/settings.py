@@ -113,7 +113,7 @@ class ServerSettings:
 
     keys_file: str | None = _flag(
         _CALLERS,
-        "File with a line name:sha256 for each API key, as `python -P -m embedder.server.new_key` "
+        "File with a line name:sha256 for each API key, as `embedding-kit embedder.server.new_key` "
         f"prints it. A change is read without a restart. The variable {PREFIX}KEYS may have the "
         "lines themselves instead.",
         None,
@@ -199,7 +199,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="python -P -m embedder.server",
+        prog="embedding-kit embedder.server",
         description="Serve the embedding model over HTTP, for many requests at the same time.",
         epilog=f"Each flag is also an environment variable: --max-queue-tokens is {PREFIX}"
         "MAX_QUEUE_TOKENS, and --otlp-endpoint is OTEL_EXPORTER_OTLP_ENDPOINT. A flag wins over "

@@ -1,6 +1,6 @@
 """Writes an artifact as one object for S3, which `embedder.artifact_download` reads.
 
-`python -P -m model_compiler.artifact.packed FOLDER FILE` writes it.
+`python -m model_compiler.artifact.packed FOLDER FILE` writes it.
 """
 
 import argparse

@@ -94,7 +94,7 @@ def _check_name(model: str) -> None:
     if not hub.is_repository_name(model):
         raise SourceError(
             f"{model!r} is not a folder, a model of the catalog or a repository of a hub "
-            "(owner/name). `python -P -m model_compiler --list` lists the catalog."
+            "(owner/name). `embedding-kit model_compiler --list` lists the catalog."
         )
 
 

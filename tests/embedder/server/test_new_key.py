@@ -1,4 +1,4 @@
-"""`python -P -m embedder.server.new_key` makes a key that the server takes."""
+"""`embedding-kit embedder.server.new_key` makes a key that the server takes."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`python -P -m embedder.server` with a real model: equal bits, and SIGTERM under load."""
+"""`embedding-kit embedder.server` with a real model: equal bits, and SIGTERM under load."""
 
 import base64
 import os

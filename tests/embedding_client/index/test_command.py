@@ -131,10 +131,10 @@ def test_a_load_from_here_is_the_loader_in_place_of_this_process(
     ((python, *arguments),) = called
     assert Path(python).name.startswith("python")
     assert arguments == [
-        "-P", "-m", "vector_loading", str(folder), ARN,
+        "-P", "-m", "embedding_kit", "vector_loading", str(folder), ARN,
         "--metadata", "lang", "--vectors-per-second", "300",
     ]  # fmt: skip
     from vector_loading.__main__ import main
 
-    assert main(arguments[3:]) == 0
+    assert main(arguments[4:]) == 0
     assert len(index.vectors) == loading.ROWS

@@ -1,0 +1,9 @@
+"""The embedder in your own process: `Engine.load(load_artifact("artifact")).embed(["a text"])`."""
+
+from embedding_kit.programs import import_modules
+
+__all__ = ["Engine", "load_artifact"]
+
+_engine, _artifact = import_modules("embedder.engine", "embedder.artifact")
+Engine = _engine.Engine
+load_artifact = _artifact.load_artifact

@@ -1,0 +1,70 @@
+"""The programs in the image's recipe, which the wheel has below this package.
+
+Their packages have common names, such as `embedder`. So Python finds them in a process that runs or
+imports one of them, and in no other: the command `embedding-kit`, and `embedding_kit.engine`.
+"""
+
+import os
+import runpy
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+__all__ = ["PROGRAMS", "image_folder", "import_modules", "run"]
+
+#: The modules that can be run, with what each does.
+PROGRAMS = {
+    "batch_embedding": "embeds a folder of files on this machine",
+    "embedder.server": "serves a model as a long-lived HTTP server",
+    "embedder.server.new_key": "makes an API key of the server",
+    "model_compiler": "compiles, verifies and inspects models",
+    "model_compiler.index_builder": "builds an image's index from texts",
+    "vector_loading": "loads a batch job's output into an index",
+    "vector_loading.recall": "measures how many of the nearest vectors an index finds",
+}
+
+
+def image_folder() -> Path:
+    """Find the Docker context: in the installed package, else in the surrounding repository.
+
+    Raises:
+        FileNotFoundError: It is in neither place.
+    """
+    package = Path(__file__).parent
+    places = (package / "lambda_image", package.parents[1] / "lambda_image")
+    for place in places:
+        if (place / "Dockerfile").is_file():
+            return place
+    looked = " and ".join(str(place) for place in places)
+    raise FileNotFoundError(f"the image's Dockerfile is missing; looked in {looked}")
+
+
+def run(program: str, arguments: list[str]) -> None:
+    """Run a program in this process, as `python -m` does, without the current folder on the path.
+
+    Args:
+        program: A name of `PROGRAMS`.
+        arguments: Its arguments.
+    """
+    if not sys.flags.safe_path:
+        del sys.path[0]
+    # The processes that the program starts leave the current folder out, too.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    sys.path.insert(0, str(image_folder()))
+    sys.argv = [program, *arguments]
+    runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+def import_modules(*names: str) -> list[ModuleType]:
+    """Import modules of the programs; the path of the process stays as it was.
+
+    Args:
+        names: Their names, such as `embedder.engine`.
+    """
+    folder = str(image_folder())
+    sys.path.insert(0, folder)
+    try:
+        return [import_module(name) for name in names]
+    finally:
+        sys.path.remove(folder)
