@@ -185,15 +185,11 @@ def _known(region: str) -> str:
     """
     if region in read_regions():
         return region
-    # The regions with prices need no AWS client.
-    from botocore.session import get_session  # noqa: PLC0415
+    # A region with prices needs no list of AWS's.
+    from botocore.loaders import create_loader  # noqa: PLC0415
 
-    session = get_session()
-    regions = {
-        name
-        for partition in session.get_available_partitions()
-        for name in session.get_available_regions("lambda", partition)
-    }
+    partitions = create_loader().load_data("endpoints")["partitions"]
+    regions = {name for partition in partitions for name in partition["regions"]}
     if region not in regions:
         raise CostError(
             f"AWS has no such region; found: {region}; allowed: {', '.join(sorted(regions))}"
