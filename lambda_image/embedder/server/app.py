@@ -3,7 +3,7 @@
 https://asgi.readthedocs.io/en/latest/specs/www.html
 
 A request passes, in this order: the paths of load balancers, the end of the server, its trace, its
-key, the bounds of the queue, its body, its key's limits. Then a thread of its own answers it, and
+key, its share of the server, its body, its key's limits. Then a thread of its own answers it, and
 the queue below the engine decides when the model runs for it.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 from embedder.errors import AnswerableError, ServerError, ShuttingDownError, UnauthorizedError
 from embedder.messages import MAX_REQUEST_BYTES, Request, Response
 from embedder.server.access_log import AccessLog
-from embedder.server.body import Receive, declared_length, read_body
-from embedder.server.bounds import overloaded
+from embedder.server.body import Receive, check_length, read_body
+from embedder.server.bounds import Shares
 from embedder.server.cors import Cors
 from embedder.server.exchange import Exchange
 from embedder.server.hooks import Hooks, Span
@@ -35,6 +35,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 #: Bytes of a body for each token that is expected of it: English has four to five, and JSON is
 #: around it. The true number is known when the texts are tokenized.
 _BYTES_PER_TOKEN = 6
+#: The most bytes of bodies in memory, of all requests: they come faster than they are answered.
+_BODY_BYTES = 4 * MAX_REQUEST_BYTES
+#: Threads are made when they are needed, and the requests have a bound of their own.
+_THREADS = 1 << 16
 #: Answered without a key, for load balancers that ask it.
 _PUBLIC_PATH = "/health"
 #: nginx's status for a client that closed the connection; only the log and the metrics see it.
@@ -68,7 +72,8 @@ class App:
         self._status_paths = StatusPaths(queue, lifecycle)
         self._cors = Cors(settings.cors_allow_origin)
         # One thread for each request: it tokenizes, waits for the model, and renders.
-        self._threads = ThreadPoolExecutor(settings.max_concurrent_requests, "request")
+        self._threads = ThreadPoolExecutor(_THREADS, "request")
+        self._requests, self._bodies = Shares("requests"), Shares("bytes of bodies")
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -126,7 +131,8 @@ class App:
             if exchange.record is not None:
                 exchange.record.fault = fault(error)
         finally:
-            self._queue.release(exchange.ticket)
+            self._requests.take(exchange.caller.name, -exchange.admitted)
+            self._bodies.take(exchange.caller.name, -exchange.body_bytes)
         if exchange.error == ClientGoneError.code:
             exchange.status, exchange.cancelled = _CLIENT_GONE, True
         else:
@@ -150,23 +156,28 @@ class App:
             raise _shutting_down()
         if hooks.authenticator is not None and exchange.path != _PUBLIC_PATH:
             exchange.caller = hooks.authenticator.authenticate(headers)
-        length = declared_length(headers)
-        self._admit(ticket, length or 0)
-        body = await read_body(receive, timeout=settings.body_timeout)
+        check_length(headers)
+        ticket.caller = exchange.caller.name
+        self._admit(exchange)
+        body = await read_body(
+            receive,
+            timeout=settings.body_timeout,
+            arrived=lambda size: self._arrived(exchange, size),
+        )
         if body is None:
             raise ClientGoneError("The client has closed the connection.")
-        if length is None and body:
-            self._queue.release(ticket)
-            self._admit(ticket, len(body))
         expected = len(body) // _BYTES_PER_TOKEN
         if hooks.limiter is not None:
             added.update(hooks.limiter.admit(exchange.caller, tokens=expected))
         try:
+            decoded = _decoded(body, headers)
+            if decoded is not body:
+                self._arrived(exchange, len(decoded))
             request = Request(
                 method=exchange.method,
                 path=exchange.path,
                 headers=headers,
-                body=_decoded(body, headers),
+                body=decoded,
                 id=exchange.id,
                 deadline=time.monotonic() + settings.timeout,
             )
@@ -181,16 +192,24 @@ class App:
                 )
         return response
 
-    def _admit(self, ticket: Ticket, size: int) -> None:
-        """Refuse a request before it is read, if the queue has no room for what it may hold."""
-        most = self._settings.max_concurrent_requests
-        if self._lifecycle.in_flight > most:
-            raise overloaded(
-                f"The server has too much to do: it answers at most {most} requests at once.",
-                self._queue.seconds,
-            )
-        if size:
-            self._queue.reserve(ticket, 1 + min(size, MAX_REQUEST_BYTES) // _BYTES_PER_TOKEN)
+    def _admit(self, exchange: Exchange) -> None:
+        """Refuse a request before it is read, if its caller has too many."""
+        self._requests.check(
+            exchange.caller.name,
+            1,
+            self._settings.max_concurrent_requests,
+            seconds_each=self._queue.seconds / max(1, self._requests.total),
+        )
+        self._requests.take(exchange.caller.name, 1)
+        exchange.admitted = True
+
+    def _arrived(self, exchange: Exchange, size: int) -> None:
+        """Refuse a request of which more has arrived than there is room for."""
+        caller = exchange.caller.name
+        self._bodies.check(caller, size, _BODY_BYTES)
+        self._queue.check(caller, (exchange.body_bytes + size) // _BYTES_PER_TOKEN)
+        self._bodies.take(caller, size)
+        exchange.body_bytes += size
 
     async def _in_thread(
         self, request: Request, ticket: Ticket, receive: Receive
@@ -211,11 +230,9 @@ class App:
             gone.cancel()
 
     def _handle(self, request: Request, ticket: Ticket) -> tuple[Response, RequestRecord]:
-        self._queue.begin(ticket)
-        try:
+        tokens = len(request.body) // _BYTES_PER_TOKEN
+        with self._queue.request(ticket, tokens=tokens, deadline=request.deadline):
             return self._service.handle(request), self._log.take()
-        finally:
-            self._queue.begin(None)
 
     def _error(self, error: AnswerableError, exchange: Exchange) -> Response:
         response = self._service.error_response(error, exchange.id, path=exchange.path)

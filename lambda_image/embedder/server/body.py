@@ -7,7 +7,7 @@ from typing import Any
 from embedder.errors import BodyTooLargeError, MalformedBodyError, SlowBodyError
 from embedder.messages import MAX_REQUEST_BYTES
 
-__all__ = ["Receive", "declared_length", "read_body"]
+__all__ = ["Receive", "check_length", "read_body"]
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 #: A body over the limit is read and dropped up to this size, so that the client, which reads when
@@ -19,16 +19,14 @@ class _DisconnectedError(Exception):
     """The client closed the connection within the body."""
 
 
-def declared_length(headers: Mapping[str, str]) -> int | None:
-    """Return the `Content-Length`; None for a body in chunks.
+def check_length(headers: Mapping[str, str]) -> None:
+    """Check the `Content-Length`, which a body in chunks does not have.
 
     Raises:
         BodyTooLargeError: if it is over what is read.
         MalformedBodyError: if it is not a number.
     """
-    declared = headers.get("content-length")
-    if declared is None:
-        return None
+    declared = headers.get("content-length", "0")
     if not (declared.isascii() and declared.isdecimal()):
         raise MalformedBodyError('The header "content-length" must be a number of bytes.')
     length = int(declared[:18])
@@ -37,11 +35,17 @@ def declared_length(headers: Mapping[str, str]) -> int | None:
             f"The body has {length} bytes; at most {MAX_REQUEST_BYTES} are allowed.",
             headers={"connection": "close"},
         )
-    return length
 
 
-async def read_body(receive: Receive, *, timeout: float) -> bytes | None:
+async def read_body(
+    receive: Receive, *, timeout: float, arrived: Callable[[int], None]
+) -> bytes | None:
     """Return a body; None if the client has gone.
+
+    Args:
+        receive: ASGI's.
+        timeout: the seconds in which it has to be there.
+        arrived: called with the size of each part that is kept; it may raise an error.
 
     Raises:
         BodyTooLargeError: if it is over what is read.
@@ -49,7 +53,7 @@ async def read_body(receive: Receive, *, timeout: float) -> bytes | None:
     """
     try:
         async with asyncio.timeout(timeout):
-            return await _read(receive)
+            return await _read(receive, arrived)
     except _DisconnectedError:
         return None
     except TimeoutError:
@@ -58,11 +62,8 @@ async def read_body(receive: Receive, *, timeout: float) -> bytes | None:
         ) from None
 
 
-async def _read(receive: Receive) -> bytes:
+async def _read(receive: Receive, arrived: Callable[[int], None]) -> bytes:
     message = await _message(receive)
-    if not message.get("more_body"):
-        whole: bytes = message.get("body", b"")
-        return whole
     pieces, kept, total = [], 0, 0
     while True:
         piece = message.get("body", b"")
@@ -73,7 +74,8 @@ async def _read(receive: Receive) -> bytes:
                 "allowed.",
                 headers={"connection": "close"},
             )
-        if kept <= MAX_REQUEST_BYTES:
+        if piece and kept <= MAX_REQUEST_BYTES:
+            arrived(len(piece))
             pieces.append(piece)
             kept += len(piece)
         if not message.get("more_body"):

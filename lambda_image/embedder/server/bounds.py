@@ -1,11 +1,11 @@
-"""The bounds of the queue, in tokens and in seconds of work: what makes the server answer 429."""
+"""The bounds of the server's work, which its callers share: what makes the server answer 429."""
 
 import math
 from typing import NamedTuple
 
 from embedder.errors import OverloadedError
 
-__all__ = ["Bounds", "overloaded"]
+__all__ = ["Bounds", "Shares"]
 
 
 class Bounds(NamedTuple):
@@ -16,36 +16,67 @@ class Bounds(NamedTuple):
     #: Seconds that all workers together take for it, by the measured pace.
     seconds: float
 
-    def check(self, waiting: int, more: int, seconds_per_token: float | None) -> None:
-        """Refuse a request if its tokens do not fit beside those that wait.
+    def most(self, seconds_per_token: float | None) -> int:
+        """Return the most tokens; the pace is of all workers together, None if not known yet."""
+        if not seconds_per_token:
+            return self.tokens
+        return min(self.tokens, int(self.seconds / seconds_per_token))
 
-        A request counts with half of the bound at most. So a list that is larger than the bound is
-        taken as soon as the queue is half empty, and not only when nothing waits.
+
+class Shares:
+    """What callers hold of something that is bounded, such as tokens that wait.
+
+    A caller may take what is free. A caller that holds less than an equal part may take up to that
+    part even if nothing is free, and one that holds nothing may always take something: so no other
+    caller, whatever it holds, can have it refused. All n callers together hold up to 1 + 1/2 + … +
+    1/n times the bound.
+
+    Args:
+        what: What is held, for errors.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        #: By the caller's name; without those that hold nothing.
+        self._held: dict[str, int] = {}
+        self.total = 0
+
+    def check(self, caller: str, more: int, most: int, *, seconds_each: float = 0.0) -> None:
+        """Refuse a caller that may not take more.
+
+        More than half of a bound counts as half of it. So a list that is larger than the bound is
+        taken as soon as half of it is free, and not only when nothing is held.
 
         Args:
-            waiting: tokens that wait.
-            more: tokens of the request, however many inputs they are of.
-            seconds_per_token: of all workers together; None if it is not known yet.
+            caller: The caller's name.
+            more: What it would take.
+            most: The bound of all callers together.
+            seconds_each: The time until one of what is held is free again.
 
         Raises:
-            OverloadedError: with `Retry-After`: when all that waits now is done.
+            OverloadedError: with `Retry-After`: when the caller's own work is done, if all callers
+                get equal parts of the time.
         """
-        most = self.tokens
-        if seconds_per_token:
-            most = min(most, int(self.seconds / seconds_per_token))
-        if waiting == 0 or waiting + min(more, most // 2) <= most:
+        own = self._held.get(caller, 0)
+        share = most // max(1, len(self._held))
+        if own == 0 or any(
+            held + min(more, bound - bound // 2) <= bound
+            for held, bound in ((self.total, most), (own, share))
+        ):
             return
-        raise overloaded(
-            f"The server has too much to do: {waiting} tokens wait for the model, and at most "
-            f"{most} may.",
-            waiting * (seconds_per_token or 0.0),
+        seconds = min(self.total, own * len(self._held)) * seconds_each
+        retry_after = max(1, math.ceil(seconds))
+        raise OverloadedError(
+            f"The server has too much to do: it has {own} {self._what} of this caller, and at most "
+            f"{share} are allowed now. Send the request again in {retry_after} s.",
+            headers={"retry-after": str(retry_after)},
         )
 
-
-def overloaded(problem: str, seconds: float) -> OverloadedError:
-    """Return the error for a request that may be sent again after this time."""
-    retry_after = max(1, math.ceil(seconds))
-    return OverloadedError(
-        f"{problem} Send the request again in {retry_after} s.",
-        headers={"retry-after": str(retry_after)},
-    )
+    def take(self, caller: str, amount: int) -> None:
+        """Add to what a caller holds; less than zero gives it back."""
+        held = self._held.get(caller, 0) + amount
+        self.total += amount
+        if held:
+            self._held[caller] = held
+        else:
+            self._held.pop(caller, None)

@@ -29,7 +29,9 @@ class Exchange:
     """
 
     __slots__ = (
+        "admitted",
         "api",
+        "body_bytes",
         "caller",
         "cancelled",
         "characters",
@@ -61,6 +63,9 @@ class Exchange:
         self.started = time.perf_counter()
         self.started_ns = time.time_ns()
         self.caller = Caller()
+        #: Whether it counts as one of its caller's requests, and the bytes of its body that do.
+        self.admitted = False
+        self.body_bytes = 0
         #: Its place in the queue of the model.
         self.ticket = Ticket()
         self.record: RequestRecord | None = None

@@ -26,7 +26,7 @@ class QueueState(Protocol):
 
     @property
     def waiting_tokens(self) -> int:
-        """Tokens that wait or are expected, padding included."""
+        """Tokens that wait, padding included."""
 
     @property
     def seconds(self) -> float:

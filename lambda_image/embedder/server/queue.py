@@ -1,14 +1,20 @@
 """The queue below the engine: runs of many requests, a few workers, one session.
 
 `BatchingSession` is what the engine of a server has for a session. The thread of a request gives it
-all batches of the request and waits. Each worker takes the runs that are due first and of one
+all batches of the request and waits. Each worker takes the run that is next and others of its
 padded length, runs the model once for them, and gives each request its rows. Nothing is delayed so
 that more may come: a worker that is free takes what waits.
+
+A request counts when its texts are tokenized, and not before: what a client only says that it will
+send takes nothing from others. Python tokenizes in one thread at a time, so a caller that sends
+many lists prepares them one after the other: it takes no more of the interpreter than a caller that
+sends one.
 """
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -61,25 +67,28 @@ class Ticket:
     """One request's place in the queue."""
 
     __slots__ = (
+        "caller",
         "cancelled",
         "done",
         "entered",
         "error",
         "pending",
-        "reserved",
         "runs",
         "texts",
+        "turn",
         "waits",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, caller: str = "") -> None:
+        #: Who sent it: callers share the queue.
+        self.caller = caller
+        #: Held while the request is prepared, if it is a large one.
+        self.turn: threading.Lock | None = None
         #: `time.monotonic()` when its runs came to the queue, and the number of their texts.
         self.entered = 0.0
         self.texts = 0
         #: Its runs that are over, if none failed.
         self.runs: list[RunTimes] = []
-        #: Tokens that are expected of the request, before they are known.
-        self.reserved = 0
         self.cancelled = False
         #: Runs that are not over.
         self.pending = 0
@@ -119,8 +128,9 @@ class BatchingSession:
         self._bounds = bounds
         self.observe = observe
         self._waiting = WaitingRuns(run_tokens)
-        #: Tokens expected of requests that were admitted and do not wait yet.
-        self._expected = 0
+        #: By the caller's name; held by the request of it that is prepared.
+        self._turns: dict[str, threading.Lock] = {}
+        self._run_tokens = run_tokens
         self._pace = MeasuredPace()
         self._closed = False
         #: Guards all of the above, and the tickets.
@@ -148,46 +158,64 @@ class BatchingSession:
             OutOfTimeError: if the deadline passes.
         """
         ticket: Ticket = getattr(self._current, "ticket", None) or Ticket()
-        runs = [WaitingRun(ticket, batch) for batch in batches]
+        runs = [WaitingRun(ticket, batch, ticket.caller) for batch in batches]
         entered = ticket.entered = time.monotonic()
         ticket.texts = sum([len(run.batch.input_ids) for run in runs])
         self._enter(ticket, runs, entered, deadline)
-        left = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
-        if not ticket.done.acquire(timeout=left):
+        _end_turn(ticket)
+        if not ticket.done.acquire(timeout=_seconds_left(deadline)):
             self._drop(ticket)
             raise OutOfTimeError(
                 f"The request was not done after {time.monotonic() - entered:.1f} s at the model, "
                 "and has no more time. Send it again later, or fewer or shorter texts in it."
             )
         ticket.done.release()
-        if ticket.cancelled:
-            raise ClientGoneError("The client has closed the connection.")
+        _check_client(ticket)
         if ticket.error is not None:
             raise ticket.error
         ticket.runs = [RunTimes(len(run.batch.input_ids), run.began, run.ended) for run in runs]
         vectors = [run.vectors for run in runs if run.vectors is not None]
         return Ran(vectors, time.monotonic() - entered - _busy(runs))
 
-    def reserve(self, ticket: Ticket, tokens: int) -> None:
-        """Admit a request of which this many tokens are expected.
+    def check(self, caller: str, tokens: int) -> None:
+        """Refuse a request of about this many tokens before work is put into it.
 
         Raises:
             OverloadedError: if they do not fit into the queue.
         """
         with self._changed:
-            self._check(tokens)
-            ticket.reserved = tokens
-            self._expected += tokens
+            self._check(caller, tokens)
 
-    def release(self, ticket: Ticket) -> None:
-        """Expect no more tokens of a request."""
-        with self._changed:
-            self._expected -= ticket.reserved
-            ticket.reserved = 0
+    @contextlib.contextmanager
+    def request(
+        self, ticket: Ticket, *, tokens: int = 0, deadline: float | None = None
+    ) -> Iterator[None]:
+        """Take the batches of this thread as those of a request of about this many tokens.
 
-    def begin(self, ticket: Ticket | None) -> None:
-        """Take the next batches of this thread as those of this request."""
+        A request that is larger than a run waits until no other of its caller is prepared.
+
+        Raises:
+            OverloadedError: if they do not fit into the queue.
+            ClientGoneError: if the request's client has gone.
+            OutOfTimeError: if the deadline passes.
+        """
+        if tokens > self._run_tokens:
+            turn = self._turns.setdefault(ticket.caller, threading.Lock())
+            if not turn.acquire(timeout=_seconds_left(deadline)):
+                raise OutOfTimeError(
+                    "The request has no more time: other lists of this caller came first. Send it "
+                    "again later."
+                )
+            ticket.turn = turn
         self._current.ticket = ticket
+        try:
+            _check_client(ticket)
+            if tokens:
+                self.check(ticket.caller, tokens)
+            yield
+        finally:
+            self._current.ticket = None
+            _end_turn(ticket)
 
     def cancel(self, ticket: Ticket) -> None:
         """Drop the runs of a request whose client has gone."""
@@ -215,8 +243,8 @@ class BatchingSession:
 
     @property
     def waiting_tokens(self) -> int:
-        """The number of tokens that wait or are expected, padding included."""
-        return self._waiting.tokens + self._expected
+        """The number of tokens that wait, padding included."""
+        return self._waiting.shares.total
 
     @property
     def seconds(self) -> float:
@@ -227,19 +255,20 @@ class BatchingSession:
         pace = self._pace.seconds_per_token
         return pace and pace / len(self._workers)
 
-    def _check(self, tokens: int) -> None:
-        self._bounds.check(self.waiting_tokens, tokens, self._shared_pace())
+    def _check(self, caller: str, tokens: int) -> None:
+        pace = self._shared_pace()
+        self._waiting.shares.check(
+            caller, tokens, self._bounds.most(pace), seconds_each=pace or 0.0
+        )
 
     def _enter(
         self, ticket: Ticket, runs: list[WaitingRun], now: float, deadline: float | None
     ) -> None:
         with self._changed:
-            self._expected -= ticket.reserved
-            ticket.reserved = 0
             if ticket.cancelled:
                 return
             size = sum([run.size for run in runs])
-            self._check(size)
+            self._check(ticket.caller, size)
             ticket.pending = len(runs)
             ticket.waits = ticket.done.acquire()
             patience = _PATIENCE * (self._pace.seconds_per_token or _FIRST_PACE)
@@ -311,6 +340,22 @@ class BatchingSession:
                     run.owner.error = error
                     self._waiting.drop(run.owner)
                     run.owner.finish()
+
+
+def _seconds_left(deadline: float | None) -> float:
+    """Return the time to wait for a lock; -1 is for ever."""
+    return -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _check_client(ticket: Ticket) -> None:
+    if ticket.cancelled:
+        raise ClientGoneError("The client has closed the connection.")
+
+
+def _end_turn(ticket: Ticket) -> None:
+    if ticket.turn is not None:
+        ticket.turn.release()
+        ticket.turn = None
 
 
 def _merged(runs: list[WaitingRun]) -> Batch:

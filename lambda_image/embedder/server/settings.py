@@ -92,8 +92,8 @@ class ServerSettings:
     )
     max_queue_tokens: int | None = _flag(
         _QUEUE,
-        "Most tokens that may wait, padding included; a request beyond gets 429. Default: 16384 "
-        "for each worker.",
+        "Most tokens that may wait, padding included; a request beyond gets 429, unless its key "
+        "has less than an equal part of them. Default: 16384 for each worker.",
         None,
         int,
         least=1,
@@ -105,7 +105,12 @@ class ServerSettings:
         least=0.001,
     )
     max_concurrent_requests: int = _flag(
-        _QUEUE, "Most requests at the same time; one beyond gets 429.", 512, least=1, most=65535
+        _QUEUE,
+        "Most requests at the same time; one beyond gets 429, unless its key has less than an "
+        "equal part of them.",
+        512,
+        least=1,
+        most=65535,
     )
     timeout: float = _flag(
         _QUEUE, "Seconds after which a request that is not done gets 503.", 30.0, least=0.001

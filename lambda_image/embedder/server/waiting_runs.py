@@ -1,9 +1,16 @@
-"""The runs that wait for a worker, in the order in which they are due.
+"""The runs that wait for a worker: which caller is next, and which of its runs.
 
-A run is due at the time of its arrival plus a patience for each token of its request up to its own
-end. So a single text is due almost at once, and the last run of a large list long after its first:
-small requests go first. As no run becomes due later, and each new one is due after its arrival, a
-run waits at most its patience behind those that came later: no request is starved.
+**Between callers**, each gets an equal part of the tokens that are run, as in start-time fair
+queueing (Goyal, Vin, Cheng: https://doi.org/10.1145/248157.248171). The next run is the one of the
+caller that has had the least, the run itself included. So a text goes before the run of another
+caller's list, and lists take turns. A caller that comes back has no credit for the time in which it
+asked for nothing.
+
+**Of one caller**, a run is due at the time of its arrival plus a patience for each token of its
+request up to its own end. So a single text is due almost at once, and the last run of a large list
+long after its first: small requests go first. As no run becomes due later, and each new one is due
+after its arrival, a run waits at most its patience behind those that came later: no request is
+starved.
 
 Runs of one padded length that wait at the same time are taken together, up to a number of tokens.
 Padding does not change by that, so neither does any vector (see `embedder.planning`). A run that is
@@ -12,9 +19,13 @@ saved, and a single text would wait for the run of a list.
 """
 
 from bisect import insort
+from collections import defaultdict
+from collections.abc import Iterator
+from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 from embedder.runtimes import Batch
+from embedder.server.bounds import Shares
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,13 +45,26 @@ class WaitingRun:
     Args:
         owner: what the batch belongs to.
         batch: the batch.
+        caller: who sent it.
     """
 
-    __slots__ = ("batch", "began", "due", "ended", "number", "owner", "size", "tokens", "vectors")
+    __slots__ = (
+        "batch",
+        "began",
+        "caller",
+        "due",
+        "ended",
+        "number",
+        "owner",
+        "size",
+        "tokens",
+        "vectors",
+    )
 
-    def __init__(self, owner: Any, batch: Batch) -> None:
+    def __init__(self, owner: Any, batch: Batch, caller: str = "") -> None:
         self.owner = owner
         self.batch = batch
+        self.caller = caller
         #: Padded length of each input, and tokens of all, padding included.
         self.tokens = int(batch.input_ids.shape[1])
         self.size = int(batch.input_ids.size)
@@ -54,8 +78,29 @@ class WaitingRun:
         return (self.due, self.number) < (other.due, other.number)
 
 
+class _Caller:
+    """A caller's waiting runs by their padded length, each in the order in which they are due."""
+
+    __slots__ = ("groups", "had")
+
+    def __init__(self) -> None:
+        self.groups: dict[int, list[WaitingRun]] = {}
+        #: Tokens that were run for it, in the time of `WaitingRuns`.
+        self.had = 0
+
+    def first(self) -> WaitingRun:
+        return min(runs[0] for runs in self.groups.values())
+
+    def ranked(self, tokens: int) -> Iterator[tuple[int, WaitingRun]]:
+        """Yield the runs of a padded length, each with what the caller will have had then."""
+        had = self.had
+        for run in self.groups.get(tokens, ()):
+            had += run.size
+            yield had, run
+
+
 class WaitingRuns:
-    """Waiting runs by their padded length.
+    """Waiting runs by their caller and their padded length.
 
     Args:
         budget: the most tokens that are taken together; one run is always taken.
@@ -63,50 +108,60 @@ class WaitingRuns:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._groups: dict[int, list[WaitingRun]] = {}
+        self._callers: defaultdict[str, _Caller] = defaultdict(_Caller)
         self._count = 0
-        #: Tokens of all waiting runs, padding included.
-        self.tokens = 0
+        #: What the caller that was next had had.
+        self._now = 0
+        #: Tokens that wait, padding included.
+        self.shares = Shares("waiting tokens")
 
     def __len__(self) -> int:
-        return sum(map(len, self._groups.values()))
+        return sum(
+            len(runs) for caller in self._callers.values() for runs in caller.groups.values()
+        )
 
     def __bool__(self) -> bool:
-        return bool(self._groups)
+        return self.shares.total > 0
 
     def add(self, run: WaitingRun, due: float) -> None:
         """Add a run that is due at this time; of two at the same time the first stays first."""
         self._count += 1
         run.due, run.number = due, self._count
-        insort(self._groups.setdefault(run.tokens, []), run)
-        self.tokens += run.size
+        caller = self._callers[run.caller]
+        if not caller.groups:
+            caller.had = max(caller.had, self._now)
+        insort(caller.groups.setdefault(run.tokens, []), run)
+        self.shares.take(run.caller, run.size)
 
     def take(self) -> list[WaitingRun]:
-        """Remove and return the run that is due first, with those that run together with it."""
-        group = min(self._groups.values(), key=lambda runs: runs[0])
-        taken: list[WaitingRun] = []
-        left: list[WaitingRun] = []
-        size = 0
-        for run in group:
-            if taken and (size + run.size > self._budget or run.size > max(_LARGE, taken[0].size)):
-                left.append(run)
-                continue
-            taken.append(run)
-            size += run.size
-        self._replace(taken[0].tokens, left)
-        self.tokens -= size
+        """Remove and return the run that is next, with those that run together with it."""
+        waiting = [caller for caller in self._callers.values() if caller.groups]
+        heads = ((caller, caller.first()) for caller in waiting)
+        caller, first = min(heads, key=lambda head: (head[0].had + head[1].size, head[1]))
+        self._now = max(self._now, caller.had)
+        taken, size = [first], first.size
+        for _, run in merge(*[caller.ranked(first.tokens) for caller in waiting]):
+            if size + first.tokens > self._budget:
+                break
+            if run is not first and run.size <= min(self._budget - size, max(_LARGE, first.size)):
+                taken.append(run)
+                size += run.size
+        for run in taken:
+            self._callers[run.caller].had += run.size
+        self._remove(taken)
         return taken
 
     def drop(self, owner: Any) -> None:
         """Remove all runs of an owner."""
-        for tokens, group in list(self._groups.items()):
-            kept = [run for run in group if run.owner is not owner]
-            if len(kept) < len(group):
-                self.tokens -= sum(run.size for run in group if run.owner is owner)
-                self._replace(tokens, kept)
+        groups = [runs for caller in self._callers.values() for runs in caller.groups.values()]
+        self._remove([run for runs in groups for run in runs if run.owner is owner])
 
-    def _replace(self, tokens: int, runs: list[WaitingRun]) -> None:
-        if runs:
-            self._groups[tokens] = runs
-        else:
-            del self._groups[tokens]
+    def _remove(self, runs: list[WaitingRun]) -> None:
+        gone = set(runs)
+        for caller, tokens in {(run.caller, run.tokens) for run in gone}:
+            groups = self._callers[caller].groups
+            groups[tokens] = [run for run in groups[tokens] if run not in gone]
+            if not groups[tokens]:
+                del groups[tokens]
+        for run in gone:
+            self.shares.take(run.caller, -run.size)

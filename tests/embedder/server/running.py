@@ -4,6 +4,7 @@ import asyncio
 import queue
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,11 +30,20 @@ from embedder.service import Service
 from embedder.settings import Settings
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, service_of
 
-__all__ = ["GatedSession", "Running", "running"]
+__all__ = ["GatedSession", "Running", "running", "wait_until"]
 
 #: For events that always come, on a machine however busy.
 PATIENCE = 60.0
 SETTINGS = ServerSettings(host="127.0.0.1", port=0, no_keys=True, workers=1)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what other threads do."""
+    turn = threading.Event()
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        turn.wait(0.005)
 
 
 @dataclass
@@ -87,13 +97,8 @@ class Running:
 
     def wait_until(self, condition: str, value: int) -> None:
         """Wait until an attribute of the server's life or of its queue has this value."""
-        turn = threading.Event()
-        for _ in range(int(PATIENCE * 200)):
-            owner: Any = self.lifecycle if hasattr(self.lifecycle, condition) else self.queue
-            if getattr(owner, condition) == value:
-                return
-            turn.wait(0.005)
-        raise AssertionError(f"{condition} never was {value}")
+        owner: Any = self.lifecycle if hasattr(self.lifecycle, condition) else self.queue
+        wait_until(lambda: getattr(owner, condition) == value)
 
 
 @contextmanager

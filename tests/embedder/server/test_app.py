@@ -14,11 +14,18 @@ import pytest
 
 from embedder.errors import UnauthorizedError
 from embedder.messages import MAX_REQUEST_BYTES, Request
+from embedder.server import app
 from embedder.server.bounds import Bounds
 from embedder.server.exchange import Caller
 from embedder.server.hooks import Hooks
 from embedder.service import ROUTES
-from tests.embedder.server.running import PATIENCE, GatedSession, Running, running
+from tests.embedder.server.running import (
+    PATIENCE,
+    GatedSession,
+    Running,
+    running,
+    wait_until,
+)
 
 #: A body for each path; those of other kinds of models get their error.
 BODIES: dict[str, Any] = {
@@ -217,8 +224,8 @@ def test_a_full_queue_is_a_429_of_every_api() -> None:
             refused = server.post("/embed", {"inputs": inputs})
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
             assert refused.json() == {
-                "error": "The server has too much to do: 36 tokens wait for the model, and at most "
-                "39 may. Send the request again in 1 s.",
+                "error": "The server has too much to do: it has 36 waiting tokens of this caller, "
+                "and at most 39 are allowed now. Send the request again in 1 s.",
                 "error_type": "Overloaded",
             }
         refused = server.post("/v1/embeddings", {"input": "a", "model": "m"})
@@ -232,19 +239,20 @@ def test_a_full_queue_is_a_429_of_every_api() -> None:
 
 
 def test_a_body_is_refused_before_it_is_tokenized() -> None:
-    """Its bytes say that its tokens do not fit."""
+    """Its bytes say that its tokens do not fit beside those of its caller that wait."""
     session = GatedSession()
     with (
         running(session, bounds=Bounds(40, 1e6)) as server,
-        ThreadPoolExecutor(1) as threads,
+        ThreadPoolExecutor(2) as threads,
     ):
-        with server.connect() as connection:
-            connection.sendall(b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: 240\r\n\r\n{")
-            server.wait_until("waiting_tokens", 41)
-            assert server.post("/embed", b"this is not JSON").status_code == 429
-        server.wait_until("waiting_tokens", 0)
-        assert server.post("/embed", b"this is not JSON").status_code == 400
-        del threads
+        answers = [threads.submit(server.post, "/embed", {"inputs": "a"})]
+        session.wait_for_run()
+        answers.append(threads.submit(server.post, "/embed", {"inputs": "b " * 34}))
+        server.wait_until("waiting_tokens", 36)
+        assert server.post("/embed", b"this is not JSON " * 2).status_code == 429
+        session.open()
+        assert [answer.result(PATIENCE).status_code for answer in answers] == [200, 200]
+        assert server.post("/embed", b"this is not JSON " * 2).status_code == 400
 
 
 def test_too_many_requests_at_once_are_refused() -> None:
@@ -258,7 +266,7 @@ def test_too_many_requests_at_once_are_refused() -> None:
         session.wait_for_run()
         refused = server.post("/embed", {"inputs": "b"})
         assert refused.status_code == 429
-        assert "at most 1 requests at once" in refused.json()["error"]
+        assert "it has 1 requests of this caller, and at most 1" in refused.json()["error"]
         assert server.get("/ready").status_code == 200
         session.open()
         assert answer.result(PATIENCE).status_code == 200
@@ -325,13 +333,97 @@ def test_a_pages_origin_is_allowed_if_it_is_listed() -> None:
 
 
 class _Keys:
-    """Refuses everyone but one."""
+    """Takes names as keys."""
 
     def authenticate(self, headers: Any) -> Caller:
         """Return whose key it is."""
-        if headers.get("authorization") == "Bearer good":
-            return Caller("ada")
-        raise UnauthorizedError("Send a key.", headers={"www-authenticate": "Bearer"})
+        name = headers.get("authorization", "").removeprefix("Bearer ")
+        if not name:
+            raise UnauthorizedError("Send a key.", headers={"www-authenticate": "Bearer"})
+        return Caller(name)
+
+
+def _upload(server: Running, key: str, body: bytes, *, length: int) -> socket.socket:
+    """Begin to send a body, and stop."""
+    connection = server.connect()
+    head = f"POST /embed HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
+    connection.sendall(f"{head}content-length: {length}\r\n\r\n".encode() + body)
+    return connection
+
+
+def test_what_a_client_only_declares_refuses_nobody() -> None:
+    """A large body that stops after some bytes takes nothing from others, even without keys."""
+    session = GatedSession()
+    with (
+        running(session, bounds=Bounds(40, 1e6)) as server,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        running_now = threads.submit(server.post, "/embed", {"inputs": "a"})
+        session.wait_for_run()
+        with _upload(server, "any", b"{" * 200_000, length=500_000):
+            server.wait_until("in_flight", 2)
+            session.open()
+            assert server.post("/embed", {"inputs": "a"}).status_code == 200
+        assert running_now.result(PATIENCE).status_code == 200
+
+
+def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller that leaves uploads open refuses only itself; when they end, there is room again."""
+    monkeypatch.setattr(app, "_BODY_BYTES", 100_000)
+    with running(hooks=Hooks(authenticator=_Keys())) as server:
+        body = json.dumps({"inputs": "a"}).encode() + b" " * 60_000
+
+        def send(key: str) -> httpx.Response:
+            return server.post("/embed", body, headers={"authorization": f"Bearer {key}"})
+
+        uploads = [_upload(server, "slow", b"{" * 30_000, length=500_000) for _ in range(3)]
+        wait_until(lambda: send("slow").status_code == 429)
+        assert "bytes of bodies of this caller" in send("slow").json()["error"]
+        assert send("other").status_code == 200
+        for upload in uploads:
+            upload.close()
+        server.wait_until("in_flight", 0)
+        assert send("slow").status_code == 200
+
+
+def test_a_caller_that_opens_every_request_refuses_only_itself() -> None:
+    """Stalled uploads up to the bound leave the others their equal part of it."""
+    with running(hooks=Hooks(authenticator=_Keys()), max_concurrent_requests=4) as server:
+        uploads = [_upload(server, "hostile", b"{", length=60) for _ in range(4)]
+        server.wait_until("in_flight", 4)
+        bad, good = ({"authorization": f"Bearer {name}"} for name in ("hostile", "good"))
+        assert server.post("/embed", {"inputs": "a"}, headers=bad).status_code == 429
+        more = [_upload(server, "good", b"{", length=60)]
+        server.wait_until("in_flight", 5)
+        assert server.post("/embed", {"inputs": "a"}, headers=good).status_code == 200
+        for upload in uploads + more:
+            upload.close()
+        server.wait_until("in_flight", 0)
+
+
+def test_a_list_of_one_key_refuses_no_text_of_another() -> None:
+    """The list fills the queue; the text of another key is admitted, and runs before it."""
+    session = GatedSession()
+    with (
+        running(session, bounds=Bounds(40, 1e6), hooks=Hooks(authenticator=_Keys())) as server,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        greedy, single = ({"authorization": f"Bearer {name}"} for name in ("greedy", "single"))
+        answers = [threads.submit(server.post, "/embed", {"inputs": "a"}, headers=greedy)]
+        session.wait_for_run()
+        texts = [f"{n} " + "word " * 40 for n in range(100)]
+        answers.append(threads.submit(server.post, "/embed", {"inputs": texts}, headers=greedy))
+        wait_until(lambda: server.queue.waiting_tokens > 4000)
+        again = server.post("/embed", {"inputs": "b"}, headers=greedy)
+        assert (again.status_code, again.json()["error_type"]) == (429, "Overloaded")
+        assert server.get("/info", headers=greedy).status_code == 200
+        answers.append(threads.submit(server.post, "/embed", {"inputs": "b"}, headers=single))
+        runs = server.queue.waiting_runs
+        server.wait_until("waiting_runs", runs + 1)
+        session.open(1)
+        assert session.wait_for_run() == (1, 4)
+        session.open()
+        assert [answer.result(PATIENCE).status_code for answer in answers] == [200, 200, 200]
 
 
 def test_a_request_without_a_key_is_refused_before_its_body(
@@ -346,7 +438,7 @@ def test_a_request_without_a_key_is_refused_before_its_body(
         assert b"www-authenticate: Bearer\r\n" in answer
         assert server.get("/ready").status_code == 200
         assert server.get("/health").status_code == 200
-        headers = {"authorization": "Bearer good"}
+        headers = {"authorization": "Bearer ada"}
         assert server.post("/embed", {"inputs": "a"}, headers=headers).status_code == 200
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [

@@ -14,7 +14,7 @@ from embedder.errors import InferenceError, OutOfTimeError, OverloadedError
 from embedder.runtimes import Batch, Runs
 from embedder.server.bounds import Bounds
 from embedder.server.queue import BatchingSession, ClientGoneError, MergedRun, Ticket
-from tests.embedder.server.running import PATIENCE, GatedSession
+from tests.embedder.server.running import PATIENCE, GatedSession, wait_until
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 
 NO_BOUNDS = Bounds(1_000_000, 1e6)
@@ -49,14 +49,6 @@ def batch(seed: int, *, texts: int = 1, tokens: int = 8) -> Batch:
     return Batch(ids, np.ones_like(ids))
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    turn = threading.Event()
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        turn.wait(0.005)
-
-
 def ask(
     queue: BatchingSession,
     batches: list[Batch],
@@ -65,11 +57,8 @@ def ask(
     deadline: float | None = None,
 ) -> list[npt.NDArray[np.float32]]:
     """Embed as the thread of a request does."""
-    queue.begin(ticket or Ticket())
-    try:
+    with queue.request(ticket or Ticket()):
         return list(queue.run_all(batches, deadline=deadline).vectors)
-    finally:
-        queue.begin(None)
 
 
 def held(queue: BatchingSession, session: GatedSession, threads: ThreadPoolExecutor) -> Future:
@@ -273,7 +262,9 @@ def test_a_full_queue_refuses(make_queue: MakeQueue, threads: ThreadPoolExecutor
     waits = threads.submit(ask, queue, [batch(1, texts=8), batch(2, texts=4)])
     wait_until(lambda: queue.waiting_tokens == 96)
     for refused in ([batch(3)], [batch(3), batch(4, texts=30)]):
-        with pytest.raises(OverloadedError, match="96 tokens wait for the model, and at most 100"):
+        with pytest.raises(
+            OverloadedError, match="has 96 waiting tokens of this caller, and at most 100 are"
+        ):
             ask(queue, refused)
     ask_small = threads.submit(ask, queue, [batch(5, tokens=4)])
     wait_until(lambda: queue.waiting_tokens == 100)
@@ -283,21 +274,63 @@ def test_a_full_queue_refuses(make_queue: MakeQueue, threads: ThreadPoolExecutor
     assert queue.waiting_tokens == 0
 
 
-def test_expected_tokens_count_until_they_are_known(make_queue: MakeQueue) -> None:
-    """A body that is being read keeps its place, and gives it up when it comes to nothing."""
-    queue = make_queue(HashSession(), bounds=Bounds(100, 1e6))
-    ticket, other = Ticket(), Ticket()
-    queue.reserve(ticket, 90)
-    assert queue.waiting_tokens == 90
-    with pytest.raises(OverloadedError):
-        queue.reserve(other, 11)
-    assert other.reserved == 0
-    ask(queue, [batch(1)], ticket)
+def test_a_caller_is_not_refused_for_the_work_of_another(
+    make_queue: MakeQueue, threads: ThreadPoolExecutor
+) -> None:
+    """One that fills the queue refuses only itself, and the others' runs come in turn."""
+    session = GatedSession()
+    queue = make_queue(session, bounds=Bounds(100, 1e6))
+    held(queue, session, threads)
+    greedy = threads.submit(ask, queue, [batch(n, texts=4) for n in range(3)], Ticket("greedy"))
+    wait_until(lambda: queue.waiting_tokens == 96)
+    others = [
+        threads.submit(ask, queue, [batch(seed, tokens=12)], Ticket(caller))
+        for seed, caller in enumerate(("a", "a", "b"))
+    ]
+    wait_until(lambda: queue.waiting_tokens == 132)
+    with pytest.raises(OverloadedError, match=r"has 96 waiting tokens .*, and at most 33 are"):
+        queue.check("greedy", 1)
+    queue.check("b", 30)
+    session.open()
+    assert [len(one.result(PATIENCE)) for one in (greedy, *others)] == [3, 1, 1, 1]
+    assert session.shapes[:2] == [(1, 4), (3, 12)]
     assert queue.waiting_tokens == 0
-    queue.reserve(other, 11)
-    queue.release(other)
-    queue.release(other)
-    assert queue.waiting_tokens == 0
+
+
+def test_large_requests_of_a_caller_are_prepared_one_after_the_other(
+    make_queue: MakeQueue, threads: ThreadPoolExecutor
+) -> None:
+    """A small one, and another caller's, do not wait for their turn; runs in the queue end it."""
+    queue = make_queue(HashSession())
+    with queue.request(Ticket("a"), tokens=257):
+        for caller, tokens in (("a", 256), ("b", 257)):
+            threads.submit(_prepare, queue, caller, tokens).result(PATIENCE)
+        late = threads.submit(_prepare, queue, "a", deadline=time.monotonic() + 0.01)
+        with pytest.raises(OutOfTimeError, match="other lists of this caller came first"):
+            late.result(PATIENCE)
+        following = threads.submit(_prepare, queue, "a")
+        queue.run_all([batch(1)])
+        following.result(PATIENCE)
+    threads.submit(_prepare, queue, "a").result(PATIENCE)
+
+
+def _prepare(
+    queue: BatchingSession, caller: str, tokens: int = 257, deadline: float | None = None
+) -> None:
+    with queue.request(Ticket(caller), tokens=tokens, deadline=deadline):
+        pass
+
+
+def test_a_request_that_fails_gives_its_turn_back(make_queue: MakeQueue) -> None:
+    """The next large request of its caller is prepared, also after a refused or a gone one."""
+    queue = make_queue(HashSession())
+    with pytest.raises(ValueError, match="bad"), queue.request(Ticket(), tokens=257):
+        raise ValueError("bad")
+    gone = Ticket()
+    gone.cancelled = True
+    with pytest.raises(ClientGoneError), queue.request(gone, tokens=257):
+        pass
+    _prepare(queue, "")
 
 
 def test_every_run_is_observed(make_queue: MakeQueue, threads: ThreadPoolExecutor) -> None:

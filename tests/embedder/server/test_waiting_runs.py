@@ -6,9 +6,9 @@ from embedder.runtimes import Batch
 from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 
 
-def run(owner: str, texts: int, tokens: int) -> WaitingRun:
+def run(owner: str, texts: int, tokens: int, caller: str = "") -> WaitingRun:
     ids = np.zeros((texts, tokens), dtype=np.int64)
-    return WaitingRun(owner, Batch(ids, ids + 1))
+    return WaitingRun(owner, Batch(ids, ids + 1), caller)
 
 
 def owners(waiting: WaitingRuns) -> list[list[str]]:
@@ -83,8 +83,53 @@ def test_tokens_are_those_that_wait() -> None:
     waiting.add(run("a", 2, 8), due=1.0)
     waiting.add(run("b", 1, 12), due=2.0)
     waiting.add(run("b", 1, 8), due=3.0)
-    assert (waiting.tokens, len(waiting)) == (36, 3)
+    assert (waiting.shares.total, len(waiting)) == (36, 3)
     waiting.drop("b")
-    assert (waiting.tokens, len(waiting)) == (16, 1)
+    assert (waiting.shares.total, len(waiting)) == (16, 1)
     waiting.take()
-    assert (waiting.tokens, len(waiting), bool(waiting)) == (0, 0, False)
+    assert (waiting.shares.total, len(waiting), bool(waiting)) == (0, 0, False)
+
+
+def test_a_text_goes_before_the_lists_of_other_callers() -> None:
+    """Its caller has had the least with it, whenever it comes and however early the others do."""
+    waiting = WaitingRuns(256)
+    for number in range(4):
+        waiting.add(run(f"a's list {number}", 32, 8, "a"), due=number)
+        waiting.add(run(f"b's list {number}", 32, 8, "b"), due=number)
+    waiting.take()
+    waiting.add(run("c's text", 1, 12, "c"), due=9.0)
+    assert owners(waiting)[:1] == [["c's text"]]
+
+
+def test_callers_with_lists_take_turns() -> None:
+    """One with more runs, or with runs that are due earlier, gets no more of the model."""
+    waiting = WaitingRuns(256)
+    for number in range(6):
+        waiting.add(run(f"a{number}", 32, 8, "a"), due=number)
+    for number in range(3):
+        waiting.add(run(f"b{number}", 16, 16, "b"), due=100 + number)
+    taken = [one for (one,) in owners(waiting)]
+    assert taken == ["a0", "b0", "a1", "b1", "a2", "b2", "a3", "a4", "a5"]
+
+
+def test_a_flood_of_texts_takes_no_more_than_its_part_of_a_run() -> None:
+    """Merged runs are taken in turn as well: half of the tokens are each caller's."""
+    waiting = WaitingRuns(64)
+    for number in range(20):
+        waiting.add(run("flood", 1, 8, "a"), due=number)
+    for number in range(4):
+        waiting.add(run("text", 1, 8, "b"), due=100 + number)
+    assert [sorted(one).count("text") for one in owners(waiting)] == [4, 0, 0]
+
+
+def test_a_caller_that_comes_back_has_no_credit() -> None:
+    """The time in which it asked for nothing is nobody's: it takes turns from then on."""
+    waiting = WaitingRuns(8)
+    for number in range(10):
+        waiting.add(run("a", 1, 8, "a"), due=number)
+    assert [waiting.take()[0].owner for _ in range(5)] == ["a"] * 5
+    for number in range(5):
+        waiting.add(run("b", 1, 8, "b"), due=100 + number)
+    taken = [one for (one,) in owners(waiting)]
+    assert taken[:4].count("b") <= 3
+    assert taken == ["b", "a", "b", "a", "b", "a", "b", "a", "b", "a"]
