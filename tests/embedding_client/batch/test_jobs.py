@@ -465,5 +465,5 @@ def test_ctrl_c_ends_a_local_job_as_it_ends_others(minilm_artifact, tmp_path) ->
             time.sleep(0.05)
         os.killpg(running.pid, signal.SIGINT)
         _, errors = running.communicate()
-    assert running.returncode == 130
+    assert running.returncode == 130, errors
     assert "stopped; the same command continues the job" in errors

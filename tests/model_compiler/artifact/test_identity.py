@@ -90,7 +90,7 @@ def test_settings_that_change_no_vector_do_not_matter(
     )
     truncation = {"max_length": 7, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
     edit_json(tiny_folder / "tokenizer.json", truncation=truncation)
-    edit_json(tiny_folder / "tokenizer_config.json", name="other")
+    edit_json(tiny_folder / "tokenizer_config.json", name_or_path="other")
     assert space(compile_tiny(tiny_folder, choices=Choices(dimensions=(16, 8)))) == first
 
 
