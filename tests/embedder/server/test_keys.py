@@ -97,7 +97,7 @@ def test_a_bad_line_is_named(line: str, message: str) -> None:
 def test_no_keys_are_an_error(text: str) -> None:
     """The message says how to make one."""
     with pytest.raises(
-        SettingsError, match=r"keys has no keys\. .* -m embedder.server.new_key NAME"
+        SettingsError, match=r"keys has no keys\. .* `embedding-kit embedder.server.new_key NAME"
     ):
         parse_keys(text, source="keys")
 
