@@ -145,9 +145,9 @@ class Scenarios:
         stopped, answers = self._during_the_shift("next", FAULTY)
         self._check(
             "rollback",
-            "a faulty version answers some of the requests, and its own alarm stops the release",
+            "requests reach a faulty version, and its own alarm stops the release",
             stopped.status != 0
-            and set(answers) == {200, 502}
+            and 502 in answers
             and stopped.count("alarms in ALARM: .*Crashes") > 0,
             found=f"{answers.count(200)} times 200, {answers.count(502)} times 502, "
             f"{_last(stopped, 'in ALARM')}",
