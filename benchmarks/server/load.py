@@ -105,10 +105,12 @@ class Connection:
 
     Args:
         url: The server's address; its path does not matter.
+        key: The API key.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: str = "") -> None:
         self._parts = urlsplit(url)
+        self._key = key
 
     async def __aenter__(self) -> Self:
         self._reader, self._writer = await asyncio.open_connection(
@@ -124,6 +126,7 @@ class Connection:
         """Send a request; return the status and the body of its answer."""
         head = (
             f"{method} {path} HTTP/1.1\r\nhost: {self._parts.netloc}\r\n"
+            f"authorization: Bearer {self._key}\r\n"
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         self._writer.write(head.encode() + body)

@@ -1,5 +1,6 @@
 """The servers that are measured: how each is started, and what the system says of its process."""
 
+import hashlib
 import os
 import socket
 import subprocess
@@ -122,20 +123,26 @@ def free_port() -> int:
         return port
 
 
-def kit(artifact: Path, *, port: int, merged: bool) -> Server:
-    """Return this project's server, or the same one without merging runs of several requests."""
+def kit(artifact: Path, *, port: int, merged: bool, keys: Sequence[str] = ()) -> Server:
+    """Return this project's server, or the same one without merging runs of several requests.
+
+    Each of the keys is the name of its caller, too; without any, everyone may call.
+    """
     flags = [] if merged else ["--max-batch-tokens", "1"]
+    flags += [] if keys else ["--no-keys"]
+    lines = [f"{key}:{hashlib.sha256(key.encode()).hexdigest()}" for key in keys]
     address = ["--host", "127.0.0.1", "--port", str(port), "--drain-accept", "0"]
     return Server(
         name="kit" if merged else "one by one",
         label="Embedding Kit" if merged else "Embedding Kit, request by request",
-        command=[sys.executable, "-m", "embedder.server", "--no-keys", *address, *flags],
+        command=[sys.executable, "-m", "embedder.server", *address, *flags],
         port=port,
         ready="/ready",
         environment={
             "EMBEDDING_ARTIFACT": str(artifact),
             "EMBEDDING_CACHE_ENTRIES": "0",
             "EMBEDDING_TRUNCATE": "right",
+            **({"EMBEDDING_SERVER_KEYS": "\n".join(lines)} if keys else {}),
         },
     )
 

@@ -2,14 +2,22 @@
 
 `python -m benchmarks.server.soak ARTIFACT [--requests N] [--clients 16]` sends the requests of
 `benchmarks.soak`: all APIs, short and long, single and in batches, repeated and new, valid and
-invalid. It fails if a response has an unexpected status, if one of a sample of requests gets
-another answer when it is sent again alone, or if the allocated memory of the process grows: the
-last tenth of the run may use 2% more than the second tenth. No cache of vectors is used: the sample
-is computed again.
+invalid; one that is refused with 429 is sent again. It fails if a response has an unexpected
+status, if one of a sample of requests gets another answer when it is sent again, or if the
+allocated memory of the process grows: the last tenth of the run may use 2% more than the second
+tenth. No cache of vectors is used: the sample is computed again.
+
+Meanwhile other callers send requests, each with a key of its own: `greedy` lists of a thousand
+texts, and the next at once when one is refused; `hostile` uploads that stop, and heads without an
+end; `single` one short text after the other; `run` a text that fills a run, now and then. The soak
+also fails if a text of `single` is refused, if its p99 is longer than three runs of 256 tokens, or
+if the process ever uses 200 MB.
 """
 
 import argparse
 import asyncio
+import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +28,7 @@ from typing import Any
 import orjson
 from tqdm import tqdm
 
+from benchmarks.server.callers import CALLERS, Beside
 from benchmarks.server.load import Connection
 from benchmarks.server.servers import Server, free_port, kit
 from benchmarks.soak import EVERY, Case, cases, report
@@ -30,6 +39,10 @@ __all__ = ["Soak", "main", "soak"]
 _SAMPLED = 50
 #: Parts of an answer that differ from time to time.
 _VARYING = ("timings", "request_id")
+#: The name of the soak's own caller, and its key.
+_MIXED = "mixed"
+_MOST_RUNS = 3.0
+_MOST_MB = 200.0
 
 
 @dataclass
@@ -43,6 +56,8 @@ class Soak:
     #: Requests with their answers.
     sample: list[tuple[Case, bytes]] = field(default_factory=list)
     count: int = 0
+    #: Requests that were answered with 429, and sent again.
+    refused: int = 0
 
     def add(self, case: Case, status: int, answer: bytes) -> None:
         """Compare an answer with what is expected."""
@@ -64,28 +79,58 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    environment = {
-        "EMBEDDING_ARTIFACT": str(options.artifact.resolve()),
-        "EMBEDDING_CACHE_ENTRIES": "0",
-    }
-    server = kit(options.artifact, port=free_port(), merged=True)
+    keys = (_MIXED, *CALLERS)
+    server = kit(options.artifact, port=free_port(), merged=True, keys=keys)
     began = time.monotonic()
     with Server(
-        server.name, server.label, server.command, server.port, "/ready", environment
+        server.name,
+        server.label,
+        server.command,
+        server.port,
+        "/ready",
+        {**server.environment, "EMBEDDING_TRUNCATE": "refuse"},
     ) as one:
+        beside = Beside(one)
         requests = cases(options.requests, options.seed)
         with tqdm(requests, total=options.requests, unit=" requests", mininterval=1) as shown:
-            result = asyncio.run(soak(one, iter(shown), clients=options.clients))
+            result = asyncio.run(_beside(beside, one, iter(shown), options.clients))
     seconds = time.monotonic() - began
+    print(f"refused with 429, and sent again: {result.refused}")
+    missed = _report(beside)
     report(options.requests, result.statuses, result.wrong, result.memory, seconds)
-    print(f"sent again alone: {len(result.sample)} requests, all with the same answer")
+    print(f"sent again one by one: {len(result.sample)} requests, all with the same answer")
+    if missed:
+        sys.exit(f"error: {', '.join(missed)}")
+
+
+def _report(beside: Beside) -> list[str]:
+    """Print what became of the other callers; return what is out of bounds."""
+    single, run = beside.single, 1000 * statistics.median(beside.runs)
+    p50, p99 = single.quantile(0.5), single.quantile(0.99)
+    print(f"greedy, lists by status: {dict(beside.lists)}")
+    print(f"hostile, by status: uploads {dict(beside.uploads)}, heads {dict(beside.heads)}")
+    print(
+        f"single: {len(single.latencies)} texts, {single.statuses}; p50 {p50:.0f} ms, p99 "
+        f"{p99:.0f} ms; a run of 256 tokens takes {run:.0f} ms: {p99 / run:.2f} runs"
+    )
+    print(f"highest memory: {beside.most_mb:.0f} MB")
+    return [
+        *(["texts of single were refused"] if set(single.statuses) != {200} else []),
+        *([f"the p99 is {p99 / run:.2f} runs"] if p99 > _MOST_RUNS * run else []),
+        *([f"{beside.most_mb:.0f} MB were used"] if beside.most_mb > _MOST_MB else []),
+    ]
+
+
+async def _beside(beside: Beside, server: Server, requests: Iterator[Case], clients: int) -> Soak:
+    async with beside.sending():
+        return await soak(server, requests, clients=clients)
 
 
 async def soak(server: Server, requests: Iterator[Case], *, clients: int) -> Soak:
     """Send requests from some clients at the same time, then a sample of them again, one by one."""
     result = Soak()
     await asyncio.gather(*[_client(server, requests, result) for _ in range(clients)])
-    async with Connection(server.url) as connection:
+    async with Connection(server.url, _MIXED) as connection:
         for case, answer in result.sample:
             _, again = await connection.exchange(case[0], case[1], _body(case[2]))
             if _fixed(again) != _fixed(answer):
@@ -94,9 +139,14 @@ async def soak(server: Server, requests: Iterator[Case], *, clients: int) -> Soa
 
 
 async def _client(server: Server, requests: Iterator[Case], result: Soak) -> None:
-    async with Connection(server.url) as connection:
+    async with Connection(server.url, _MIXED) as connection:
         for case in requests:
             status, answer = await connection.exchange(case[0], case[1], _body(case[2]))
+            # Sixteen clients are more than an equal part where the machine is slow.
+            while status == 429:
+                result.refused += 1
+                await asyncio.sleep(1)
+                status, answer = await connection.exchange(case[0], case[1], _body(case[2]))
             result.add(case, status, answer)
             if result.count % EVERY == 0:
                 result.memory.append(round(server.allocated_kb()))

@@ -3,6 +3,7 @@
 import asyncio
 from itertools import islice
 
+from benchmarks.server.callers import Beside
 from benchmarks.server.servers import Server
 from benchmarks.server.soak import soak
 from benchmarks.soak import Case
@@ -34,6 +35,31 @@ def test_all_answers_are_right_and_a_sample_is_sent_again() -> None:
     assert result.statuses == {200: 180, 400: 60, 404: 60}
     assert result.memory == [100_000] * 3
     assert len(result.sample) == 6
+
+
+async def _beside(server: Server) -> Beside:
+    beside = Beside(server)
+
+    def all_answered() -> bool:
+        return bool(beside.lists[200] and beside.runs and beside.single.latencies) and (
+            beside.uploads.total() >= 32 and {414, 431} <= set(beside.heads)
+        )
+
+    async with beside.sending():
+        while not all_answered():
+            await asyncio.sleep(0.01)
+    return beside
+
+
+def test_the_callers_beside_it_send_what_they_should() -> None:
+    """Uploads end as too slow, heads are refused or reset, and texts are answered."""
+    with running(body_timeout=0.2) as found:
+        server = Here("kit", "Embedding Kit", [], found.address[1], "/ready")
+        beside = asyncio.run(_beside(server))
+    assert set(beside.single.statuses) == {200}
+    assert beside.uploads[408] + beside.uploads[429] == beside.uploads.total()
+    assert 200 not in beside.heads
+    assert min(beside.runs) > 0
 
 
 def test_an_unexpected_status_is_wrong() -> None:
