@@ -3,6 +3,7 @@
 import ast
 import io
 import json
+import os
 import re
 import subprocess
 import time
@@ -22,7 +23,9 @@ MODULES = sorted(PLUGIN.parent.glob("ministack_*.py"))
 def in_ministack(code: str) -> subprocess.CompletedProcess[str]:
     """Run code in MiniStack's own environment, beside the plugin."""
     command = [str(environment_of_ministack()), "-c", code]
-    return subprocess.run(command, cwd=PLUGIN.parent, capture_output=True, text=True, check=False)
+    # `scripts/test` sets PYTHONSAFEPATH, so that the current folder is not on the path.
+    environment = {**os.environ, "PYTHONPATH": str(PLUGIN.parent)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_all_private_names_exist():
