@@ -16,7 +16,7 @@ from benchmarks.models import Models
 
 __all__ = ["BASE", "KIT", "Contender", "Worker", "compile_modules", "contenders"]
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[1]
 #: The baseline of all ratios, and this project.
 BASE, KIT = "baseline", "kit"
 #: The packages that a start of these contenders imports.

@@ -25,7 +25,7 @@ from zip_builder.target_python import find_python
 
 __all__ = ["Build", "Start", "as_text", "main", "measure_build", "measure_start"]
 
-_RECIPE = Path(__file__).resolve().parent.parent / "lambda_image"
+_RECIPE = Path(__file__).resolve().parents[1] / "lambda_image"
 #: Starts the handler as Lambda does, embeds a text, and prints CPU milliseconds and peak memory.
 _START = """
 import json, os, sys, time
