@@ -20,7 +20,7 @@ _KIT = "kit"
 
 
 def catalog_speed(model: Model, *, slower: float = 1.0) -> Speed:
-    """Return the times of a model's shape, from the table that `benchmarks.families` writes.
+    """Return the times of a model's shape, from the table that `tools.bench.families` writes.
 
     Args:
         model: The environment's model.

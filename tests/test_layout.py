@@ -9,7 +9,7 @@ import constructs
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE_ROOTS = ("constructs", "lambda_image", "client", "local")
+SOURCE_ROOTS = ("constructs", "lambda_image", "client")
 PACKAGES = {
     "embedding_kit": ROOT / "constructs" / "embedding_kit",
     "embedder": ROOT / "lambda_image" / "embedder",
@@ -86,7 +86,7 @@ def test_the_qualifier_of_bootstrap_has_one_home():
     """Another one may be in cdk.json, so no other module writes the CDK's own."""
     found = {
         path.relative_to(ROOT).as_posix()
-        for folder in (*SOURCE_ROOTS, "stacks", "rehearsal", "scripts", "embedding_costs")
+        for folder in (*SOURCE_ROOTS, "stacks", "tools", "scripts", "embedding_costs")
         for path in (ROOT / folder).rglob("*")
         if path.suffix in {"", ".py"} and path.is_file() and "hnb659fds" in path.read_text()
     }

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.picture import Chart, as_svg, chart_of
-from benchmarks.report import Row
+from tools.bench.picture import Chart, as_svg, chart_of
+from tools.bench.report import Row
 
 __all__ = ["RESULTS", "draw", "draw_all"]
 

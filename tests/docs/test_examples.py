@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from local_function_url.endpoint import endpoint
+from tools.local_endpoint.endpoint import endpoint
 
 from .pages import PAGES, RECIPES, ROOT, blocks
 

@@ -94,7 +94,7 @@ def test_the_limit_of_a_zip_is_that_of_the_page_about_operations():
 
 def test_the_demo_prints_what_the_picture_shows():
     """Its steps have the same headings."""
-    program = (ROOT / "local" / "local_function_url" / "demo.py").read_text(encoding="utf-8")
+    program = (ROOT / "tools" / "local_endpoint" / "demo.py").read_text(encoding="utf-8")
     shown = (ROOT / "docs" / "pictures" / "demo.txt").read_text(encoding="utf-8")
     headings = [found[1] for found in re.finditer(r'_heading\(f?"(\d  [^:{"]+)', program)]
     assert len(headings) == 4

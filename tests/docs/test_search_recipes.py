@@ -10,8 +10,8 @@ import pytest
 
 from embedding_client import EmbeddingClient
 from embedding_client.index.search import SPACE_TAG
-from local_function_url.endpoint import endpoint
 from tests.fixtures.s3_vectors.server import CREDENTIALS, local_s3_vectors
+from tools.local_endpoint.endpoint import endpoint
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from embedder.artifact import Artifact
-from local_function_url.runtime import Function, Runtime, start
 from tests.embedder.from_schema import any_body
+from tools.local_endpoint.runtime import Function, Runtime, start
 
 SOURCE_ROOT = Path(__file__).parents[2] / "lambda_image"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from embedding_client import EmbeddingClient
-from local_function_url.endpoint import endpoint
+from tools.local_endpoint.endpoint import endpoint
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,8 +20,8 @@ import pytest
 
 from embedding_client.checkpoint import Checkpoint
 from embedding_client.cli import run as run_command
-from local_function_url.endpoint import endpoint
 from model_compiler.index_builder import build_index
+from tools.local_endpoint.endpoint import endpoint
 
 EMBED = [sys.executable, "-m", "embedding_client.cli"]
 

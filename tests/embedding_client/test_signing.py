@@ -15,7 +15,7 @@ from botocore.credentials import Credentials, RefreshableCredentials
 
 from embedding_client import ConfigurationError, CredentialsError, SigV4Auth
 from embedding_client.signing import region_of
-from local_function_url.signature import SignatureError, SignedRequest, Verifier
+from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
 
 URL = "https://abc123.lambda-url.eu-central-1.on.aws"
 PAIR = Credentials("AKID", "secret")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from local_function_url import endpoint
+from tools.local_endpoint import endpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = ROOT / "lambda_image"

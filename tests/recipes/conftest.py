@@ -22,9 +22,9 @@ from botocore.credentials import Credentials
 
 from embedder.artifact import Artifact
 from embedding_client import EmbeddingClient, SigV4Auth
-from local_function_url.endpoint import endpoint
-from local_function_url.signature import Caller, SignatureError, SignedRequest, Verifier
-from local_function_url.sigv4_parsing import parse_signature
+from tools.local_endpoint.endpoint import endpoint
+from tools.local_endpoint.signature import Caller, SignatureError, SignedRequest, Verifier
+from tools.local_endpoint.sigv4_parsing import parse_signature
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent
@@ -135,7 +135,7 @@ def served(minilm_artifact: Artifact) -> Iterator[Served]:
     with pytest.MonkeyPatch.context() as patch:
         for name in (*KEYS, "AWS_DEFAULT_REGION", "AWS_PROFILE"):
             patch.delenv(name, raising=False)
-        patch.setattr("local_function_url.endpoint.Verifier", _TokenVerifier)
+        patch.setattr("tools.local_endpoint.endpoint.Verifier", _TokenVerifier)
         running, _ = endpoint(Path(minilm_artifact.folder))
     key, secret, token, _ = KEYS.values()
     auth = SigV4Auth(credentials=Credentials(key, secret, token))

@@ -18,7 +18,7 @@ EXPORTS = (
     "lambda_image/batch-requirements.txt",
     "lambda_image/server-requirements.txt",
     "lambda_image/compiler-requirements.txt",
-    "local/runtime-requirements.txt",
+    "tools/local_endpoint/runtime-requirements.txt",
 )
 
 

@@ -87,7 +87,7 @@ def test_scaling_is_suspended_and_what_it_allocated_is_ended(session, environmen
 
 
 class _Stacks:
-    """Those of an environment that has what its file has; tests/rehearsal has the other cases."""
+    """Those of an environment that has what its file has; the rehearsal's tests have the others."""
 
     def __init__(self, *_: object) -> None:
         self.place = "123456789012, us-east-1"

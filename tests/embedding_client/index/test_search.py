@@ -17,7 +17,6 @@ from embedding_client import (
 )
 from embedding_client.cli import run as run_command
 from embedding_client.index.search import SPACE_TAG, IndexSearch, SearchError
-from local_function_url.endpoint import endpoint
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import (
     CREDENTIALS,
@@ -25,6 +24,7 @@ from tests.fixtures.s3_vectors.server import (
     LocalS3Vectors,
     local_s3_vectors,
 )
+from tools.local_endpoint.endpoint import endpoint
 
 FACTS = ["Water boils at 100 degrees.", "A violin\nhas four strings.", "Rain is wet."]
 QUESTION = "Which instrument is played with a bow?"

@@ -11,8 +11,8 @@ import pytest
 from botocore.credentials import Credentials
 
 from embedding_client.cli import run
-from local_function_url.server import LocalFunctionUrl
-from local_function_url.signature import Verifier
+from tools.local_endpoint.server import LocalFunctionUrl
+from tools.local_endpoint.signature import Verifier
 
 Answer = Callable[[int, dict], dict]
 

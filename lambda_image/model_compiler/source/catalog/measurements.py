@@ -1,6 +1,6 @@
 """Measurements of the catalog's shapes, from `measured.json`.
 
-`python -m benchmarks.families` makes the file. Speed and size depend on a model's shape and not on
+`python -m tools.bench.families` makes the file. Speed and size depend on a model's shape and not on
 its weights, so it measures one replica with random weights for each shape.
 """
 

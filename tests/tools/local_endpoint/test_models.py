@@ -1,0 +1,111 @@
+"""Finding and building artifacts and indexes."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from embedding_client import EmbeddingClient
+from model_compiler.fidelity.measure import texts
+from tests.model_compiler.goldens.tiny_models import write_model
+from tools.local_endpoint import models
+from tools.local_endpoint.endpoint import endpoint
+from tools.local_endpoint.models import ModelError, artifact_of, index_of
+
+FACTS = ["Water boils at 100 degrees.", "A violin has four strings.", "Rain is wet."]
+
+
+@pytest.fixture
+def facts(tmp_path):
+    path = tmp_path / "facts.txt"
+    path.write_text("\n".join(FACTS))
+    return path
+
+
+def test_an_artifact_is_used_unchanged(minilm_artifact):
+    """A folder with a manifest is not compiled."""
+    assert artifact_of(str(minilm_artifact.folder)) == minilm_artifact.folder.resolve()
+
+
+def test_a_folder_is_compiled_once(tmp_path, capfd, monkeypatch):
+    """The artifact is used again, unless the folder has changed.
+
+    A deploy compares the neighbors among 250 documents, a local compile among 100.
+    """
+    monkeypatch.setattr(models, "_SOURCES", ())  # the sources may change during the test
+    folder = write_model(tmp_path / "mine")
+    first = artifact_of(str(folder), cache=tmp_path)
+    printed = capfd.readouterr().err
+    assert re.fullmatch(rf"compiling {folder} \.\.\. \d+ s\n", printed)
+    assert "documents" in first.with_name(f"{first.name}.log").read_text()
+    manifest = json.loads((first / "manifest.json").read_text())
+    assert manifest["model"]["architecture"] == "bert"
+    assert manifest["fidelity"]["documents"] == 100
+    assert manifest["fidelity"]["texts"] == len(texts())
+    assert artifact_of(str(folder), cache=tmp_path) == first
+    assert capfd.readouterr().err == ""
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError):  # it is compiled again
+        artifact_of(str(folder), cache=tmp_path)
+
+
+def test_verbose_shows_the_compilers_output(tmp_path, capfd):
+    """It writes no log file."""
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelError, match=r"compiling .*empty failed\.$"):
+        artifact_of(str(tmp_path / "empty"), cache=tmp_path / "cache", verbose=True)
+    assert "\nerror: " in capfd.readouterr().err
+    assert list((tmp_path / "cache").glob("*.log")) == []
+
+
+def test_two_compiles_at_once_make_one_artifact(tmp_path, capfd):
+    """The second one waits, and uses the artifact of the first."""
+    folder = str(write_model(tmp_path / "mine"))
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: artifact_of(folder, cache=tmp_path), range(2))
+    assert first == second
+    assert capfd.readouterr().err.count("compiling") == 1
+
+
+def test_a_folder_without_a_model_is_an_error(tmp_path):
+    """The message has the compiler's error and the path of the log. No artifact is written."""
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelError, match=r"failed\. The log is") as raised:
+        artifact_of(str(tmp_path / "empty"), cache=tmp_path / "cache")
+    message = str(raised.value)
+    assert "\nerror: " in message
+    (log,) = (path for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock")
+    assert str(log) in message
+    assert log.read_text().strip() in message
+
+
+def test_the_error_has_the_last_state_of_progress_bars(tmp_path, monkeypatch):
+    """It has the last lines of a long log."""
+    bars = "".join(f"\r{percent}%" for percent in range(101))
+    printed = "".join(f"line {number}\n" for number in range(100))
+    module = tmp_path / "model_compiler.py"
+    module.write_text(f"import sys\nprint({bars!r})\nprint({printed!r} + {bars!r})\nsys.exit(1)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(ModelError) as raised:
+        artifact_of("no/such", cache=tmp_path / "cache")
+    shown = str(raised.value).split("\n")[1:]
+    assert shown == [*(f"line {number}" for number in range(82, 100)), "100%", ""]
+
+
+def test_texts_become_an_index(minilm_artifact, facts, tmp_path):
+    """A signed request finds a line by meaning. The index is built once."""
+    index = index_of(str(facts), minilm_artifact.folder, cache=tmp_path / "cache")
+    assert index_of(str(index), minilm_artifact.folder) == index.resolve()
+    url, _ = endpoint(minilm_artifact.folder, index=index)
+    with url, EmbeddingClient(url.url) as client:
+        best, second = client.similar("Which instrument is this?", num_results=2)
+    assert (best.text, best.index) == (FACTS[1], 1)
+    assert best.score > second.score
+
+
+def test_changed_texts_build_another_index(minilm_artifact, facts, tmp_path):
+    """For example, a file with another line."""
+    first = index_of(str(facts), minilm_artifact.folder, cache=tmp_path)
+    facts.write_text("\n".join([*FACTS, "Snow is cold."]))
+    assert index_of(str(facts), minilm_artifact.folder, cache=tmp_path) != first

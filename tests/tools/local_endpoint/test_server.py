@@ -1,0 +1,330 @@
+"""The local Function URL over HTTP, with AWS's emulator."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import json
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from botocore.credentials import Credentials
+
+from tools.local_endpoint.runtime import EmulatedRuntime, emulator_binary
+from tools.local_endpoint.server import PAYLOAD_LIMIT, LocalFunctionUrl
+from tools.local_endpoint.signature import Verifier
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def http():
+    with httpx.Client(timeout=None) as client:
+        yield client
+
+
+@pytest.fixture
+def send(http, endpoint, signed):
+    """Send a request that botocore signed to the endpoint."""
+
+    def send(path="/", **parts):
+        return http.request(**signed(endpoint.url + path, **parts))
+
+    return send
+
+
+def test_requests_of_botocore_are_accepted(send):
+    """The function receives the body of the request."""
+    response = send(body=b'{"text": "hello"}', headers=JSON)
+    assert response.status_code == 200
+    assert response.json()["body"] == '{"text": "hello"}'
+    assert response.headers["x-amzn-requestid"] == response.json()["requestContext"]["requestId"]
+
+
+def curl(endpoint, *arguments, user="AKIDEXAMPLE:a secret"):
+    command = ["curl", "--silent", "--aws-sigv4", "aws:amz:us-east-1:lambda", "--user", user]
+    form = ["--write-out", "\n%{http_code}"]
+    ran = subprocess.run(
+        [*command, *form, *arguments, endpoint.url + "/"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    body, _, status = ran.stdout.rpartition("\n")
+    return int(status), json.loads(body)
+
+
+def test_requests_of_curl_are_accepted(endpoint):
+    """Curl's implementation of the signature is independent of botocore's."""
+    status, event = curl(endpoint, "--data", '{"text": "hello world"}')
+    assert status == 200
+    assert event["isBase64Encoded"] is True  # curl sends the content type of a form
+
+
+def test_requests_of_curl_with_another_secret_are_rejected(endpoint):
+    """The status is 403."""
+    status, body = curl(endpoint, "--data", "{}", user="AKIDEXAMPLE:another")
+    assert status == 403
+    assert "does not match the signature you provided" in body["message"]
+
+
+def test_an_unsigned_request_is_rejected(http, endpoint):
+    """The response is 403 with AWS's error type and body."""
+    response = http.post(endpoint.url, content=b"{}")
+    assert response.status_code == 403
+    assert response.headers["x-amzn-errortype"] == "AccessDeniedException"
+    assert response.json()["Message"].startswith("Forbidden.")
+
+
+@pytest.mark.parametrize(
+    "path", ["/raise", "/exit", "/malformed", f"/large?bytes={PAYLOAD_LIMIT + 200}"]
+)
+def test_an_error_of_the_function_is_a_502_without_details(send, path):
+    """The response is that of Lambda, and the next request succeeds."""
+    response = send(path)
+    assert (response.status_code, response.text) == (502, "Internal Server Error")
+    assert send("/").status_code == 200
+
+
+def test_a_timeout_of_the_function_is_a_502(echo, http, signed):
+    """The emulator ends the request, and the next one succeeds."""
+    runtime = EmulatedRuntime(dataclasses.replace(echo, timeout=5), binary=emulator_binary())
+    verifier = Verifier(credentials=Credentials("AKIDEXAMPLE", "a secret"), region="us-east-1")
+    with LocalFunctionUrl(runtime=runtime, verifier=verifier) as local:
+        slow = http.request(**signed(local.url + "/sleep?seconds=600"))
+        assert (slow.status_code, slow.text) == (502, "Internal Server Error")
+        # A busy machine may need more than the five seconds to start the function again.
+        again = (http.request(**signed(local.url + "/")).status_code for _ in range(20))
+        assert 200 in again
+
+
+def test_responses_are_unchanged(send):
+    """The status, a binary body and the cookies are those of the function."""
+    response = send("/binary")
+    assert (response.status_code, response.content) == (201, b"\x00\x01\x02\xff")
+    assert response.headers.get_list("set-cookie") == ["a=1", "b=2"]
+    assert send("/bare").json() == [1, 2, 3]
+
+
+def test_a_request_below_the_limit_is_accepted(send):
+    """The body has almost 6 MB."""
+    body = b"x" * (PAYLOAD_LIMIT - 4000)
+    assert (
+        send("/large?bytes=10", body=body, headers={"content-type": "text/plain"}).text == "x" * 10
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "content_type"),
+    [
+        (PAYLOAD_LIMIT + 1, "text/plain"),
+        (PAYLOAD_LIMIT * 2, "text/plain"),
+        (5_000_000, "image/png"),
+    ],
+)
+def test_a_request_over_the_limit_is_a_413(send, size, content_type):
+    """The limit of 6 MB applies to the event, with base64."""
+    response = send(body=b"x" * size, headers={"content-type": content_type})
+    assert response.status_code == 413
+    assert response.json()["message"].startswith("Request must be smaller than 6291456 bytes")
+
+
+def test_a_response_below_the_limit_is_accepted(send):
+    """The body has almost 6 MB."""
+    assert len(send("/large?bytes=6200000").content) == 6_200_000
+
+
+def test_chunked_bodies_are_read(http, endpoint, signed):
+    """The function receives the complete body."""
+    request = signed(endpoint.url + "/", body=b"one two", headers=JSON)
+    headers = {
+        name: value
+        for name, value in request["headers"].items()
+        if name.lower() != "content-length"
+    }
+    response = http.post(endpoint.url + "/", content=iter([b"one ", b"two"]), headers=headers)
+    assert response.json()["body"] == "one two"
+
+
+@pytest.mark.parametrize(
+    ("framing", "status"),
+    [
+        ("Content-Length: many", b"400"),
+        ("Content-Length: -1", b"400"),
+        ("Transfer-Encoding: chunked\r\n\r\nnonsense", b"400"),
+    ],
+)
+def test_broken_framing_is_a_400(endpoint, framing, status):
+    """The request is rejected, and the connection is closed."""
+    host, port = endpoint.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as raw:
+        raw.sendall(f"POST / HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n".encode())
+        response = b"".join(iter(lambda: raw.recv(4096), b""))
+    assert response.startswith(b"HTTP/1.1 " + status)
+
+
+@contextlib.contextmanager
+def connected(endpoint):
+    """Open a raw connection to the endpoint."""
+    host, port = endpoint.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as raw:
+        yield raw
+
+
+def head_of(request, **replaced):
+    """Return the head of a request with `Expect: 100-continue`."""
+    path = "/" + request["url"].partition("://")[2].partition("/")[2]
+    headers = {"expect": "100-continue", **request["headers"], **replaced}
+    headers.setdefault("host", request["url"].partition("://")[2].partition("/")[0])
+    lines = [f"{request['method']} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def test_expect_100_continue_is_supported(endpoint, signed):
+    """The interim response precedes the body, and the final response follows it."""
+    body = b"x" * 2_000_000
+    request = signed(endpoint.url + "/large?bytes=3", body=body)
+    head = head_of(request, **{"content-length": len(body)})
+    with connected(endpoint) as raw:
+        reader = raw.makefile("rb")
+        for _ in range(2):  # the connection is kept open
+            raw.sendall(head)
+            assert reader.readline() == b"HTTP/1.1 100 Continue\r\n"
+            assert reader.readline() == b"\r\n"
+            raw.sendall(body)
+            assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            while (line := reader.readline()) != b"\r\n":
+                assert b"100" not in line.split()[:1]
+            assert reader.read(3) == b"xxx"
+
+
+def test_expect_100_continue_works_with_chunked_bodies(endpoint, signed):
+    """The interim response precedes the chunks."""
+    request = signed(endpoint.url + "/large?bytes=3", body=b"one two")
+    headers = {k: v for k, v in request["headers"].items() if k.lower() != "content-length"}
+    head = head_of({**request, "headers": headers}, **{"transfer-encoding": "chunked"})
+    with connected(endpoint) as raw:
+        raw.sendall(head)
+        reader = raw.makefile("rb")
+        assert reader.readline() == b"HTTP/1.1 100 Continue\r\n"
+        assert reader.readline() == b"\r\n"
+        raw.sendall(b"7\r\none two\r\n0\r\n\r\n")
+        assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "message"),
+    [
+        ({"content-length": PAYLOAD_LIMIT + 1}, b"413", b"Request must be smaller than"),
+        ({"content-length": "many"}, b"400", b"Content-Length should be a number"),
+        ({"authorization": "none"}, b"403", b"Authorization header requires"),
+    ],
+)
+def test_expect_100_continue_rejects_before_the_body(endpoint, signed, changed, status, message):
+    """The final response comes without an interim one, and the connection is closed."""
+    request = signed(endpoint.url + "/", body=b"body")
+    headers = {name.lower(): value for name, value in request["headers"].items()}
+    with connected(endpoint) as raw:
+        raw.sendall(head_of({**request, "headers": headers}, **changed))
+        response = b"".join(iter(lambda: raw.recv(65536), b""))
+    assert response.startswith(b"HTTP/1.1 " + status)
+    assert b"100 Continue" not in response
+    assert message in response
+
+
+def test_concurrent_requests_are_queued(send):
+    """All of many concurrent requests succeed."""
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        bodies = [str(number).encode() for number in range(64)]
+        responses = pool.map(lambda body: send(body=body, headers=JSON).json()["body"], bodies)
+        assert list(responses) == [body.decode() for body in bodies]
+
+
+def test_connections_are_kept_open(endpoint, signed):
+    """A client can send several requests over one connection."""
+    with httpx.Client() as client:
+        for _ in range(2):
+            client.request(**signed(endpoint.url + "/"))
+        transport: Any = client._transport
+        assert len(transport._pool.connections) == 1
+
+
+def test_the_function_has_only_lambdas_environment(send, monkeypatch):
+    """It receives Lambda's variables and its own, but not those of this shell."""
+    monkeypatch.setenv("A_VARIABLE_OF_THIS_SHELL", "1")
+    environment = send("/environment").json()
+    assert environment["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "1769"
+    assert "A_VARIABLE_OF_THIS_SHELL" not in environment
+
+
+def test_the_function_exits_with_a_killed_server(tmp_path):
+    """The emulator and the function exit when the server is killed."""
+    program = textwrap.dedent("""
+        import json, sys
+        from pathlib import Path
+        from tools.local_endpoint.runtime import Function, start
+        runtime = start(Function(handler="echo.handler", source_root=Path(sys.argv[1])))
+        response = json.loads(runtime.invoke(json.dumps({"rawPath": "/environment"}).encode()))
+        print(json.loads(response["body"])["pid"], flush=True)
+        sys.stdin.read()
+    """)
+    command = [sys.executable, "-c", program, str(Path(__file__).parent)]
+    with subprocess.Popen(
+        command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
+        function = int(server.stdout.readline())
+        server.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 120
+    while Path(f"/proc/{function}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{function}").exists()
+
+
+INVOKE = "/2015-03-31/functions/arn%3Aaws%3Alambda%3Aa%3Ab%3Afunction%3Aecho/invocations"
+
+
+def test_a_function_is_invoked_without_its_url(send):
+    """The event of the caller reaches the function as it is, and its result comes back."""
+    event = {"rawPath": "/binary", "mine": "ü"}
+    response = send(f"{INVOKE}?Qualifier=live", body=json.dumps(event).encode())
+    assert response.status_code == 200
+    assert response.json()["isBase64Encoded"] is True
+    echoed = send(INVOKE, body=json.dumps({"rawPath": "/", "mine": "ü"}).encode())
+    assert json.loads(echoed.json()["body"])["mine"] == "ü"
+
+
+def test_an_invocation_that_fails_has_lambdas_header(send):
+    """The status is 200, and the payload is the runtime's error."""
+    response = send(INVOKE, body=b'{"rawPath": "/raise"}')
+    assert response.status_code == 200
+    assert response.headers["x-amz-function-error"] == "Unhandled"
+    assert response.json()["errorType"] == "ValueError"
+    assert response.json()["errorMessage"] == "the inside of the function"
+
+
+def test_an_invocation_that_ends_the_process_fails_alike(send):
+    """The payload has a type and a message, whatever the emulator says."""
+    response = send(INVOKE, body=b'{"rawPath": "/exit"}')
+    assert response.headers["x-amz-function-error"] == "Unhandled"
+    assert {"errorType", "errorMessage"} <= response.json().keys()
+
+
+def test_an_invocation_needs_json_and_a_signature(send, http, endpoint):
+    """Lambda refuses an event that is not JSON, and a caller without a signature."""
+    response = send(INVOKE, body=b"no JSON")
+    assert response.status_code == 400
+    assert response.headers["x-amzn-errortype"] == "InvalidRequestContentException"
+    assert http.post(endpoint.url + INVOKE, content=b"{}").status_code == 403
+
+
+def test_a_path_like_that_of_an_invocation_belongs_to_the_function(send):
+    """Other methods and longer paths are requests to the URL."""
+    assert send(INVOKE, method="GET").json()["rawPath"] == INVOKE
+    assert send(f"{INVOKE}/more").json()["rawPath"] == f"{INVOKE}/more"

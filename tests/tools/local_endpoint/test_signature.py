@@ -1,0 +1,303 @@
+"""Verification of signatures, without a server."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from botocore.auth import SigV4Auth, SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
+
+PAIR = Credentials("AKIDEXAMPLE", "a secret")
+URL = "http://abc.lambda-url.eu-west-1.on.aws"
+
+
+def verifier() -> Verifier:
+    return Verifier(credentials=PAIR, region="eu-west-1")
+
+
+def as_received(request: AWSRequest, *, body: bytes) -> SignedRequest:
+    prepared = request.prepare()
+    headers = {name.lower(): str(value) for name, value in prepared.headers.items()}
+    target = prepared.url.removeprefix(URL)
+    return SignedRequest(
+        method="POST",
+        target=target,
+        headers={"host": "abc.lambda-url.eu-west-1.on.aws", **headers},
+        body=body,
+    )
+
+
+def signed(
+    *,
+    path: str = "/",
+    body: bytes = b'{"text": "hello"}',
+    credentials: Credentials = PAIR,
+    service: str = "lambda",
+    region: str = "eu-west-1",
+    headers: dict[str, str] | None = None,
+) -> SignedRequest:
+    request = AWSRequest("POST", URL + path, data=body, headers=headers or {})
+    SigV4Auth(credentials, service, region).add_auth(request)
+    return as_received(request, body=body)
+
+
+def presigned(
+    *, body: bytes = b"", expires: int = 60, credentials: Credentials = PAIR
+) -> SignedRequest:
+    class OverBody(SigV4QueryAuth):
+        """Signs the body as it is, where botocore would treat it as form fields."""
+
+        def payload(self, _request):
+            return hashlib.sha256(body).hexdigest()
+
+    request = AWSRequest("POST", URL + "/?a=b")
+    OverBody(credentials, "lambda", "eu-west-1", expires=expires).add_auth(request)
+    return as_received(request, body=body)
+
+
+def changed(request: SignedRequest, **changes: object) -> SignedRequest:
+    fields = {name: getattr(request, name) for name in ("method", "target", "headers", "body")}
+    return SignedRequest(**{**fields, **changes})
+
+
+def refusal(request: SignedRequest, *, now: datetime | None = None) -> SignatureError:
+    with pytest.raises(SignatureError) as caught:
+        verifier().verify(request, now=now)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/v1/embeddings",
+        "/?a=b&c=%20d&a=2",
+        "/a%20b/%C3%A9",
+        "/a//b/../c",
+        "/x?a-b=1&a=2&empty=",
+    ],
+)
+def test_accepts_signatures_of_botocore(path):
+    """For any path and query."""
+    assert verifier().verify(signed(path=path)).access_key == "AKIDEXAMPLE"
+
+
+def test_accepts_a_session_token():
+    """Temporary credentials of the pair are accepted. The caller has their token."""
+    caller = verifier().verify(signed(credentials=Credentials("AKIDEXAMPLE", "a secret", "token")))
+    assert caller.session_token == "token"
+
+
+def test_accepts_a_body_hash_header():
+    """The header x-amz-content-sha256 has the hash of the body."""
+    digest = hashlib.sha256(b"body").hexdigest()
+    verifier().verify(signed(body=b"body", headers={"x-amz-content-sha256": digest}))
+
+
+def test_accepts_a_signed_user_agent():
+    """Other clients may sign headers that botocore does not sign."""
+
+    class Eager(SigV4Auth):
+        def headers_to_sign(self, request):
+            headers = super().headers_to_sign(request)
+            headers["user-agent"] = "a browser"
+            return headers
+
+    request = AWSRequest("POST", URL + "/", data=b"", headers={"User-Agent": "a browser"})
+    Eager(PAIR, "lambda", "eu-west-1").add_auth(request)
+    received = as_received(request, body=b"")
+    assert "user-agent" in received.headers["authorization"]
+    verifier().verify(received)
+    other = changed(received, headers={**received.headers, "user-agent": "another"})
+    assert "does not match" in str(refusal(other))
+
+
+@pytest.mark.parametrize("body", [b"", b"payload"])
+def test_accepts_a_presigned_request(body):
+    """A presigned request also covers the body."""
+    verifier().verify(presigned(body=body))
+
+
+def test_refuses_an_unsigned_request():
+    """The message links to AWS's page on Function URLs."""
+    error = refusal(SignedRequest(method="GET", target="/", headers={"host": "x"}, body=b""))
+    assert error.error_type == "AccessDeniedException"
+    assert error.body["Message"].startswith("Forbidden. For troubleshooting Function URL")
+
+
+def test_refuses_a_bearer_token():
+    """An API key is not a signature."""
+    request = changed(signed(), headers={"host": "x", "authorization": "Bearer sk-123"})
+    assert refusal(request).error_type == "IncompleteSignatureException"
+
+
+def test_refuses_an_unknown_key():
+    """Another access key is rejected with AWS's message."""
+    error = refusal(signed(credentials=Credentials("AKIDOTHER", "a secret")))
+    assert error.error_type == "UnrecognizedClientException"
+    assert error.body == {"message": "The security token included in the request is invalid."}
+
+
+def test_refuses_a_wrong_secret():
+    """The signature of another secret does not match."""
+    error = refusal(signed(credentials=Credentials("AKIDEXAMPLE", "another secret")))
+    assert error.error_type == "InvalidSignatureException"
+    assert "request signature we calculated does not match" in error.body["message"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"body": b'{"text": "hellO"}'},
+        {"body": b""},
+        {"target": "/similar"},
+        {"target": "/?size=3"},
+        {"method": "PUT"},
+    ],
+)
+def test_refuses_an_altered_request(changes):
+    """A body, path, query or method that was not signed does not match."""
+    assert "does not match" in str(refusal(changed(signed(), **changes)))
+
+
+def test_refuses_an_altered_header():
+    """A signed header with another value does not match."""
+    request = signed(headers={"content-type": "application/json"})
+    altered = changed(request, headers={**request.headers, "content-type": "text/plain"})
+    assert "does not match" in str(refusal(altered))
+
+
+@pytest.mark.parametrize("declared", ["UNSIGNED-PAYLOAD", hashlib.sha256(b"other").hexdigest()])
+def test_refuses_a_body_hash_of_another_body(declared):
+    """The hash must be that of the body. Unsigned payloads are rejected."""
+    request = signed(body=b"body", headers={"x-amz-content-sha256": declared})
+    assert "does not match" in str(refusal(request))
+
+
+def test_refuses_an_altered_presigned_request():
+    """A presigned request covers its query and its body."""
+    request = presigned(body=b"payload")
+    assert "does not match" in str(refusal(changed(request, body=b"other")))
+    target = request.target.replace("a=b", "a=c")
+    assert "does not match" in str(refusal(changed(request, target=target)))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "message"), [(301, "Signature expired"), (-301, "not yet current")]
+)
+def test_refuses_a_signature_of_another_time(seconds, message):
+    """A signature is valid five minutes before and after its time."""
+    error = refusal(signed(), now=datetime.now(UTC) + timedelta(seconds=seconds))
+    assert error.error_type == "InvalidSignatureException"
+    assert message in error.body["message"]
+    assert "5 min.)" in error.body["message"]
+
+
+@pytest.mark.parametrize("seconds", [298, -298])
+def test_accepts_a_small_clock_skew(seconds):
+    """A signature is valid within five minutes."""
+    verifier().verify(signed(), now=datetime.now(UTC) + timedelta(seconds=seconds))
+
+
+def test_x_amz_expires_limits_a_presigned_request():
+    """The maximum is a week."""
+    later = datetime.now(UTC) + timedelta(seconds=1000)
+    verifier().verify(presigned(expires=1100), now=later)
+    assert "Signature expired" in str(refusal(presigned(expires=900), now=later))
+    assert "less than a week" in str(refusal(presigned(expires=604801)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"region": "us-east-1"}, "valid region: 'eu-west-1'"),
+        ({"service": "execute-api"}, "correct service: 'lambda'"),
+    ],
+)
+def test_refuses_another_scope(wrong, message):
+    """The signature must be for Lambda, in the URL's region."""
+    assert message in str(refusal(signed(**wrong)))
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (
+            "{date}",
+            (
+                "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of "
+                "date from HTTP: '20200101' != '{date}', from '{timestamp}'."
+            ),
+        ),
+        ("aws4_request", "Credential should be scoped with a valid terminator: 'aws4_request'."),
+    ],
+)
+def test_refuses_a_scope_with_another_date_or_terminator(part, message):
+    """The message names the invalid part of the scope."""
+    request = signed()
+    timestamp = request.headers["x-amz-date"]
+    known = {"date": timestamp[:8], "timestamp": timestamp}
+    replaced = request.headers["authorization"].replace(
+        f"/{part.format(**known)}", "/20200101" if part == "{date}" else "/aws4", 1
+    )
+    assert replaced != request.headers["authorization"]
+    headers = {**request.headers, "authorization": replaced}
+    error = refusal(changed(request, headers=headers))
+    assert error.error_type == "InvalidSignatureException"
+    assert error.body == {"message": message.format(**known)}
+
+
+SCOPE = "Credential=AKIDEXAMPLE/20260101/eu-west-1/lambda/aws4_request"
+
+
+@pytest.mark.parametrize(
+    ("authorization", "date", "message"),
+    [
+        ("AWS4-HMAC-SHA256", True, "requires 'Credential' parameter"),
+        ("AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=x", True, "exactly 5"),
+        (f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders=x, Signature=x", True, "'SignedHeader'"),
+        (f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders=host, Signature=x", False, "a 'X-Amz-Date' or"),
+    ],
+)
+def test_refuses_a_broken_header(authorization, date, message):
+    """The message names the missing part."""
+    headers = {"host": "x", "authorization": authorization}
+    dated = {**headers, "x-amz-date": "20260101T000000Z"}
+    assert message in str(refusal(changed(signed(), headers=dated if date else headers)))
+
+
+def test_refuses_an_invalid_date():
+    """The message names the expected format."""
+    request = signed()
+    headers = {**request.headers, "x-amz-date": request.headers["x-amz-date"][:8] + "T"}
+    assert "ISO-8601 'basic format'" in str(refusal(changed(request, headers=headers)))
+
+
+PARTS = st.text(st.characters(codec="latin-1"), max_size=60)
+
+
+@given(
+    authorization=st.none()
+    | PARTS
+    | st.builds("AWS4-HMAC-SHA256 {}".format, PARTS)
+    | st.builds(
+        f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders={{}}, Signature={{}}".format, PARTS, PARTS
+    )
+    | st.builds(f"AWS4-HMAC-SHA256 {SCOPE}, SignedHeaders=host;{{}}, Signature=é".format, PARTS),
+    date=st.none() | PARTS | st.just("20260101T000000Z"),
+    target=st.builds("/{}".format, PARTS) | st.builds("/?X-Amz-Signature={}".format, PARTS),
+    host=PARTS,
+)
+def test_invalid_signatures_are_always_rejected(authorization, date, target, host):
+    """Any invalid input is rejected with an error of AWS."""
+    sent = {"authorization": authorization, "x-amz-date": date, "host": host}
+    headers = {name: value for name, value in sent.items() if value is not None}
+    request = SignedRequest(method="POST", target=target, headers=headers, body=b"x")
+    error = refusal(request, now=datetime(2026, 1, 1, tzinfo=UTC))
+    assert error.error_type.endswith("Exception")
+    assert list(error.body.values()) == [str(error)]

@@ -1,0 +1,445 @@
+"""The state machine of a batch in the emulated AWS, with the real planner and worker.
+
+The stack is the construct's. Its function's events are answered here, with the credentials of the
+function's role, so that the emulated AWS checks each request to S3 against the role's policies.
+"""
+
+import csv
+import gzip
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from aws_cdk import App, Stack
+from botocore.exceptions import ClientError
+
+from batch_embedding.job import Job
+from batch_embedding.local import embed_shards
+from batch_embedding.run import finish_job, plan_job
+from batch_embedding.steps import Steps
+from batch_embedding.storage import open_folder
+from batch_embedding.worker import embed_shard
+from embedder.artifact import Artifact
+from embedder.engine import Engine
+from embedding_client.batch.jobs import BatchJobs
+from embedding_kit import BatchSettings, EmbeddingBatch, Model
+from embedding_kit.batch_definition import batch_definition
+from model_compiler.docstrings import standard_library
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
+from tests.tools.rehearsal.conftest import echo
+from tests.tools.rehearsal.executions import KILLED, execute, run_step
+from tools.local_endpoint.runtime import FunctionError
+from tools.rehearsal.deploy.batch_scenario import make_caller, remove_caller
+from tools.rehearsal.deploy.emulator import Emulator
+from tools.rehearsal.deploy.function import FunctionServer, Invocation
+
+ROWS = 2000
+PROOF_ROWS = int(os.environ.get("PROOF_ROWS", "1000"))
+JOB = {"id": "id", "shard_bytes": 4000, "max_rejected_percent": 1.0}
+SETTINGS = BatchSettings(input="s3://documents/texts/", output="s3://vectors/batch")
+
+
+class Batch(NamedTuple):
+    """A deployed batch."""
+
+    aws: Emulator
+    machine: str
+    engine: Engine
+    #: The numbers of the shards whose next run ends as a killed process does.
+    killed: set[int]
+    #: Those whose next answer is lost after the shard is written.
+    lost: set[int]
+    #: Those that two children embed at a time: EXPRESS executions run at least once.
+    twice: set[int]
+    #: Called before a shard, by its number.
+    before: dict[int, Callable[[], object]]
+    #: The steps that have run.
+    steps: list[str]
+
+    def run(self, **job: Any) -> dict[str, Any]:
+        """Start an execution and return its description in the end."""
+        return execute(self.aws, self.machine, job)
+
+    def parts(self, prefix: str) -> dict[str, bytes]:
+        """Return the files of the output below a prefix, by their names."""
+        s3 = self.aws.client("s3")
+        listed = s3.get_paginator("list_objects_v2").paginate(Bucket="vectors", Prefix=prefix)
+        keys = [item["Key"] for page in listed for item in page.get("Contents", [])]
+        return {
+            key.rpartition("/")[2]: s3.get_object(Bucket="vectors", Key=key)["Body"].read()
+            for key in keys
+            if key.endswith(".parquet")
+        }
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    """Return the resources of a stack with a batch."""
+    app = App(analytics_reporting=False)
+    built = Stack(app, "Batch")
+    EmbeddingBatch(built, "Batch", model=Model(name="any/model"), settings=SETTINGS, name="test")
+    resources: dict[str, Any] = app.synth().get_stack_by_name("Batch").template["Resources"]
+    return resources
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Return a small engine, or that of the artifact whose fixture a test names."""
+    if name := getattr(request, "param", None):
+        return Engine.load(request.getfixturevalue(name))
+    return Engine(manifest_of(max_tokens=16), WordTokenizer(), HashSession())
+
+
+@pytest.fixture
+def batch(
+    aws: Emulator,
+    engine: Engine,
+    *,
+    function: FunctionServer,
+    stack: Callable[..., None],
+    template: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Batch]:
+    """Deploy the stack, and answer its function's events."""
+    s3 = aws.client("s3")
+    for bucket in ("documents", "vectors"):
+        s3.create_bucket(Bucket=bucket)
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+            for item in page.get("Contents", []):
+                s3.delete_object(Bucket=bucket, Key=item["Key"])
+    stack("batch", template)
+    machines = aws.client("stepfunctions").list_state_machines()["stateMachines"]
+    (machine,) = (found["stateMachineArn"] for found in machines)
+    made = Batch(aws, machine, engine, set(), set(), set(), {}, [])
+    steps = Steps(engine, memory_mb=1769)
+
+    def answer(invocation: Invocation) -> bytes:
+        event = json.loads(invocation.event)
+        made.steps.append(event["step"])
+        number = event.get("shard", {}).get("number")
+        if number in made.killed:
+            raise FunctionError(KILLED)
+
+        def run(event: dict[str, Any]) -> dict[str, Any]:
+            made.before.pop(number, int)()
+            with ThreadPoolExecutor(2) as pool:
+                runs = [pool.submit(steps.run, event) for _ in range(1 + (number in made.twice))]
+                return [run.result() for run in runs][-1]
+
+        result = run_step(run, invocation, aws.region)
+        if number in made.lost:
+            made.lost.remove(number)
+            raise FunctionError(KILLED)
+        return json.dumps(result).encode()
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", aws.url)
+    function.serve(answer)
+    yield made
+    function.serve(echo)
+
+
+def write_documents(aws: Emulator) -> None:
+    """Write rows in two files, one of them not JSON and one without a text."""
+    lines = [
+        json.dumps({"id": f"d{number}", "text": f"text number {number}"}) for number in range(ROWS)
+    ]
+    lines[123], lines[1456] = "{broken", json.dumps({"id": "d1456", "text": " "})
+    half = ROWS // 2
+    for name, part in (("a", lines[:half]), ("b/c", lines[half:])):
+        aws.client("s3").put_object(
+            Bucket="documents", Key=f"texts/{name}.jsonl", Body="\n".join(part).encode()
+        )
+
+
+@pytest.mark.slow
+def test_a_job_survives_killed_shards_and_equals_a_local_one(batch: Batch) -> None:
+    """No row is lost and none is there twice; the parts have the bytes of a job on this machine."""
+    write_documents(batch.aws)
+    batch.killed.update({0, 7})
+    batch.lost.add(3)
+    batch.twice.update({1, 2, 3, 4})
+    first = batch.run(**JOB)
+    assert (first["status"], first["error"]) == ("FAILED", "IncompleteJobError")
+    assert "part-000000, part-000007" in first["cause"]
+    # Finish ran once, because its error is final. Killed shards were tried again, at most twice: a
+    # throttle of a busy machine takes one of the tries.
+    shards = batch.steps.count("shard")
+    check_results(batch, first["executionArn"], failed=2)
+    assert batch.steps.count("finish") == 1
+    batch.killed.clear()
+    batch.steps.clear()
+    second = batch.run(**JOB)
+    assert second["status"] == "SUCCEEDED", second
+    result = json.loads(second["output"])
+    assert (result["rows"], result["rejected"]) == (ROWS - 2, 2)
+    assert batch.steps.count("shard") == result["shards"]
+    assert result["shards"] + 1 < shards <= result["shards"] + 5
+
+    root = batch.aws.root
+    os.environ.update(AWS_ACCESS_KEY_ID=root.key, AWS_SECRET_ACCESS_KEY=root.secret)
+    del os.environ["AWS_SESSION_TOKEN"]
+    # The status of the client adds up the same; the second execution embedded only two shards.
+    status = BatchJobs(batch.machine).status(second["name"])
+    assert (status.state, status.finished, status.failed) == ("SUCCEEDED", result["shards"], 0)
+    assert (status.progress.rows, status.progress.rejected) == (ROWS - 2, 2)
+    assert status.progress.cost > 0
+    job = Job.from_json({**JOB, "source": SETTINGS.input, "destination": "s3://vectors/local"})
+    plan = plan_job(job, batch.engine.manifest)
+    for shard in plan.shards:
+        source, output = open_folder(job.source), open_folder(plan.folder)
+        embed_shard(batch.engine, source, output, shard, job)
+    assert result["folder"] == f"s3://vectors/batch/{plan.id}"
+    local = batch.parts(f"local/{plan.id}/part-")
+    assert len(local) == result["shards"]
+    assert batch.parts(f"batch/{plan.id}/part-") == local
+
+
+def check_results(batch: Batch, arn: str, *, failed: int) -> None:
+    """Check that the state machine has written what became of each shard, and how many."""
+    client = batch.aws.client("stepfunctions")
+    (run,) = client.list_map_runs(executionArn=arn)["mapRuns"]
+    counts = client.describe_map_run(mapRunArn=run["mapRunArn"])["itemCounts"]
+    assert counts["resultsWritten"] == counts["total"]
+    events = client.get_execution_history(executionArn=arn)["events"]
+    exits = [event.get("stateExitedEventDetails", {}) for event in events]
+    (output,) = (json.loads(found["output"]) for found in exits if found.get("name") == "Shards")
+    place = output["results"]["ResultWriterDetails"]
+    assert "/_job/results/" in place["Key"]
+
+    def read(key: str) -> Any:
+        found = batch.aws.client("s3").get_object(Bucket=place["Bucket"], Key=key)
+        return json.loads(found["Body"].read())
+
+    files = read(place["Key"])["ResultFiles"]
+    succeeded, gone = (
+        [entry for file in files[status] for entry in read(file["Key"])]
+        for status in ("SUCCEEDED", "FAILED")
+    )
+    assert len(succeeded) == counts["succeeded"] == counts["total"] - failed
+    assert len({json.loads(entry["Output"])["part"] for entry in succeeded}) == len(succeeded)
+    assert len(gone) == counts["failed"] == failed
+    assert {entry["Error"] for entry in gone} == {"ExitError"}
+
+
+def csv_of(rows: list[tuple[str, str]]) -> bytes:
+    """Write a file of CSV."""
+    written = io.StringIO()
+    csv.writer(written).writerows([("id", "text"), *rows])
+    return written.getvalue().encode()
+
+
+def jsonl_of(rows: list[tuple[str, str]]) -> bytes:
+    """Write a file of JSON lines."""
+    return "\n".join(json.dumps({"id": name, "text": text}) for name, text in rows).encode()
+
+
+def parquet_of(rows: list[tuple[str, str]]) -> bytes:
+    """Write a file of Parquet."""
+    written = io.BytesIO()
+    ids, texts = zip(*rows, strict=True)
+    pyarrow.parquet.write_table(pyarrow.table({"id": ids, "text": texts}), written)
+    return written.getvalue()
+
+
+def test_every_format_has_its_rows_and_its_broken_one(batch: Batch) -> None:
+    """A broken row is rejected with its file and position, and each other row is there once."""
+    rows = [(f"{number}", f"text {number}\nin two lines") for number in range(60)]
+    parts = [rows[start : start + 12] for start in range(0, 60, 12)]
+    files = {
+        "a.jsonl": jsonl_of(parts[0]) + b"\n{broken",
+        "b.csv": csv_of(parts[1]) + b"a,b,c\n",
+        "c.jsonl.gz": gzip.compress(jsonl_of(parts[2]) + b"\n[]", mtime=0),
+        "d.csv.gz": gzip.compress(csv_of([*parts[3], ("none", " ")]), mtime=0),
+        "e.parquet": parquet_of([*parts[4], ("none", "")]),
+    }
+    s3 = batch.aws.client("s3")
+    for name, data in files.items():
+        s3.put_object(Bucket="documents", Key=f"texts/formats/{name}", Body=data)
+    job = {"id": "id", "shard_bytes": 300, "max_rejected_percent": 10.0}
+    done = batch.run(source="s3://documents/texts/formats/", **job)
+    assert done["status"] == "SUCCEEDED", done
+    result = json.loads(done["output"])
+    assert (result["rows"], result["rejected"]) == (60, 5)
+    assert result["shards"] == 10
+    folder = result["folder"].removeprefix("s3://vectors/")
+    tables = [
+        pyarrow.parquet.read_table(io.BytesIO(part))
+        for part in batch.parts(f"{folder}/part-").values()
+    ]
+    ids = [name for table in tables for name in table.column("id").to_pylist()]
+    assert sorted(ids) == sorted(name for name, _ in rows)
+    listed = s3.list_objects_v2(Bucket="vectors", Prefix=f"{folder}/_rejected/")["Contents"]
+    rejected = [s3.get_object(Bucket="vectors", Key=item["Key"])["Body"] for item in listed]
+    lines = [json.loads(line) for body in rejected for line in body.read().splitlines()]
+    problems = {line["file"]: line["problem"] for line in lines}
+    assert problems.pop("a.jsonl").startswith("is not JSON: ")
+    assert problems == {
+        "b.csv": "has 3 cells; the header has 2",
+        "c.jsonl.gz": "is not a JSON object: list",
+        "d.csv.gz": "has no text in 'text': it is empty",
+        "e.parquet": "has no text in 'text': it is empty",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["minilm_artifact"], indirect=True)
+def test_each_vector_of_real_texts_is_that_of_a_local_job(
+    batch: Batch, minilm_artifact: Artifact, tmp_path: Path
+) -> None:
+    """Every format, the real model, and a job on this machine over the same files.
+
+    The part of each shard has the same bytes. `PROOF_ROWS` sets the number of rows.
+    """
+    known = [" ".join(text.split())[:80] for text in standard_library()]
+    rows = [(f"{n}", f"{n}: {known[n % len(known)]}") for n in range(PROOF_ROWS)]
+    fifth = PROOF_ROWS // 5
+    parts = [rows[start : start + fifth] for start in range(0, PROOF_ROWS, fifth)]
+    empty = ("none", "")
+    files = {
+        "a.jsonl": jsonl_of(parts[0]) + b"\n{broken",
+        "b.csv": csv_of([*parts[1], empty]),
+        "c.jsonl.gz": gzip.compress(jsonl_of([*parts[2], empty]), mtime=0),
+        "d.csv.gz": gzip.compress(csv_of([*parts[3], empty]), mtime=0),
+        "e.parquet": parquet_of([*parts[4], empty]),
+    }
+    (tmp_path / "docs").mkdir()
+    for name, data in files.items():
+        (tmp_path / "docs" / name).write_bytes(data)
+        batch.aws.client("s3").put_object(Bucket="documents", Key=f"texts/{name}", Body=data)
+    batch.lost.add(1)
+    batch.twice.update({0, 2})
+    done = batch.run(id="id", shard_bytes=20_000)
+    assert done["status"] == "SUCCEEDED", done
+    result = json.loads(done["output"])
+    assert (result["rows"], result["rejected"]) == (PROOF_ROWS, 5)
+    job = Job(
+        source=str(tmp_path / "docs"),
+        destination=str(tmp_path / "vectors"),
+        id="id",
+        shard_bytes=20_000,
+    )
+    plan = plan_job(job, minilm_artifact.manifest)
+    for _ in embed_shards(plan, plan.shards, str(minilm_artifact.folder), processes=2):
+        pass
+    local = finish_job(plan)
+    assert local._asdict().items() <= result.items()
+    remote = batch.parts(f"{result['folder'].removeprefix('s3://vectors/')}/part-")
+    assert remote == {
+        part.name: part.read_bytes() for part in Path(plan.folder).glob("part-*.parquet")
+    }
+    ids = [
+        name
+        for part in remote.values()
+        for name in pyarrow.parquet.read_table(io.BytesIO(part)).column("id").to_pylist()
+    ]
+    assert sorted(map(int, ids)) == list(range(PROOF_ROWS))
+
+
+def test_an_input_that_changes_during_a_job_ends_it(batch: Batch) -> None:
+    """The started job has parts of one input only; started again, it is another job."""
+    write_documents(batch.aws)
+    s3 = batch.aws.client("s3")
+    changed = json.dumps({"id": "new", "text": "another text"}).encode()
+
+    def change() -> None:
+        s3.put_object(Bucket="documents", Key="texts/a.jsonl", Body=changed)
+
+    batch.before[5] = change
+    first = batch.run(**JOB)
+    assert (first["status"], first["error"]) == ("FAILED", "IncompleteJobError")
+    # An error of the input is final: each shard of the old plan ran once.
+    planned = batch.aws.client("stepfunctions").list_map_runs(executionArn=first["executionArn"])
+    run = batch.aws.client("stepfunctions").describe_map_run(
+        mapRunArn=planned["mapRuns"][0]["mapRunArn"]
+    )
+    assert batch.steps.count("shard") == run["itemCounts"]["total"]
+    assert 0 < run["itemCounts"]["failed"] < run["itemCounts"]["total"]
+    second = batch.run(**JOB)
+    assert second["status"] == "SUCCEEDED", second
+    result = json.loads(second["output"])
+    assert (result["rows"], result["rejected"]) == (1 + ROWS // 2 - 1, 1)
+    assert result["folder"].rpartition("/")[2] not in first["cause"]
+
+
+def test_one_row_is_a_job(batch: Batch) -> None:
+    """It has one shard and one vector."""
+    s3 = batch.aws.client("s3")
+    s3.put_object(Bucket="documents", Key="texts/one/a.jsonl", Body=b'{"id": "a", "text": "one"}')
+    done = batch.run(source="s3://documents/texts/one/", id="id")
+    assert done["status"] == "SUCCEEDED", done
+    result = json.loads(done["output"])
+    assert (result["rows"], result["rejected"], result["shards"]) == (1, 0, 1)
+    assert batch.steps == ["plan", "shard", "finish"]
+
+
+@pytest.mark.parametrize(("bucket", "rows"), [("vectors", 1), ("other", None)])
+def test_the_documented_permissions_are_enough_for_a_status(
+    batch: Batch, bucket: str, rows: int | None
+) -> None:
+    """A caller who may not list the output still sees the shards."""
+    s3 = batch.aws.client("s3")
+    s3.put_object(Bucket="documents", Key="texts/one/a.jsonl", Body=b'{"id": "a", "text": "one"}')
+    done = batch.run(source="s3://documents/texts/one/", id="id")
+    who = make_caller(batch.aws, batch.machine, bucket=bucket)
+    os.environ.update(
+        AWS_ACCESS_KEY_ID=who.key, AWS_SECRET_ACCESS_KEY=who.secret, AWS_SESSION_TOKEN=who.token
+    )
+    status = BatchJobs(batch.machine).status(done["name"])
+    remove_caller(batch.aws)
+    assert (status.state, status.finished) == ("SUCCEEDED", 1)
+    assert (status.progress and status.progress.rows) == rows
+    assert ("s3:ListBucket" in (status.unknown or "")) is (rows is None)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"ItemBatcher": {"MaxItemsPerBatch": 10}}, "ItemBatcher"),
+        ({"ToleratedFailurePercentagePath": "$.most"}, "ToleratedFailurePercentagePath"),
+        (
+            {"ItemReader": {"Resource": "a", "ReaderConfig": {"InputType": "PARQUET"}}},
+            "ItemReader.ReaderConfig.InputType PARQUET",
+        ),
+    ],
+)
+def test_what_the_emulated_aws_would_ignore_is_refused(
+    aws: Emulator, change: dict[str, Any], named: str
+) -> None:
+    """A state machine never passes a test because a field of it was ignored."""
+    definition = batch_definition(
+        function_arn="f", partition="aws", bucket="b", defaults={}, max_concurrency=1
+    )
+    definition["States"]["Shards"].update(change)
+    with pytest.raises(ClientError, match=f"does not execute {named}"):
+        aws.client("stepfunctions").create_state_machine(
+            name="ignored",
+            definition=json.dumps(definition),
+            roleArn=f"arn:aws:iam::{aws.account}:role/any",
+        )
+
+
+def test_a_job_that_cannot_run_fails_once_with_its_reason(batch: Batch) -> None:
+    """Another folder is refused by the role, and an unknown setting by the planner."""
+    elsewhere = batch.run(source="s3://documents/other/")
+    assert (elsewhere["status"], elsewhere["error"]) == ("FAILED", "BatchError")
+    assert "s3://documents/other cannot be listed" in elsewhere["cause"]
+    unknown = batch.run(txt="body")
+    assert (unknown["status"], unknown["error"]) == ("FAILED", "BatchError")
+    assert batch.steps == ["plan", "plan"]
+
+
+def test_an_empty_folder_is_a_job_of_no_rows(batch: Batch) -> None:
+    """The map is left out."""
+    done = batch.run(source="s3://documents/texts/none/")
+    assert done["status"] == "SUCCEEDED", done
+    assert json.loads(done["output"])["rows"] == 0
+    assert batch.steps == ["plan", "finish"]

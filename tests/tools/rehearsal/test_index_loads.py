@@ -1,0 +1,165 @@
+"""The state machine of loads in the emulated AWS, with the real planner and worker.
+
+The emulated AWS has no S3 Vectors: the index is the stand-in of the loader's tests. Requests to S3
+are checked against the policies of the function's role.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from aws_cdk import App, Stack
+
+from embedding_kit import IndexLoading, LoadSource, Model, VectorIndex
+from tests.fixtures.s3_vectors.indexes import Index
+from tests.fixtures.s3_vectors.server import LocalS3Vectors
+from tests.tools.rehearsal.conftest import echo
+from tests.tools.rehearsal.executions import KILLED, execute, run_step
+from tests.vector_loading import conftest as loading
+from tests.vector_loading.conftest import ARN
+from tests.vector_loading.test_run import THROTTLED
+from tools.local_endpoint.runtime import FunctionError
+from tools.rehearsal.deploy.emulator import Emulator
+from tools.rehearsal.deploy.function import FunctionServer, Invocation
+from vector_loading.index_client import SPACE_TAG
+from vector_loading.steps import Steps
+
+# The fixtures of the loader's own tests: a finished job, and S3 Vectors.
+embed, engine, s3_vectors = loading.embed, loading.engine, loading.s3_vectors
+
+
+class Loads(NamedTuple):
+    """Deployed loads."""
+
+    aws: Emulator
+    machine: str
+    s3_vectors: LocalS3Vectors
+    stored: Index
+    #: The names of parts whose next run ends as a killed process does.
+    killed: set[str]
+    #: Those whose next answer is lost after their vectors are written.
+    lost: set[str]
+    #: The steps that have run.
+    steps: list[str]
+
+    def run(self, **load: Any) -> dict[str, Any]:
+        """Start an execution and return its description in the end."""
+        return execute(self.aws, self.machine, load)
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    """Return the resources of a stack with loads into an index of another stack."""
+    app = App(analytics_reporting=False)
+    built = Stack(app, "Loads")
+    IndexLoading(
+        built,
+        "Loading",
+        model=Model(name="any/model"),
+        index=VectorIndex.from_index_arn(built, "Index", ARN),
+        source=LoadSource("s3://embedded/batch/", None),
+        name="test",
+    )
+    resources: dict[str, Any] = app.synth().get_stack_by_name("Loads").template["Resources"]
+    return resources
+
+
+@pytest.fixture
+def stored(aws: Emulator, embed: Callable[..., Path]) -> Iterator[None]:
+    """Put a finished job into S3, which is empty again after the test."""
+    s3, folder = aws.client("s3"), embed()
+    s3.create_bucket(Bucket="embedded")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            key = f"batch/{path.relative_to(folder.parent)}"
+            s3.put_object(Bucket="embedded", Key=key, Body=path.read_bytes())
+    yield
+    for item in s3.list_objects_v2(Bucket="embedded").get("Contents", []):
+        s3.delete_object(Bucket="embedded", Key=item["Key"])
+    s3.delete_bucket(Bucket="embedded")
+
+
+@pytest.fixture
+def machine(aws: Emulator, stack: Callable[..., None], template: dict[str, Any]) -> str:
+    """Deploy the stack and return the ARN of its state machine."""
+    stack("loads", template)
+    machines = aws.client("stepfunctions").list_state_machines()["stateMachines"]
+    (found,) = (found["stateMachineArn"] for found in machines)
+    return str(found)
+
+
+@pytest.fixture
+def loads(
+    aws: Emulator,
+    machine: str,
+    function: FunctionServer,
+    s3_vectors: LocalS3Vectors,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Loads]:
+    """Answer the function's events."""
+    index = s3_vectors.create("docs", 32, non_filterable=("text",))
+    made = Loads(aws, machine, s3_vectors, index, set(), set(), [])
+
+    def answer(invocation: Invocation) -> bytes:
+        event = json.loads(invocation.event)
+        made.steps.append(event["step"])
+        part = event.get("part", {}).get("key")
+        if part in made.killed:
+            raise FunctionError(KILLED)
+        # The rate is tested with a clock of its own.
+        fast = {"vectors_per_second": 1e9} if "vectors_per_second" in event else {}
+        # New clients, which use the credentials of this role.
+        result = run_step(lambda _: Steps().run({**event, **fast}), invocation, aws.region)
+        if part in made.lost:
+            made.lost.remove(part)
+            raise FunctionError(KILLED)
+        return json.dumps(result).encode()
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", aws.url)
+    s3_vectors.any_credentials = True  # those of the function's role
+    function.serve(answer)
+    yield made
+    function.serve(echo)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("stored")
+def test_a_load_survives_killed_and_throttled_parts(loads: Loads) -> None:
+    """No vector is lost and none is there twice; the next execution loads what is missing."""
+    loads.killed.update({"part-000000.parquet", "part-000002.parquet"})
+    loads.lost.add("part-000001.parquet")
+    loads.s3_vectors.failures = [THROTTLED] * 2
+    first = loads.run()
+    assert (first["status"], first["error"]) == ("FAILED", "IncompleteLoadError")
+    assert "part-000000.parquet, part-000002.parquet" in first["cause"]
+    loads.killed.clear()
+    loads.steps.clear()
+    second = loads.run()
+    assert second["status"] == "SUCCEEDED", second
+    result = json.loads(second["output"])
+    assert (result["rows"], result["loaded"], result["rejected"]) == (loading.ROWS, loading.ROWS, 0)
+    assert sorted(loads.stored.vectors) == sorted(f"d{number}" for number in range(loading.ROWS))
+    assert loads.stored.tags == {SPACE_TAG: result["vector_space"]}
+    # Only the parts that were killed have work; the others' steps find their records.
+    assert loads.steps.count("part") == result["parts"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("stored")
+def test_a_load_that_cannot_run_fails_once_with_its_reason(loads: Loads) -> None:
+    """Another index, another folder, and another vector space."""
+    other = loads.run(index=f"{ARN}2")
+    assert (other["status"], other["error"]) == ("FAILED", "LoadError")
+    assert "This state machine loads the index" in other["cause"]
+    elsewhere = loads.run(source="s3://embedded/other/")
+    assert (elsewhere["status"], elsewhere["error"]) == ("FAILED", "BatchError")
+    assert "cannot be listed" in elsewhere["cause"]
+    loads.stored.tags[SPACE_TAG] = "other@1/int8/2/32"
+    foreign = loads.run()
+    assert (foreign["status"], foreign["error"]) == ("FAILED", "VectorSpaceError")
+    assert loads.steps == ["plan", "plan", "plan"]
+    assert loads.stored.vectors == {}

@@ -1,0 +1,276 @@
+"""An image that is built once is deployed by other environments, against an emulated registry."""
+
+import hashlib
+import json
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from embedding_kit.environment import Environment
+from embedding_kit.image_identity import build_arguments
+from embedding_kit.settings import Model
+from stacks import promotion
+from stacks.built_images import built_images
+from stacks.image_registry import RegistryError, Repository
+from stacks.package_places import place_of
+from stacks.promotion import Reference, promote
+from tools.rehearsal.deploy.docker_client import push_empty
+
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+
+
+class _Root:
+    """A session of the emulated account's root."""
+
+    def __init__(self, aws):
+        self.aws = aws
+
+    def create_client(self, service, *, region_name, **_credentials):
+        assert region_name in {None, self.aws.region}
+        return self.aws.client(service)
+
+    def get_config_variable(self, name):
+        return {"region": self.aws.region}[name]
+
+
+@pytest.fixture
+def session(aws):
+    return _Root(aws)
+
+
+@pytest.fixture
+def environment(aws):
+    """Return a function that makes an environment with a repository of its own."""
+    made = []
+
+    def make(**settings):
+        name = f"e{uuid4().hex[:12]}"
+        found = Environment(name=name, **{"model": Model(name=MODEL), **settings})
+        aws.client("ecr").create_repository(
+            repositoryName=f"embedding-kit-{name}", imageTagMutability="IMMUTABLE"
+        )
+        made.append(f"embedding-kit-{name}")
+        return found
+
+    yield make
+    for name in made:
+        aws.client("ecr").delete_repository(repositoryName=name, force=True)
+
+
+@pytest.fixture
+def push(aws):
+    """Return a function that pushes an image with a layer; it returns the digest."""
+
+    def push(environment, *, target="endpoint", model=None, labels=None, media_type=MANIFEST):
+        base = f"{aws.url}/v2/embedding-kit-{environment.name}"
+        arguments = build_arguments(model or environment.model)
+        found = {f"embedding-kit.{name.lower()}": value for name, value in arguments.items()}
+        found["embedding-kit.target"] = target
+        config = json.dumps({"config": {"Labels": found if labels is None else labels}}).encode()
+        files = []
+        for content in (config, b"layer of " + target.encode()):
+            digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+            httpx.post(f"{base}/blobs/uploads/", params={"digest": digest}, content=content)
+            files.append({"digest": digest, "size": len(content)})
+        manifest = json.dumps({"schemaVersion": 2, "config": files[0], "layers": files[1:]})
+        answer = httpx.put(
+            f"{base}/manifests/{uuid4().hex}",
+            content=manifest,
+            headers={"Content-Type": media_type},
+        )
+        assert answer.is_success
+        return answer.headers["docker-content-digest"]
+
+    return push
+
+
+def _images(aws, environment) -> dict[str, list[str]]:
+    found = aws.client("ecr").describe_images(repositoryName=f"embedding-kit-{environment.name}")
+    return {image["imageDigest"]: image["imageTags"] for image in found["imageDetails"]}
+
+
+def test_an_image_has_the_same_digest_in_the_next_environment(aws, session, environment, push):
+    """It is copied once, with a tag, so that the lifecycle does not delete it."""
+    dev, staging = environment(), environment()
+    digest = push(dev)
+    reference = Reference.parse(f"{place_of(session, dev).uri}@{digest}")
+    for _ in range(2):
+        assert promote(session, staging, [reference], others=[]) == {"endpoint": digest}
+        assert _images(aws, staging) == {digest: [f"promoted-{digest.removeprefix('sha256:')}"]}
+    layer = f"sha256:{hashlib.sha256(b'layer of endpoint').hexdigest()}"
+    copied = httpx.get(f"{aws.url}/v2/embedding-kit-{staging.name}/blobs/{layer}")
+    assert copied.content == b"layer of endpoint"
+
+
+def test_a_digest_is_found_in_the_account(session, environment, push):
+    """In the environment's own repository, and in those of the others."""
+    dev, staging = environment(), environment()
+    digest = push(dev)
+    image = [Reference.parse(digest)]
+    assert promote(session, dev, image, others=[]) == {"endpoint": digest}
+    assert promote(session, staging, image, others=[dev.name]) == {"endpoint": digest}
+    # It is in its own repository by now.
+    assert promote(session, staging, image, others=[]) == {"endpoint": digest}
+
+
+def test_a_check_changes_nothing(aws, session, environment, push):
+    """It comes before the repository's own deploy, so the repository may be missing."""
+    dev, staging = environment(), environment()
+    image = [Reference.parse(push(dev))]
+    aws.client("ecr").delete_repository(repositoryName=f"embedding-kit-{staging.name}")
+    assert promote(session, staging, image, others=[dev.name], check=True)
+    with pytest.raises(RegistryError, match="NAME_UNKNOWN"):
+        promote(session, staging, image, others=[dev.name])
+    aws.client("ecr").create_repository(repositoryName=f"embedding-kit-{staging.name}")
+    assert promote(session, staging, image, others=[dev.name])
+
+
+def test_the_command_checks_for_a_deploy_and_for_a_difference(
+    session, environment, push, monkeypatch, capsys
+):
+    """The one needs the stack of the repository first, the other the digests; neither copies."""
+    dev = environment()
+    digest = push(dev)
+    monkeypatch.setattr(promotion, "session_for", lambda _: session)
+    monkeypatch.setattr(promotion, "load_environment", lambda *_, **__: dev)
+    printed = []
+    for check in ("stack", "images"):
+        assert promotion.main([dev.name, "--check", check, "--image", digest]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed == [f"EmbeddingKit-{dev.name}-Repository\n", f"endpoint={digest}\n"]
+
+
+def test_a_copy_that_broke_off_continues(aws, session, environment, push, monkeypatch):
+    """Files that are there are not sent again."""
+    dev, staging = environment(), environment()
+    image = [Reference.parse(push(dev))]
+    upload = Repository._upload
+    sent: list[str] = []
+
+    def breaks_off(self, digest, source):
+        if len(sent) == 1:
+            raise RegistryError("broke off")
+        sent.append(digest)
+        upload(self, digest, source)
+
+    monkeypatch.setattr(Repository, "_upload", breaks_off)
+    with pytest.raises(RegistryError, match="broke off"):
+        promote(session, staging, image, others=[dev.name])
+    assert _images(aws, staging) == {}
+
+    def continues(self, digest, source):
+        sent.append(digest)
+        upload(self, digest, source)
+
+    monkeypatch.setattr(Repository, "_upload", continues)
+    promote(session, staging, image, others=[dev.name])
+    assert len(sent) == len(set(sent)) == 2
+
+
+@pytest.mark.parametrize(
+    ("built", "deployed", "message"),
+    [
+        (
+            Model(name="intfloat/e5-small"),
+            {},
+            rf"\[model\] name: found: intfloat/e5-small; allowed: {MODEL}",
+        ),
+        (
+            Model(name=MODEL, precision="fp32"),
+            {},
+            r"\[model\] precision: found: fp32; allowed: not set",
+        ),
+        (
+            Model(name=MODEL),
+            {"base_image": f"base@sha256:{'a' * 64}"},
+            r"\[model\] base_image: found: not set; allowed: base@sha256:a",
+        ),
+    ],
+    ids=["model", "precision", "base image"],
+)
+def test_an_image_of_other_settings_is_refused(
+    session, environment, push, *, built, deployed, message
+):
+    """The error names each setting, and nothing is copied."""
+    dev = environment(model=built)
+    staging = environment(model=Model(name=MODEL, **deployed))
+    image = [Reference.parse(push(dev))]
+    with pytest.raises(ValueError, match=message):
+        promote(session, staging, image, others=[dev.name])
+    assert _images(session.aws, staging) == {}
+
+
+def test_any_base_image_is_allowed_without_a_pin(session, environment, push):
+    """An environment that pins none takes what it gets."""
+    dev = environment(model=Model(name=MODEL, base_image=f"base@sha256:{'a' * 64}"))
+    image = [Reference.parse(push(dev))]
+    assert promote(session, environment(), image, others=[dev.name])
+
+
+def test_other_files_of_a_model_are_refused(session, environment, push, tmp_path):
+    """A fine-tuned model is known by its files, not by its name."""
+    texts = tmp_path / "texts.json"
+    texts.write_text('["one"]')
+    dev = environment(model=Model(name=MODEL, index=texts))
+    image = [Reference.parse(push(dev))]
+    assert promote(session, dev, image, others=[])
+    texts.write_text('["two"]')
+    with pytest.raises(ValueError, match="the files of folder and index: found: "):
+        promote(session, dev, image, others=[])
+
+
+def test_what_is_no_image_of_the_kit_is_refused(session, environment, push):
+    """Neither an image without labels, nor an index of images, nor one that is not there."""
+    dev = environment()
+    with pytest.raises(ValueError, match=r"no label embedding-kit\.target"):
+        promote(session, dev, [Reference.parse(push(dev, labels={}))], others=[])
+    index = push(dev, media_type="application/vnd.oci.image.index.v1+json")
+    with pytest.raises(ValueError, match="Lambda runs no index of images"):
+        promote(session, dev, [Reference.parse(index)], others=[])
+    nowhere = Reference.parse(f"sha256:{'0' * 64}")
+    with pytest.raises(ValueError, match=f"looked in: .*/embedding-kit-{dev.name}; allowed"):
+        promote(session, dev, [nowhere], others=[])
+
+
+def test_each_target_has_its_image(session, environment, push):
+    """With batch jobs two images are promoted; one that is not needed is not copied."""
+    dev = environment(batch={"input": "s3://texts-of-dev/in", "output": "s3://vectors-of-dev/out"})
+    endpoint = push(dev)
+    with pytest.raises(ValueError, match="Missing: batch"):
+        promote(session, dev, [Reference.parse(endpoint)], others=[])
+    images = [Reference.parse(push(dev, target="batch")), Reference.parse(endpoint)]
+    assert promote(session, dev, images, others=[]) == {
+        "endpoint": endpoint,
+        "batch": images[0].digest,
+    }
+    staging = environment()
+    assert promote(session, staging, images, others=[dev.name]) == {"endpoint": endpoint}
+    with pytest.raises(ValueError, match="two images of the target endpoint"):
+        promote(session, staging, [images[1]] * 2, others=[dev.name])
+
+
+@pytest.mark.parametrize("text", ["latest", "sha256:1", "docker.io/x@sha256:" + "a" * 64])
+def test_an_image_is_named_by_its_digest(text):
+    """A tag or another registry is refused."""
+    with pytest.raises(ValueError, match=r"--image: found: .*; allowed: sha256:\.\.\."):
+        Reference.parse(text)
+
+
+def test_the_images_of_a_commit_are_found_by_their_tags(aws, session, environment, tmp_path):
+    """They are those of the synthesized stacks; the endpoint's comes first."""
+    dev = environment()
+    name = f"embedding-kit-{dev.name}"
+    for tag, target in (("bbb", None), ("aaa", "batch")):
+        push_empty(f"localhost:{aws.port}/{name}:{tag}")
+        source = {"dockerBuildTarget": target} if target else {}
+        destinations = {"here": {"repositoryName": name, "imageTag": tag}}
+        content = {"dockerImages": {tag: {"source": source, "destinations": destinations}}}
+        (tmp_path / f"{tag}.assets.json").write_text(json.dumps(content))
+    digests = {tags[0]: digest for digest, tags in _images(aws, dev).items()}
+    uri = f"{aws.account}.dkr.ecr.{aws.region}.amazonaws.com/{name}"
+    assert built_images(session, dev, tmp_path) == [
+        f"{uri}@{digests['bbb']}",
+        f"{uri}@{digests['aaa']}",
+    ]

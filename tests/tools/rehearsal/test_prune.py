@@ -1,0 +1,285 @@
+"""scripts/prune deletes what nothing uses, and nothing else, in the emulated AWS."""
+
+import json
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from embedding_kit.environment import Environment
+from embedding_kit.settings import Existing, Model, VectorIndexSettings
+from stacks import prune as command
+from stacks.deployed import find_deployed
+from stacks.prune import make_plan, prune
+from tools.rehearsal.deploy.docker_client import push_empty
+
+from .test_emulated_releases import Release, during_the_shift
+from .test_promotion import _Root
+
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "lambda.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def role(aws):
+    """Return a role for functions, which are never invoked."""
+    made = aws.client("iam").create_role(
+        RoleName=f"prune-{uuid4().hex[:12]}", AssumeRolePolicyDocument=json.dumps(TRUST)
+    )
+    return made["Role"]["Arn"]
+
+
+class _Deployed:
+    """An environment with five versions, each of its own image, and an image that nothing uses."""
+
+    def __init__(self, aws, stack, role):
+        self.aws = aws
+        self.environment = Environment(
+            name=f"p{uuid4().hex[:12]}", model=Model(name="sentence-transformers/all-MiniLM-L6-v2")
+        )
+        self.name = f"embedding-kit-{self.environment.name}"
+        self.uri = f"{aws.registry}/{self.name}"
+        aws.client("ecr").create_repository(repositoryName=self.name)
+        self.digests = [self.push(f"image{number}") for number in range(6)]
+        self.function = f"{self.name}-function"
+        code = {"ImageUri": f"{self.uri}@{self.digests[1]}"}
+        client = aws.client("lambda")
+        client.create_function(
+            FunctionName=self.function, Role=role, PackageType="Image", Code=code
+        )
+        client.publish_version(FunctionName=self.function)
+        for digest in self.digests[2:]:
+            client.update_function_code(
+                FunctionName=self.function, ImageUri=f"{self.uri}@{digest}", Publish=True
+            )
+        alias = client.create_alias(FunctionName=self.function, Name="live", FunctionVersion="5")
+        resources = {"Any": {"Type": "AWS::SNS::Topic"}}
+        outputs = {"AliasArn": {"Value": alias["AliasArn"]}}
+        stack(f"EmbeddingKit-{self.environment.name}-Endpoint", resources, outputs)
+
+    def push(self, tag):
+        push_empty(f"localhost:{self.aws.port}/{self.name}:{tag}")
+        images = self.aws.client("ecr").describe_images(repositoryName=self.name)["imageDetails"]
+        (found,) = (image["imageDigest"] for image in images if tag in image["imageTags"])
+        return found
+
+    def versions(self):
+        found = self.aws.client("lambda").list_versions_by_function(FunctionName=self.function)
+        return [version["Version"] for version in found["Versions"]]
+
+    def images(self):
+        found = self.aws.client("ecr").describe_images(repositoryName=self.name)["imageDetails"]
+        return [image["imageTags"][0] for image in found]
+
+    def close(self):
+        self.aws.client("lambda").delete_function(FunctionName=self.function)
+        self.aws.client("ecr").delete_repository(repositoryName=self.name, force=True)
+
+
+@pytest.fixture
+def deployed(aws, stack, role, monkeypatch):
+    monkeypatch.setattr(command, "version_before", lambda *_: "4")
+    made = _Deployed(aws, stack, role)
+    yield made
+    made.close()
+
+
+def _plan(deployed, keep=1):
+    return make_plan(_Root(deployed.aws), deployed.environment, keep=keep)
+
+
+def test_what_nothing_uses_is_deleted(deployed):
+    """The version of the alias and the one before it stay, with their images."""
+    session = _Root(deployed.aws)
+    plan = _plan(deployed)
+    assert plan.versions == ["1", "2", "3"]
+    assert sorted(plan.images) == sorted(deployed.digests[:4])
+    assert "5" in deployed.versions()
+    prune(session, deployed.environment, plan)
+    assert deployed.versions() == ["$LATEST", "4", "5"]
+    assert deployed.images() == ["image4", "image5"]
+    # A second run finds nothing, as one does after an interruption between the two steps.
+    again = _plan(deployed)
+    assert (again.versions, again.images, str(again)) == ([], [], "nothing")
+
+
+def test_the_newest_are_kept(deployed):
+    """Whether they are used or not: an image may wait for its promotion."""
+    deployed.push("waiting")
+    plan = _plan(deployed, keep=4)
+    assert plan.versions == ["1"]
+    assert sorted(plan.images) == sorted(deployed.digests[:2])
+
+
+def test_a_share_of_the_traffic_is_use(deployed):
+    """An experiment or a release sends requests to a second version; another alias may have one."""
+    client = deployed.aws.client("lambda")
+    client.update_alias(
+        FunctionName=deployed.function,
+        Name="live",
+        RoutingConfig={"AdditionalVersionWeights": {"1": 0.1}},
+    )
+    client.create_alias(FunctionName=deployed.function, Name="candidate", FunctionVersion="2")
+    plan = _plan(deployed)
+    assert plan.versions == ["3"]
+    assert sorted(plan.images) == sorted([deployed.digests[0], deployed.digests[3]])
+
+
+def test_another_environments_function_is_use(deployed, role):
+    """So is a batch's: any function of the account and region, by digest or by tag."""
+    client = deployed.aws.client("lambda")
+    names = {
+        f"{deployed.name}-digest": f"{deployed.uri}@{deployed.digests[0]}",
+        f"{deployed.name}-tag": f"{deployed.uri}:image1",
+    }
+    for name, uri in names.items():
+        client.create_function(
+            FunctionName=name, Role=role, PackageType="Image", Code={"ImageUri": uri}
+        )
+    images = _plan(deployed).images
+    for name in names:
+        client.delete_function(FunctionName=name)
+    assert sorted(images) == sorted(deployed.digests[2:4])
+
+
+def test_a_servers_task_is_use(deployed):
+    """An active task definition may start at any time."""
+    client = deployed.aws.client("ecs")
+    container = {"name": "server", "image": f"{deployed.uri}@{deployed.digests[2]}", "memory": 512}
+    made = client.register_task_definition(family=deployed.name, containerDefinitions=[container])
+    images = _plan(deployed).images
+    client.deregister_task_definition(taskDefinition=made["taskDefinition"]["taskDefinitionArn"])
+    assert deployed.digests[2] not in images
+    assert len(images) == 3
+
+
+def test_without_a_version_to_go_back_to_all_are_kept(deployed, monkeypatch):
+    """The alias was changed by other means, so any version may be meant."""
+
+    def unknown(*_):
+        raise ValueError("the alias serves version 2, and the last release moved it to 5")
+
+    monkeypatch.setattr(command, "version_before", unknown)
+    plan = _plan(deployed)
+    assert plan.versions == []
+    assert plan.images == [deployed.digests[0]]
+
+
+def test_what_is_not_deployed_is_refused(aws):
+    """Without a stack, prune cannot know what is in use, so it deletes nothing."""
+    environment = Environment(name="nowhere", model=Model(name="any/model"))
+    with pytest.raises(ValueError, match="nowhere is not deployed; nothing was deleted"):
+        make_plan(_Root(aws), environment, keep=1)
+
+
+def test_a_running_release_is_waited_for(deployed, monkeypatch):
+    """It may go back to a version that the alias no longer names."""
+    found = find_deployed
+
+    def releasing(*asked):
+        return replace(found(*asked), status="UPDATE_IN_PROGRESS")
+
+    monkeypatch.setattr(command, "find_deployed", releasing)
+    with pytest.raises(ValueError, match=r"is running \(UPDATE_IN_PROGRESS\).*nothing was deleted"):
+        _plan(deployed)
+
+
+def test_a_deployment_that_runs_under_a_complete_stack_is_waited_for(aws, image, monkeypatch):
+    """As one that was started by hand: CodeDeploy may go back to an old version."""
+    environment = Environment(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
+    release = Release(aws, f"EmbeddingKit-{environment.name}-Endpoint", image)
+    assert release.deploy("a") == "CREATE_COMPLETE"
+    found = find_deployed
+    monkeypatch.setattr(
+        command, "find_deployed", lambda *asked: replace(found(*asked), status="UPDATE_COMPLETE")
+    )
+    refused: list[str] = []
+
+    def prune_now() -> None:
+        with pytest.raises(ValueError, match="nothing was deleted") as told:
+            make_plan(_Root(aws), environment, keep=1)
+        refused.append(str(told.value))
+
+    assert during_the_shift(release, prune_now, "b") == "UPDATE_COMPLETE"
+    assert refused[0].startswith(f"a release of {environment.name} is running (UPDATE_COMPLETE)")
+    release.cloudformation.delete_stack(StackName=release.name)
+
+
+def test_the_version_of_the_stack_is_use(aws, stack, role, image, monkeypatch):
+    """A rollback of the stack needs it, also where other versions are newer and serve."""
+    environment = Environment(name=f"p{uuid4().hex[:8]}", model=Model(name="any/model"))
+    name = f"EmbeddingKit-{environment.name}-Endpoint"
+    function = {
+        "Type": "AWS::Lambda::Function",
+        "Properties": {
+            "FunctionName": name,
+            "PackageType": "Image",
+            "Code": image("functions:a"),
+            "Role": role,
+        },
+    }
+    version = {"Type": "AWS::Lambda::Version", "Properties": {"FunctionName": {"Ref": "Function"}}}
+    arn = f"arn:aws:lambda:{aws.region}:{aws.account}:function:{name}:live"
+    stack(name, {"Function": function, "Version": version}, {"AliasArn": {"Value": arn}})
+    client = aws.client("lambda")
+    for tag in "bc":
+        client.update_function_code(FunctionName=name, **image(f"functions:{tag}"), Publish=True)
+    client.create_alias(FunctionName=name, Name="live", FunctionVersion="3")
+    monkeypatch.setattr(command, "version_before", lambda *_: "3")
+    assert make_plan(_Root(aws), environment, keep=1).versions == ["2"]
+
+
+@pytest.mark.parametrize("on_destroy", ["retain", "delete"])
+def test_indexes_are_deleted_only_if_the_settings_say_so(deployed, monkeypatch, on_destroy):
+    """They are named with the versions that are the last to use them."""
+    asked, deleted = [], []
+
+    def unused(_, store, *, gone):
+        asked.append((store, sorted(gone)))
+        return ["the-index"]
+
+    monkeypatch.setattr(command, "find_store", lambda *_: "the-store")
+    monkeypatch.setattr(command, "unused_indexes", unused)
+    monkeypatch.setattr(command, "delete_indexes", lambda *given, **_: deleted.extend(given[1]))
+    session = _Root(deployed.aws)
+    index = VectorIndexSettings(on_destroy=on_destroy)
+    environment = deployed.environment.model_copy(update={"index": index})
+    plan = make_plan(session, environment, keep=1)
+    if on_destroy == "retain":
+        assert (plan.indexes, asked) == ([], [])
+        return
+    assert asked == [("the-store", [(deployed.function, version) for version in "123"])]
+    assert str(plan).endswith("\nindex the-index with its vectors")
+    prune(session, environment, plan)
+    assert deleted == ["the-index"]
+
+
+def test_nothing_is_deleted_without_yes(deployed, monkeypatch, capsys):
+    """The command prints what it would delete, and the command that does."""
+    monkeypatch.setattr(command, "session_for", lambda _: _Root(deployed.aws))
+    monkeypatch.setattr(command, "load_environment", lambda *_, **__: deployed.environment)
+    place = f"{deployed.aws.account}, {deployed.aws.region}"
+    assert command.main([deployed.environment.name, "--keep", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"Would delete in {place}:\nversion 1 of {deployed.function}\n")
+    assert printed.endswith(f"scripts/prune {deployed.environment.name} --keep 2 --yes\n")
+    assert len(deployed.versions()) == 6
+    assert command.main([deployed.environment.name, "--keep", "2", "--yes"]) == 0
+    assert deployed.versions() == ["$LATEST", "4", "5"]
+
+
+def test_no_image_of_an_existing_repository_is_deleted(deployed):
+    """Others may run its images where the command cannot look."""
+    existing = Existing(repository=deployed.name)
+    environment = deployed.environment.model_copy(update={"existing": existing})
+    plan = make_plan(_Root(deployed.aws), environment, keep=1)
+    assert plan.versions == ["1", "2", "3"]
+    assert plan.images == []

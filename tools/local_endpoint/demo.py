@@ -1,0 +1,223 @@
+"""The demo: real texts, a real model, AWS's runtime, signed requests, and the stacks.
+
+It computes everything that it shows on this machine. The artifact and the index are stored in
+.cache for the next run.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from embedding_client import EmbeddingClient, EmbeddingClientError
+from tools.local_endpoint.endpoint import endpoint
+from tools.local_endpoint.models import (
+    DEFAULT_MODEL,
+    ROOT,
+    STANDARD_LIBRARY,
+    ModelError,
+    artifact_of,
+    index_of,
+)
+from tools.local_endpoint.runtime import FunctionError
+
+__all__ = ["main"]
+
+SENTENCES = (
+    "The kettle is boiling.",
+    "Water for the tea is hot now.",
+    "The parliament voted on the new budget.",
+    "Members of parliament passed next year's spending plan.",
+)
+QUESTIONS = (
+    "parse a date out of a string",
+    "run something every night in another process",
+    "what is the middle value of these numbers",
+)
+#: CloudFormation's defaults, for the functions of the CDK's own that leave them out:
+#: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-function.html
+_FUNCTION_DEFAULTS = {
+    "Description": "function",
+    "Architectures": ["x86_64"],
+    "MemorySize": 128,
+    "Timeout": 3,
+}
+_KINDS = {
+    "AWS::ECR::Repository": "image repository",
+    "AWS::Lambda::Function": "function",
+    "AWS::Lambda::Alias": "alias",
+    "AWS::Lambda::Url": "Function URL",
+    "AWS::IAM::Role": "role",
+    "AWS::Logs::MetricFilter": "metric filter",
+    "AWS::CloudWatch::Alarm": "alarm",
+    "AWS::CloudWatch::CompositeAlarm": "composite alarm",
+    "AWS::CloudWatch::Dashboard": "dashboard",
+    "AWS::CodeDeploy::DeploymentGroup": "deployment group",
+    "AWS::SNS::Topic": "notification topic",
+    "AWS::Budgets::Budget": "budget",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo. Return 0, or 1 after an error, which is printed."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/demo", description=(__doc__ or "").split("\n")[0]
+    )
+    verbose_help = "show the output of the setup and the compiler, which otherwise is in .cache"
+    parser.add_argument("--verbose", action="store_true", help=verbose_help)
+    verbose = parser.parse_args(arguments).verbose
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log")
+        synthesis = _start_synthesis(Path(folder), log)
+        try:
+            _heading(f"1  The model: {DEFAULT_MODEL}")
+            artifact = artifact_of(DEFAULT_MODEL, verbose=verbose)
+            index = index_of(STANDARD_LIBRARY, artifact, verbose=verbose)
+            manifest = json.loads((artifact / "manifest.json").read_text(encoding="utf-8"))
+            size = sum(entry["bytes"] for entry in manifest["files"].values())
+            _print(f"compiled to {manifest['precision']}, {size / 1e6:.0f} MB: {_shown(artifact)}")
+            _serve(artifact, index)
+            _heading("4  What `scripts/deploy dev` would create in your AWS account")
+            _await_synthesis(synthesis, log)
+            _print_stacks(Path(folder))
+        except (ModelError, FunctionError, EmbeddingClientError) as error:
+            sys.stderr.write(f"error: {error}\n")
+            return 1
+        except KeyboardInterrupt:
+            sys.stderr.write("\nstopped\n")
+            return 130
+        finally:
+            if synthesis.poll() is None:
+                synthesis.terminate()
+                synthesis.wait()
+    _print(f"\nDone in {time.monotonic() - began:.0f} s. Next: scripts/serve, or README.md.")
+    return 0
+
+
+def _serve(artifact: Path, index: Path) -> None:
+    url, runtime = endpoint(artifact, index=index)
+    with url, EmbeddingClient(url.url) as client:
+        _heading("2  Signed requests to a Function URL on this machine")
+        _print(f"{url.url} with IAM auth, served by {runtime.description}")
+        began = time.monotonic()
+        vectors = client.embed(list(SENTENCES))
+        cold = time.monotonic() - began
+        client.embed_one("The first request was a cold start. This one is warm.")
+        warm = time.monotonic() - began - cold
+        _print(
+            f"cold start and {len(SENTENCES)} texts: {cold * 1000:.0f} ms; "
+            f"one text when warm: {warm * 1000:.0f} ms"
+        )
+        _print(f"vectors {vectors.shape[0]} x {vectors.shape[1]} of {client.vector_space}")
+        _print("similarity of the sentences (cosine):\n")
+        for sentence, row in zip(SENTENCES, vectors @ vectors.T, strict=True):
+            _print("  " + "  ".join(f"{score:5.2f}" for score in row) + f"   {sentence}")
+        count = json.loads((index / "manifest.json").read_text(encoding="utf-8"))["count"]
+        _heading(f"3  Python's standard library by meaning: {count} docstrings")
+        for question in QUESTIONS:
+            _print(f"“{question}”")
+            for match in client.similar(question, num_results=4):
+                _print(f"  {match.score:.3f}  {_one_line(match.text or '')}")
+
+
+def _start_synthesis(folder: Path, log: Path) -> "subprocess.Popen[bytes]":
+    """Start `python app.py` in the background, because it takes some seconds."""
+    environment = {
+        **os.environ,
+        "CDK_OUTDIR": str(folder),
+        "CDK_CONTEXT_JSON": json.dumps({"environment": "dev"}),
+    }
+    with log.open("wb") as output:
+        return subprocess.Popen(  # noqa: S603  (our own program)
+            [sys.executable, str(ROOT / "app.py")],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def _await_synthesis(synthesis: "subprocess.Popen[bytes]", log: Path) -> None:
+    shown = "synthesizing the stacks: {elapsed}"
+    with tqdm(bar_format=shown, leave=False, disable=None, delay=0.3) as bar:
+        while synthesis.poll() is None:
+            time.sleep(0.1)
+            bar.refresh()
+    if synthesis.returncode != 0:
+        output = log.read_text(encoding="utf-8", errors="replace")
+        raise ModelError(f"the stacks could not be synthesized:\n{output}")
+
+
+def _print_stacks(folder: Path) -> None:
+    for stack in _in_order(json.loads((folder / "manifest.json").read_text(encoding="utf-8"))):
+        template = json.loads((folder / f"{stack}.template.json").read_text(encoding="utf-8"))
+        _print(f"  {stack}: {_resources(template)}")
+        for resource in template["Resources"].values():
+            _print_function(resource)
+
+
+def _in_order(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the names of the stacks, each after its dependencies."""
+    stacks = {
+        name: [needed for needed in artifact.get("dependencies", []) if ".assets" not in needed]
+        for name, artifact in manifest["artifacts"].items()
+        if artifact["type"] == "aws:cloudformation:stack"
+    }
+    return list(TopologicalSorter(stacks).static_order())
+
+
+def _resources(template: Mapping[str, Any]) -> str:
+    counts = Counter(resource["Type"] for resource in template["Resources"].values())
+    named = [
+        f"{count} {_KINDS[kind]}{'s' if count > 1 else ''}"
+        for kind, count in counts.items()
+        if kind in _KINDS
+    ]
+    others = sum(count for kind, count in counts.items() if kind not in _KINDS)
+    return ", ".join(named) + (f", and {others} more" if others else "")
+
+
+def _print_function(resource: Mapping[str, Any]) -> None:
+    properties = resource.get("Properties", {})
+    if resource["Type"] == "AWS::Lambda::Function":
+        function = _FUNCTION_DEFAULTS | properties
+        _print(
+            f"    - {function['Description']}: {'/'.join(function['Architectures'])}, "
+            f"{function['MemorySize']} MB, at most {function['Timeout']} s"
+        )
+    elif resource["Type"] == "AWS::Lambda::Url":
+        _print(f"    - Function URL on the alias, auth {properties['AuthType']}")
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    width = shutil.get_terminal_size((100, 24)).columns - 10
+    return line if len(line) <= width else line[: width - 3] + "..."
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def _heading(text: str) -> None:
+    bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
+    _print(f"\n{bold}{text}{plain}")
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Serves an artifact behind a local Function URL."""
+
+import os
+from pathlib import Path
+from typing import IO
+
+from botocore.credentials import Credentials
+
+from tools.local_endpoint.models import ROOT
+from tools.local_endpoint.runtime import Function, Runtime, start
+from tools.local_endpoint.server import LocalFunctionUrl
+from tools.local_endpoint.signature import Verifier
+
+__all__ = ["endpoint", "key_pair", "region", "serve"]
+
+#: What the function needs to call AWS. On Lambda, it has the keys of its role.
+_CALLING_AWS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_ENDPOINT_URL_S3VECTORS",
+)
+
+
+def key_pair() -> Credentials:
+    """Return the accepted key pair, from the environment, or else `local` and `local`."""
+    access_key = os.environ.get("AWS_ACCESS_KEY_ID")
+    secret_key = os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if access_key and secret_key:
+        return Credentials(access_key, secret_key)
+    return Credentials("local", "local")
+
+
+def region() -> str:
+    """Return the region that requests must be signed for."""
+    return os.environ.get("AWS_REGION") or "us-east-1"
+
+
+def endpoint(
+    artifact: Path,
+    *,
+    index: Path | None = None,
+    vector_index: str | None = None,
+    port: int = 0,
+    memory: int = 1769,
+    timeout: int = 60,
+    logs: IO[str] | None = None,
+) -> tuple[LocalFunctionUrl, Runtime]:
+    """Start the embedder behind a local Function URL.
+
+    Args:
+        artifact: The folder of the compiled model.
+        index: The folder of a search index for `POST /similar`.
+        vector_index: The ARN of an index of S3 Vectors to search instead, with the credentials of
+            this process's environment.
+        port: The port to listen on. 0 selects a free port.
+        memory: The function's memory setting in MB, which sets its number of threads.
+        timeout: Seconds per request.
+        logs: Receives the function's log lines.
+
+    Returns:
+        The Function URL, which is a context manager to enter, and its runtime.
+    """
+    variables = {"EMBEDDING_ARTIFACT": str(artifact)}
+    if index is not None:
+        variables["EMBEDDING_INDEX"] = str(index)
+    if vector_index is not None:
+        variables["EMBEDDING_VECTOR_INDEX"] = vector_index
+        variables |= {name: os.environ[name] for name in _CALLING_AWS if name in os.environ}
+    function = Function(
+        handler="embedder.handler.handler",
+        source_root=ROOT / "lambda_image",
+        environment=variables,
+        memory=memory,
+        timeout=timeout,
+    )
+    return serve(function, port=port, logs=logs)
+
+
+def serve(
+    function: Function, *, port: int = 0, logs: IO[str] | None = None
+) -> tuple[LocalFunctionUrl, Runtime]:
+    """Start a function behind a local Function URL.
+
+    Args:
+        function: The function.
+        port: The port to listen on. 0 selects a free port.
+        logs: Receives the function's log lines.
+
+    Returns:
+        The Function URL, which is a context manager to enter, and its runtime.
+    """
+    runtime = start(function, logs=logs)
+    verifier = Verifier(credentials=key_pair(), region=region())
+    return LocalFunctionUrl(runtime=runtime, verifier=verifier, port=port), runtime

@@ -1,0 +1,180 @@
+"""Converts HTTP requests to the events of a Function URL, and the function's results to HTTP.
+
+Payload format version 2.0: https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html#urls-payloads
+"""
+
+import base64
+import binascii
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl
+
+from tools.local_endpoint.signature import Caller, SignedRequest
+
+__all__ = ["INTERNAL_SERVER_ERROR", "Response", "to_event", "to_response"]
+
+# The account ID of AWS's documentation.
+_ACCOUNT = "123456789012"
+_TEXT_TYPES = ("application/json", "application/javascript", "application/xml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """An HTTP response.
+
+    Attributes:
+        status: The status code.
+        headers: The headers. Names are in lower case.
+        cookies: The values of the `Set-Cookie` headers.
+        body: The body.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: tuple[str, ...] = ()
+    body: bytes = b""
+
+
+# The response of a Function URL for every error of a function.
+INTERNAL_SERVER_ERROR = Response(
+    status=502, headers={"content-type": "application/json"}, body=b"Internal Server Error"
+)
+
+
+def to_event(
+    request: SignedRequest, *, caller: Caller, source_ip: str, request_id: str | None = None
+) -> bytes:
+    """Return the event of a request, as JSON.
+
+    The body is a string for textual content types, and base64 for all others. A body that is
+    compressed or not valid UTF-8 is base64 too.
+    """
+    path, _, query = request.target.partition("?")
+    host = request.headers.get("host", "localhost")
+    now = datetime.now(UTC)
+    url_id = host.partition(".")[0].partition(":")[0]
+    event: dict[str, object] = {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": query,
+        "headers": _headers(request, host=host, source_ip=source_ip),
+        "requestContext": {
+            "accountId": _ACCOUNT,
+            "apiId": url_id,
+            "authentication": None,
+            "authorizer": {
+                "iam": {
+                    "accessKey": caller.access_key,
+                    "accountId": _ACCOUNT,
+                    "callerId": caller.access_key,
+                    "cognitoIdentity": None,
+                    "principalOrgId": None,
+                    "userArn": f"arn:aws:iam::{_ACCOUNT}:user/local",
+                    "userId": caller.access_key,
+                }
+            },
+            "domainName": host,
+            "domainPrefix": url_id,
+            "http": {
+                "method": request.method,
+                "path": path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": source_ip,
+                "userAgent": request.headers.get("user-agent", ""),
+            },
+            "requestId": request_id or str(uuid.uuid4()),
+            "routeKey": "$default",
+            "stage": "$default",
+            "time": now.strftime("%d/%b/%Y:%H:%M:%S +0000"),
+            "timeEpoch": int(now.timestamp() * 1000),
+        },
+        "isBase64Encoded": False,
+    }
+    if "cookie" in request.headers:
+        event["cookies"] = [cookie.strip() for cookie in request.headers["cookie"].split(";")]
+    if query:
+        event["queryStringParameters"] = _query_parameters(query)
+    if request.body:
+        event["body"], event["isBase64Encoded"] = _body(request)
+    return json.dumps(event, ensure_ascii=False).encode()
+
+
+def to_response(result: bytes) -> Response:
+    """Return the HTTP response for a function's result, as Lambda does.
+
+    An object with a `statusCode` is the response. Any other JSON value is the body of a 200. An
+    invalid response, and a result that is not JSON, is a 502.
+    """
+    try:
+        value = json.loads(result)
+    except ValueError:
+        return INTERNAL_SERVER_ERROR
+    if not isinstance(value, dict) or "statusCode" not in value:
+        return Response(status=200, headers={"content-type": "application/json"}, body=result)
+    try:
+        body = value.get("body") or ""
+        encoded = (
+            base64.b64decode(body, validate=True) if value.get("isBase64Encoded") else body.encode()
+        )
+        headers = {str(name): _text(item) for name, item in (value.get("headers") or {}).items()}
+        return Response(
+            status=int(value["statusCode"]),
+            headers={
+                "content-type": "application/json",
+                **{name.lower(): item for name, item in headers.items()},
+            },
+            cookies=tuple(str(cookie) for cookie in value.get("cookies") or ()),
+            body=encoded,
+        )
+    except (AttributeError, TypeError, ValueError, binascii.Error):
+        return INTERNAL_SERVER_ERROR
+
+
+def _headers(request: SignedRequest, *, host: str, source_ip: str) -> dict[str, str]:
+    # A function does not receive the signature. Cookies have their own field.
+    visible = {
+        name: value
+        for name, value in request.headers.items()
+        if name not in {"authorization", "cookie"}
+    }
+    return {
+        **visible,
+        "host": host,
+        "x-amzn-trace-id": _trace_id(),
+        "x-forwarded-for": source_ip,
+        "x-forwarded-port": "443",
+        "x-forwarded-proto": "https",
+    }
+
+
+def _trace_id() -> str:
+    return f"Root=1-{int(datetime.now(UTC).timestamp()):08x}-{uuid.uuid4().hex[:24]}"
+
+
+def _query_parameters(query: str) -> dict[str, str]:
+    """Return the decoded parameters. Repeated names are joined by commas."""
+    parameters: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        parameters[name] = f"{parameters[name]},{value}" if name in parameters else value
+    return parameters
+
+
+def _body(request: SignedRequest) -> tuple[str, bool]:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    textual = content_type.startswith("text/") or content_type in _TEXT_TYPES
+    if textual and "content-encoding" not in request.headers:
+        try:
+            return request.body.decode("utf-8"), False
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(request.body).decode(), True
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)

@@ -1,0 +1,1 @@
+"""Deploys to an emulated AWS, and the checks of what `docker build` makes."""
