@@ -4,23 +4,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from embedding_costs.cold_starts import cold_start_share
-from embedding_costs.deployed import deployed_items, free_items
-from embedding_costs.duration import Speed, billed_seconds, core_seconds
-from embedding_costs.forecast import TIMEOUTS
-from embedding_costs.lambda_options import ON_DEMAND, PROVISIONED, LambdaUsage, on_demand
-from embedding_costs.numbers import number, percent
-from embedding_costs.options import Scenario, break_even, hosted
-from embedding_costs.picture import as_svg
-from embedding_costs.run import Choices, Run, run
-from embedding_costs.simulated import lowest_share
-from embedding_costs.simulation import sample
-from embedding_costs.table import as_table
-from embedding_costs.traffic import MONTH_SECONDS, SHAPES, Traffic
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import load_environment
 from embedding_kit.prices import LINES, Price, hosted_models, load_prices
-from stacks.cost import resources_of
+from operations.cost.cold_starts import cold_start_share
+from operations.cost.command import resources_of
+from operations.cost.deployed import deployed_items, free_items
+from operations.cost.duration import Speed, billed_seconds, core_seconds
+from operations.cost.forecast import TIMEOUTS
+from operations.cost.lambda_options import ON_DEMAND, PROVISIONED, LambdaUsage, on_demand
+from operations.cost.numbers import number, percent
+from operations.cost.options import Scenario, break_even, hosted
+from operations.cost.picture import as_svg
+from operations.cost.run import Choices, Run, run
+from operations.cost.simulated import lowest_share
+from operations.cost.simulation import sample
+from operations.cost.table import as_table
+from operations.cost.traffic import MONTH_SECONDS, SHAPES, Traffic
 
 __all__ = [
     "cold_start_table",

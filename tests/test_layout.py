@@ -13,12 +13,10 @@ SOURCE_ROOTS = ("constructs", "lambda_image", "client")
 PACKAGES = {
     "embedding_kit": ROOT / "constructs" / "embedding_kit",
     "embedder": ROOT / "lambda_image" / "embedder",
-    "release_check": ROOT / "lambda_image" / "release_check",
+    "jobs": ROOT / "lambda_image" / "jobs",
     "model_compiler": ROOT / "lambda_image" / "model_compiler",
-    "batch_embedding": ROOT / "lambda_image" / "batch_embedding",
-    "vector_loading": ROOT / "lambda_image" / "vector_loading",
     "embedding_client": ROOT / "client" / "embedding_client",
-    "embedding_costs": ROOT / "embedding_costs",
+    "operations": ROOT / "operations",
 }
 
 
@@ -75,18 +73,18 @@ def test_scripts_get_aws_sessions_in_one_place():
     """It compares the account of the credentials with that of the environment's file."""
     makers = {
         path.relative_to(ROOT).as_posix()
-        for folder in ("stacks", "embedding_costs", "constructs/embedding_kit")
+        for folder in ("stacks", "operations", "constructs/embedding_kit")
         for path in (ROOT / folder).rglob("*.py")
         if re.search(r"\b(get_session|Session)\(|\bboto3\b", path.read_text())
     }
-    assert makers == {"constructs/embedding_kit/environment_session.py"}
+    assert makers == {"operations/environment_session.py"}
 
 
 def test_the_qualifier_of_bootstrap_has_one_home():
     """Another one may be in cdk.json, so no other module writes the CDK's own."""
     found = {
         path.relative_to(ROOT).as_posix()
-        for folder in (*SOURCE_ROOTS, "stacks", "tools", "scripts", "embedding_costs")
+        for folder in (*SOURCE_ROOTS, "stacks", "tools", "scripts", "operations")
         for path in (ROOT / folder).rglob("*")
         if path.suffix in {"", ".py"} and path.is_file() and "hnb659fds" in path.read_text()
     }

@@ -39,7 +39,7 @@ from embedding_kit.settings import BatchSettings, Model, check_memory
 __all__ = ["EmbeddingBatch"]
 
 #: The handler in the image's target `batch`.
-_HANDLER = "batch_embedding.handler.handler"
+_HANDLER = "jobs.embed.handler.handler"
 
 
 class EmbeddingBatch(Construct):

@@ -14,7 +14,7 @@ __all__ = ["image_asset", "image_code", "model_identity"]
 
 #: Files of one target only. Without them in its context, another image does not change with them.
 _OWN_FILES = {
-    "batch": ["batch_embedding", "batch-requirements.txt", "vector_loading"],
+    "batch": ["jobs/embed", "batch-requirements.txt", "jobs/ingest"],
     "server": ["embedder/server", "server-requirements.txt"],
 }
 

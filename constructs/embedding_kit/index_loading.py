@@ -32,7 +32,7 @@ from embedding_kit.vector_index import IVectorIndex
 __all__ = ["IndexLoading"]
 
 #: The handler in the image's target `batch`.
-_HANDLER = "vector_loading.handler.handler"
+_HANDLER = "jobs.ingest.handler.handler"
 #: It encodes and sends 500 vectors a second, which takes a small part of a vCPU.
 _MEMORY_MB = 1024
 #: The records of loads, below the jobs' folders.

@@ -15,13 +15,13 @@ __all__ = ["PROGRAMS", "image_folder", "import_modules", "run"]
 
 #: The modules that can be run, with what each does.
 PROGRAMS = {
-    "batch_embedding": "embeds a folder of files on this machine",
+    "jobs.embed": "embeds a folder of files on this machine",
     "embedder.server": "serves a model as a long-lived HTTP server",
     "embedder.server.new_key": "makes an API key of the server",
     "model_compiler": "compiles, verifies and inspects models",
     "model_compiler.index_builder": "builds an image's index from texts",
-    "vector_loading": "loads a batch job's output into an index",
-    "vector_loading.recall": "measures how many of the nearest vectors an index finds",
+    "jobs.ingest": "loads a batch job's output into an index",
+    "jobs.ingest.recall": "measures how many of the nearest vectors an index finds",
 }
 
 

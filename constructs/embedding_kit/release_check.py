@@ -159,7 +159,7 @@ class ReleaseCheck(Construct):
             package=package,
             model=model,
             with_artifact=with_artifact,
-            handler="release_check.handler.handler",
+            handler="jobs.release_check.handler.handler",
             description="Warms and checks a new version before the alias moves to it",
             memory_size=_MEMORY_MB,
             timeout=_TIMEOUT,

@@ -33,8 +33,9 @@ from embedding_kit.programs import image_folder
 from embedding_kit.s3_permissions import READ_KEY
 from embedding_kit.settings import Model
 from embedding_kit.settings.base import rule_error
+from embedding_kit.zip_command import model_arguments, model_choices
 
-__all__ = ["ArtifactInS3", "artifact_command", "build_command", "zip_code"]
+__all__ = ["ArtifactInS3", "zip_code"]
 
 #: What the zip is built from; nothing else changes it.
 _RECIPE = [
@@ -42,13 +43,13 @@ _RECIPE = [
     "compiler-requirements.txt",
     "embedder",
     "finish_layer.py",
+    "jobs",
     "model_compiler",
-    "release_check",
     "requirements.txt",
     "unused-files.txt",
     "zip_builder",
 ]
-_LEFT_OUT = ["embedder/server", "**/__pycache__", "**/*.pyc"]
+_LEFT_OUT = ["embedder/server", "jobs/embed", "jobs/ingest", "**/__pycache__", "**/*.pyc"]
 #: What decides on the artifact's bytes, besides the model.
 _COMPILER = ["compiler-requirements.txt", "embedder", "model_compiler"]
 
@@ -87,12 +88,12 @@ class ArtifactInS3(Construct):
         made_from = [
             compiler.asset_hash,
             files_digest([model.folder] if model.folder else []),
-            *_choices(model),
+            *model_choices(model),
         ]
         published = _publish(
             stack,
             name=ARTIFACTS + hashlib.sha256(json.dumps(made_from).encode()).hexdigest(),
-            command=[*_builder(recipe), "--artifact-object", *_arguments(model)],
+            command=[*_builder(recipe), "--artifact-object", *model_arguments(model)],
             shown="artifact of the model",
         )
         default = bootstrap_value(self, DefaultStackSynthesizer.DEFAULT_FILE_ASSETS_BUCKET_NAME)
@@ -144,13 +145,13 @@ def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> l
     made_from = [
         recipe.asset_hash,
         files_digest([path for path in (model.folder, model.index) if path]),
-        *_choices(model),
+        *model_choices(model),
         *options,
     ]
     published = _publish(
         Stack.of(scope),
         name=hashlib.sha256(json.dumps(made_from).encode()).hexdigest(),
-        command=[*_builder(recipe), *options, *_arguments(model)],
+        command=[*_builder(recipe), *options, *model_arguments(model)],
         shown="zip of the function",
     )
     bucket = s3.Bucket.from_bucket_name(scope, "Published", published.bucket_name)
@@ -162,28 +163,6 @@ def zip_code(scope: Construct, model: Model, *, with_artifact: bool = True) -> l
         },
     )
     return lambda_.Code.from_bucket_v2(bucket, published.object_key)
-
-
-def build_command(model: Model, *, with_artifact: bool = True) -> list[str]:
-    """Return the command that builds the zip of a model from this source, and prints its path.
-
-    Args:
-        model: The model.
-        with_artifact: See `zip_code`.
-    """
-    options = [] if with_artifact else ["--without-artifact"]
-    script = str(image_folder() / "build_zip.py")
-    return [sys.executable, script, *options, *_arguments(model)]
-
-
-def artifact_command(model: Model) -> list[str]:
-    """Return the command that compiles the artifact for S3 from this source, and prints its path.
-
-    Args:
-        model: The model.
-    """
-    script = str(image_folder() / "build_zip.py")
-    return [sys.executable, script, "--artifact-object", *_arguments(model)]
 
 
 def _completed(stack: Stack, name: str) -> str:
@@ -212,18 +191,6 @@ def _builder(recipe: AssetStaging) -> list[str]:
     return [sys.executable, str(folder / "build_zip.py")]
 
 
-def _arguments(model: Model) -> list[str]:
-    command = _choices(model)
-    if model.folder:
-        command += ["--folder", str(model.folder.resolve())]
-    if model.index:
-        command += ["--texts", str(model.index.resolve())]
-    # Only the variable's name: its value is read when the zip is built.
-    if model.hub_token_variable:
-        command += ["--hub-token-variable", model.hub_token_variable]
-    return command
-
-
 def _publish(stack: Stack, *, name: str, command: list[str], shown: str) -> FileAssetLocation:
     """Have the CDK's command publish the file whose path another command prints."""
 
@@ -241,17 +208,3 @@ def _publish(stack: Stack, *, name: str, command: list[str], shown: str) -> File
     # original. They share the list of assets.
     stack.synthesizer.bind(stack)
     return add()
-
-
-def _choices(model: Model) -> list[str]:
-    """Return the arguments that change the zip and name no path of this machine."""
-    options = {
-        "--revision": model.revision,
-        "--precision": model.precision,
-        "--accept-license": model.accept_license,
-        "--dimensions": ",".join(map(str, model.dimensions)),
-    }
-    return [
-        model.name,
-        *(word for name, value in options.items() if value for word in (name, value)),
-    ]

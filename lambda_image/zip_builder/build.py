@@ -67,7 +67,7 @@ def build_zip(
             tree.check_size()
             write_zip(tree.files(), archive)
 
-    made_from = [recipe / name for name in ("embedder", "release_check", "zip_builder")]
+    made_from = [recipe / name for name in ("embedder", "jobs", "zip_builder")]
     names = [part.name for part in (artifact, index, dependencies.parents[1]) if part]
     if not with_artifact:
         names.append("artifact in S3")

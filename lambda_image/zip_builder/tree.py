@@ -17,9 +17,9 @@ __all__ = ["LIMIT_BYTES", "Tree", "build_code", "build_dependencies"]
 #: The most that Lambda unpacks, layers included: 250 MB of 1,024².
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 LIMIT_BYTES = 262_144_000
-#: The packages of the code.
-_CODE = ("embedder", "release_check")
-_LEFT_OUT = shutil.ignore_patterns(*NOT_RUN)
+#: The packages of the code, without the jobs that only the batch image runs.
+_CODE = ("embedder", "jobs")
+_LEFT_OUT = shutil.ignore_patterns(*NOT_RUN, "embed", "ingest")
 #: Where `finish_layer.py` expects a layer's files.
 _PLACE = Path("var", "task")
 

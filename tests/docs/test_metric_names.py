@@ -81,8 +81,8 @@ def test_every_metric_and_dimension_of_the_pages_exists(
 ) -> None:
     """Each is written by the kit, or is one of AWS's; an alarm on another name would never fire."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
-    from batch_embedding import handler as batch
-    from vector_loading import handler as loading
+    from jobs.embed import handler as batch
+    from jobs.ingest import handler as loading
 
     emitted = {
         *telemetry[0],

@@ -11,7 +11,7 @@ import pytest
 from embedder.service import Service
 from embedder.settings import Settings
 from embedder.telemetry import Telemetry
-from embedding_costs.extras import LOG_BYTES
+from operations.cost.extras import LOG_BYTES
 from tests.embedder.calls import get, post
 from tests.embedder.small_model import HashSession
 

@@ -9,11 +9,11 @@ from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.assertions import Match, Template
 
-from batch_embedding import errors, job_files, steps
 from embedding_kit import AlarmTopic, BatchAlarms, BatchSettings, EmbeddingBatch, Model
 from embedding_kit import batch_definition as definition_module
 from embedding_kit.batch_definition import batch_definition
 from embedding_kit.monitoring.batch import batch_widgets
+from jobs.embed import errors, job_files, steps
 from tests.embedding_kit.roles import HOME, KEY, asker, resolved
 
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
@@ -62,7 +62,7 @@ def test_the_function_has_the_image_and_the_concurrency_of_batches(template):
         "AWS::Lambda::Function",
         {
             "Architectures": ["arm64"],
-            "ImageConfig": {"Command": ["batch_embedding.handler.handler"]},
+            "ImageConfig": {"Command": ["jobs.embed.handler.handler"]},
             "MemorySize": 1769,
             "Timeout": 900,
             "ReservedConcurrentExecutions": 15,
@@ -82,7 +82,7 @@ def test_the_handler_and_the_files_are_those_of_the_image(definition):
     from embedding_kit.batch import _HANDLER
 
     module, _, function = _HANDLER.rpartition(".")
-    assert (module, function) == ("batch_embedding.handler", "handler")
+    assert (module, function) == ("jobs.embed.handler", "handler")
     assert job_files.SHARDS_FILE == definition_module.SHARDS_FILE
     assert steps.RESULTS_FOLDER == definition_module.RESULTS_FOLDER
 

@@ -175,9 +175,9 @@ def test_what_is_copied_makes_another_image(docker_image, copied_folder, file):
 @pytest.mark.parametrize(
     ("target", "other", "file"),
     [
-        ("batch", "server", "batch_embedding/worker.py"),
+        ("batch", "server", "jobs/embed/worker.py"),
         ("batch", "server", "batch-requirements.txt"),
-        ("batch", "server", "vector_loading/loading.py"),
+        ("batch", "server", "jobs/ingest/loading.py"),
         ("server", "batch", "embedder/server/app.py"),
         ("server", "batch", "server-requirements.txt"),
     ],

@@ -8,7 +8,6 @@ from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.assertions import Match, Template
 
-from batch_embedding.errors import BatchError, ChangedInputError
 from embedding_kit import (
     AlarmTopic,
     IndexLoading,
@@ -20,8 +19,9 @@ from embedding_kit import (
 from embedding_kit import load_definition as definition_module
 from embedding_kit.load_definition import load_definition
 from embedding_kit.monitoring.loads import load_widgets
+from jobs.embed.errors import BatchError, ChangedInputError
+from jobs.ingest import errors, load, steps
 from tests.embedding_kit.roles import HOME, KEY, asker, resolved
-from vector_loading import errors, load, steps
 
 INDEX = f"arn:aws:s3vectors:us-east-1:{HOME}:bucket/one/index/one"
 FUNCTION = f"arn:aws:lambda:us-east-1:{HOME}:function:one"
@@ -71,7 +71,7 @@ def test_the_function_has_the_image_of_batches_and_no_model_to_load(template):
         "AWS::Lambda::Function",
         {
             "Architectures": ["arm64"],
-            "ImageConfig": {"Command": ["vector_loading.handler.handler"]},
+            "ImageConfig": {"Command": ["jobs.ingest.handler.handler"]},
             "MemorySize": 1024,
             "Timeout": 900,
             "LoggingConfig": Match.object_like({"LogFormat": "JSON"}),
@@ -90,7 +90,7 @@ def test_the_handler_and_the_files_are_those_of_the_image():
     from embedding_kit.index_loading import _HANDLER
 
     module, _, function = _HANDLER.rpartition(".")
-    assert (module, function) == ("vector_loading.handler", "handler")
+    assert (module, function) == ("jobs.ingest.handler", "handler")
     assert f"_load/*/{load.PARTS_FILE}" == definition_module.PARTS_FILE
     assert f"_load/*/{steps.RESULTS_FOLDER}" == definition_module.RESULTS_FOLDER
 

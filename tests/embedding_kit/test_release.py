@@ -324,7 +324,7 @@ def test_the_check_runs_from_the_image_it_checks(endpoint_template):
     template = endpoint_template()
     template.has_resource_properties(
         "AWS::Lambda::Function",
-        {"ImageConfig": {"Command": ["release_check.handler.handler"]}, "Timeout": 300},
+        {"ImageConfig": {"Command": ["jobs.release_check.handler.handler"]}, "Timeout": 300},
     )
     images = {
         str(function["Properties"]["Code"]["ImageUri"])

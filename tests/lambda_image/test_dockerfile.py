@@ -70,7 +70,7 @@ def test_the_batchs_image_has_the_endpoints_layers(stages, batch):
         "COPY --from=batch-dependencies /build/layer/ /",
         "COPY --from=batch-code /build/layer/ /",
     ]
-    assert batch[-1] == 'CMD ["batch_embedding.handler.handler"]'
+    assert batch[-1] == 'CMD ["jobs.embed.handler.handler"]'
 
 
 def test_the_servers_image_is_the_endpoints_with_two_layers(stages, server):

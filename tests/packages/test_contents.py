@@ -20,11 +20,9 @@ SOURCES = {
     **{
         f"embedding_kit/lambda_image/{name}": ROOT / "lambda_image" / name
         for name in (
-            "batch_embedding",
             "embedder",
+            "jobs",
             "model_compiler",
-            "release_check",
-            "vector_loading",
             "zip_builder",
         )
     },

@@ -142,7 +142,7 @@ def test_a_local_job_starts_its_processes(kit, tmp_path, minilm_artifact: Artifa
     texts = tmp_path / "texts"
     texts.mkdir()
     (texts / "texts.jsonl").write_text('{"text": "one"}\n{"text": "two"}\n')
-    command = [kit.python.with_name("embedding-kit"), "batch_embedding", texts, tmp_path / "out"]
+    command = [kit.python.with_name("embedding-kit"), "jobs.embed", texts, tmp_path / "out"]
     kit.execute([*command, "--artifact", minilm_artifact.folder, "--processes", "2"])
     assert list((tmp_path / "out").rglob("*.parquet"))
 

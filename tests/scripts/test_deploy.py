@@ -24,12 +24,12 @@ _PROGRAM = textwrap.dedent("""\
     [[ -z "${INTERRUPT:-}" || "$called" != *"$INTERRUPT"* ]] || { kill -INT 0; sleep 60; }
     [[ -z "$FAIL_AT" || "$called" != *"$FAIL_AT"* ]] || exit "$FAIL_WITH"
     """)
-PREFLIGHT = "python -m stacks.preflight dev"
-ZIP = "python -m stacks.zip_build dev"
-BEFORE = "python -m stacks.cleanup dev --before deploy"
+PREFLIGHT = "python -m operations.preflight dev"
+ZIP = "python -m operations.zip_build dev"
+BEFORE = "python -m operations.cleanup dev --before deploy"
 DEPLOY = "cdk deploy --all -c environment=dev"
-AFTER = "python -m stacks.cleanup dev --after deploy"
-DOCTOR = "python -m stacks.checkup dev"
+AFTER = "python -m operations.cleanup dev --after deploy"
+DOCTOR = "python -m operations.checkup dev"
 
 
 @pytest.fixture
@@ -97,9 +97,9 @@ def test_images_are_checked_before_anything_changes(deploy):
     assert status == 0
     assert calls == [
         f"{PREFLIGHT} --built {option}",
-        "python -m stacks.promotion dev --check stack --image sha256:a --image=b",
+        "python -m operations.promotion dev --check stack --image sha256:a --image=b",
         f"cdk deploy EmbeddingKit-dev-Repository --exclusively -c environment=dev {option}",
-        "python -m stacks.promotion dev --image sha256:a --image=b",
+        "python -m operations.promotion dev --image sha256:a --image=b",
         BEFORE,
         f"{DEPLOY} {option} -c images=",
         AFTER,
@@ -113,8 +113,8 @@ def test_a_zip_may_need_no_stack_of_the_kit(deploy):
     assert status == 0
     assert calls == [
         f"{PREFLIGHT} --built",
-        "python -m stacks.promotion dev --check stack --image=a.zip",
-        "python -m stacks.promotion dev --image=a.zip",
+        "python -m operations.promotion dev --check stack --image=a.zip",
+        "python -m operations.promotion dev --image=a.zip",
         BEFORE,
         f"{DEPLOY} -c images=",
         AFTER,
@@ -135,7 +135,7 @@ def test_a_difference_is_that_of_the_same_deploy(deploy):
     status, calls = deploy("dev", "--image=a", "--diff", "--fail")
     assert status == 0
     assert calls == [
-        "python -m stacks.promotion dev --check images --image=a",
+        "python -m operations.promotion dev --check images --image=a",
         "cdk diff --all -c environment=dev --fail -c images=endpoint=sha256:a",
     ]
     status, calls = deploy("dev", "--image=a", "--diff", fail_at="--check images")
@@ -161,16 +161,16 @@ def test_an_image_needs_a_digest(deploy):
 
 def test_an_ill_endpoint_decides_the_status(deploy):
     """It is not that of a failed deploy."""
-    status, calls = deploy("dev", fail_at="stacks.checkup", fail_with=3)
+    status, calls = deploy("dev", fail_at="operations.checkup", fail_with=3)
     assert (status, calls[-1]) == (3, DOCTOR)
 
 
 @pytest.mark.parametrize(
     ("step", "last"),
     [
-        ("stacks.preflight", PREFLIGHT),
+        ("operations.preflight", PREFLIGHT),
         ("--before deploy", BEFORE),
-        ("cdk deploy", "python -m stacks.cleanup dev --after failed-deploy"),
+        ("cdk deploy", "python -m operations.cleanup dev --after failed-deploy"),
         ("--after deploy", AFTER),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_failed_deploy_is_not_looked_at(deploy, step, last):
 def test_after_ctrl_c_the_last_step_says_what_aws_continues(deploy):
     """The script ends with the status of an interrupted program, and runs no step of a success."""
     status, calls = deploy("dev", INTERRUPT="cdk deploy")
-    assert (status, calls[-1]) == (130, "python -m stacks.cleanup dev --after failed-deploy")
+    assert (status, calls[-1]) == (130, "python -m operations.cleanup dev --after failed-deploy")
     assert AFTER not in calls
 
 

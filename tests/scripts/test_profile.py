@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(
     script.name
     for script in (ROOT / "scripts").iterdir()
-    if script.is_file() and re.search(r"python -m (stacks|embedding_costs)", script.read_text())
+    if script.is_file() and re.search(r"python -m (stacks|operations.cost)", script.read_text())
 )
 VARIABLES = (
     "AWS_PROFILE",
@@ -80,9 +80,9 @@ def test_a_profile_is_of_all_steps(run, name, arguments):
 def test_the_shells_profile_comes_before_a_token(run):
     """The CDK's command prefers AWS_PROFILE, and botocore does not: all steps do as the CDK."""
     calls = run("rollback", "dev", AWS_PROFILE="a", AWS_WEB_IDENTITY_TOKEN_FILE="token")[1]
-    assert calls == ["python -m stacks.rollback dev a|a|||"]
+    assert calls == ["python -m operations.rollback dev a|a|||"]
     calls = run("rollback", "dev", AWS_ACCESS_KEY_ID="key", AWS_WEB_IDENTITY_TOKEN_FILE="token")[1]
-    assert calls == ["python -m stacks.rollback dev ||key||token"]
+    assert calls == ["python -m operations.rollback dev ||key||token"]
 
 
 @pytest.mark.parametrize("given", [("--profile",), ("--profile=",), ("--profile", "")])

@@ -5,11 +5,11 @@ import json
 import pytest
 from aws_cdk import DefaultStackSynthesizer
 
+from operations.bootstrap_role import bootstrap_role
+from operations.image_registry import Place
+from operations.promotion import Reference
 from stacks import bootstrap_qualifier as module
 from stacks.bootstrap_qualifier import bootstrap_qualifier
-from stacks.bootstrap_role import bootstrap_role
-from stacks.image_registry import Place
-from stacks.promotion import Reference
 
 KEY = "@aws-cdk/core:bootstrapQualifier"
 

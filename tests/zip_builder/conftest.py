@@ -49,7 +49,9 @@ def recipe(tmp_path) -> Path:
         "embedder/__init__.py": "",
         "embedder/handler.py": "def handler(event, context):\n    return event\n",
         "embedder/server/__init__.py": "",
-        "release_check/__init__.py": "",
+        "jobs/__init__.py": "",
+        "jobs/embed/__init__.py": "",
+        "jobs/release_check/__init__.py": "",
         "zip_builder/__init__.py": "",
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -40,8 +40,10 @@ def test_it_has_packages_artifact_and_code(build):
         "numpy/__init__.py",
         f"numpy/__pycache__/__init__.{TAG}.pyc",
         "numpy/core.so",
-        "release_check/__init__.py",
-        f"release_check/__pycache__/__init__.{TAG}.pyc",
+        "jobs/__init__.py",
+        f"jobs/__pycache__/__init__.{TAG}.pyc",
+        "jobs/release_check/__init__.py",
+        f"jobs/release_check/__pycache__/__init__.{TAG}.pyc",
     }
 
 
@@ -68,11 +70,11 @@ def test_two_builds_give_the_same_bytes(build, runs):
 def test_a_change_of_code_downloads_and_compiles_nothing(build, recipe, runs, local_wheels):
     """Only the code of the compiler and the embedder changes the artifact."""
     first = build()
-    (recipe / "release_check" / "__init__.py").write_text("CHANGED = True\n")
+    (recipe / "jobs" / "release_check" / "__init__.py").write_text("CHANGED = True\n")
     second = build()
     assert first != second
     assert len(runs.read_text().splitlines()) == len(local_wheels) == 1
-    assert b"CHANGED" in zipfile.ZipFile(second).read("release_check/__init__.py")
+    assert b"CHANGED" in zipfile.ZipFile(second).read("jobs/release_check/__init__.py")
 
 
 def test_a_repeated_build_returns_the_same_file(build, runs):
@@ -152,7 +154,7 @@ def test_what_lambda_would_not_unpack_is_refused_with_the_sizes(build, monkeypat
 def test_old_zips_are_removed(build, recipe, tmp_path):
     """When a zip is built, the cache keeps the newest three before it."""
     for number in range(5):
-        (recipe / "release_check" / "__init__.py").write_text(f"N = {number}\n")
+        (recipe / "jobs" / "release_check" / "__init__.py").write_text(f"N = {number}\n")
         newest = build()
     kept = set((tmp_path / "cache" / "zips").iterdir())
     assert newest in kept

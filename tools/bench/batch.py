@@ -4,7 +4,7 @@
 docstrings, with all-MiniLM-L6-v2:
 
 - a loop over the engine, 64 texts at a time: the model alone;
-- `batch_embedding` in one process, and in one for each core: files, shards and Parquet too;
+- `jobs.embed` in one process, and in one for each core: files, shards and Parquet too;
 - with `--peers`, an interpreter that has torch, sentence-transformers and fastembed: `encode` on
   one thread, and fastembed's parallel mode with a process for each core, over a plain ONNX export.
 
@@ -117,8 +117,8 @@ def main(arguments: Sequence[str]) -> int:
         python = sys.executable
         contenders = {"loop over the engine": [python, "-c", _LOOP, texts, artifact]}
         for processes in sorted({1, os.cpu_count() or 1}):
-            contenders[f"batch_embedding, {processes} processes"] = [
-                *(python, "-m", "batch_embedding", texts.parent, folder / "out"),
+            contenders[f"jobs.embed, {processes} processes"] = [
+                *(python, "-m", "jobs.embed", texts.parent, folder / "out"),
                 *("--artifact", artifact, "--processes", processes, "--truncate", "right"),
             ]
         if options.peers:
@@ -222,7 +222,7 @@ def report(spent: dict[str, list[Spent]], rows: int) -> int:
     slow = [
         name
         for name, median in medians.items()
-        if name.startswith("batch_embedding") and loop.cpu / median.cpu < LEAST
+        if name.startswith("jobs.embed") and loop.cpu / median.cpu < LEAST
     ]
     for name in slow:
         print(f"under {LEAST}: {name}")

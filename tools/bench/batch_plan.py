@@ -23,9 +23,9 @@ _SECONDS, _MEGABYTES = 900, 1769
 _PLAN = """
 import json, re, sys, time
 from pathlib import Path
-from batch_embedding.job import Job, job_id
-from batch_embedding.planning import plan_shards
-from batch_embedding.storage import open_folder
+from jobs.embed.job import Job, job_id
+from jobs.embed.planning import plan_shards
+from jobs.embed.storage import open_folder
 job = Job(source=sys.argv[1], destination="unused", id="id")
 shards = list(plan_shards(open_folder(job.source), job, size=512 * 1024))
 job_id(job, shards, vector_space="any")

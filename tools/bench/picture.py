@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from embedding_costs.svg import STYLE, text
+from operations.cost.svg import STYLE, text
 from tools.bench.contenders import BASE, KIT
 from tools.bench.report import Row
 

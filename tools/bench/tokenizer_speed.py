@@ -1,9 +1,10 @@
 """The fast tokenizers against `tokenizers`: loading, first texts, warm texts, hard texts.
 
 `python -m tools.bench.tokenizer_speed` measures MiniLM's WordPiece and full-size replicas of
-Gemma's BPE, of ModernBERT's and Qwen's byte-level BPE and of XLM-RoBERTa's Unigram, or the `tokenizer.json`
-files that it gets. Times are CPU times, the minimum of several rounds in which both take turns.
-Loading is measured in fresh processes that have already imported numpy and ONNX Runtime.
+Gemma's BPE, of ModernBERT's and Qwen's byte-level BPE and of XLM-RoBERTa's Unigram, or the
+`tokenizer.json` files that it gets. Times are CPU times, the minimum of several rounds in which
+both take turns. Loading is measured in fresh processes that have already imported numpy and ONNX
+Runtime.
 """
 
 import argparse

@@ -65,7 +65,7 @@ def _start(jobs: "BatchJobs", args: argparse.Namespace) -> int:
 def _start_local(args: argparse.Namespace) -> NoReturn:
     if not args.artifact:
         raise ConfigurationError("--local needs --artifact, the folder of the compiled model.")
-    program = [sys.executable, "-P", "-m", "embedding_kit", "batch_embedding"]
+    program = [sys.executable, "-P", "-m", "embedding_kit", "jobs.embed"]
     command = [*program, args.source, args.destination]
     command += ["--artifact", args.artifact, "--processes", str(args.local)]
     for name in _SETTINGS:

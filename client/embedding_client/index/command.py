@@ -64,7 +64,7 @@ def _load(args: argparse.Namespace) -> int:
 
 
 def _load_here(args: argparse.Namespace) -> NoReturn:
-    program = [sys.executable, "-P", "-m", "embedding_kit", "vector_loading"]
+    program = [sys.executable, "-P", "-m", "embedding_kit", "jobs.ingest"]
     command = [*program, args.source, _index_arn(args)]
     for name in ("metadata", "max_rejected_percent", "vectors_per_second"):
         value = getattr(args, name)

@@ -29,11 +29,11 @@ def test_a_job_must_reach_nine_tenths_of_the_loop(
     """The status is 1 if a job takes more CPU time; other libraries are only shown."""
     spent = {
         "loop over the engine": [Spent(9.0, 9.0), Spent(10.0, 10.0), Spent(30.0, 30.0)],
-        "batch_embedding, 1 processes": [Spent(cpu, 12.0)],
+        "jobs.embed, 1 processes": [Spent(cpu, 12.0)],
         "sentence-transformers": [Spent(40.0, 40.0)],
     }
     assert report(spent, 1000) == status
     printed = capsys.readouterr().out
     assert "| loop over the engine | 10.00 | 1.00 | 100 |" in printed
     assert "| sentence-transformers | 40.00 | 0.25 | 25 |" in printed
-    assert ("under 0.9: batch_embedding, 1 processes" in printed) is bool(status)
+    assert ("under 0.9: jobs.embed, 1 processes" in printed) is bool(status)

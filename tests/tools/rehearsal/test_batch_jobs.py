@@ -20,17 +20,17 @@ import pytest
 from aws_cdk import App, Stack
 from botocore.exceptions import ClientError
 
-from batch_embedding.job import Job
-from batch_embedding.local import embed_shards
-from batch_embedding.run import finish_job, plan_job
-from batch_embedding.steps import Steps
-from batch_embedding.storage import open_folder
-from batch_embedding.worker import embed_shard
 from embedder.artifact import Artifact
 from embedder.engine import Engine
 from embedding_client.batch.jobs import BatchJobs
 from embedding_kit import BatchSettings, EmbeddingBatch, Model
 from embedding_kit.batch_definition import batch_definition
+from jobs.embed.job import Job
+from jobs.embed.local import embed_shards
+from jobs.embed.run import finish_job, plan_job
+from jobs.embed.steps import Steps
+from jobs.embed.storage import open_folder
+from jobs.embed.worker import embed_shard
 from model_compiler.docstrings import standard_library
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.tools.rehearsal.conftest import echo

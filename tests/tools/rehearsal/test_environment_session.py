@@ -9,9 +9,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import EnvironmentFileError
-from embedding_kit.environment_session import session_for
 from embedding_kit.settings import Model
-from stacks import preflight
+from operations import preflight
+from operations.environment_session import session_for
 from tools.rehearsal.deploy.emulator import ACCOUNT
 
 OTHER = "210987654321"

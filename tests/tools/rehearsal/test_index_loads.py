@@ -13,18 +13,18 @@ import pytest
 from aws_cdk import App, Stack
 
 from embedding_kit import IndexLoading, LoadSource, Model, VectorIndex
+from jobs.ingest.index_client import SPACE_TAG
+from jobs.ingest.steps import Steps
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import LocalS3Vectors
+from tests.jobs.ingest import conftest as loading
+from tests.jobs.ingest.conftest import ARN
+from tests.jobs.ingest.test_run import THROTTLED
 from tests.tools.rehearsal.conftest import echo
 from tests.tools.rehearsal.executions import KILLED, execute, run_step
-from tests.vector_loading import conftest as loading
-from tests.vector_loading.conftest import ARN
-from tests.vector_loading.test_run import THROTTLED
 from tools.local_endpoint.runtime import FunctionError
 from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.deploy.function import FunctionServer, Invocation
-from vector_loading.index_client import SPACE_TAG
-from vector_loading.steps import Steps
 
 # The fixtures of the loader's own tests: a finished job, and S3 Vectors.
 embed, engine, s3_vectors = loading.embed, loading.engine, loading.s3_vectors

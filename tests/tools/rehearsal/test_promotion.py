@@ -10,11 +10,11 @@ import pytest
 from embedding_kit.environment import Environment
 from embedding_kit.image_identity import build_arguments
 from embedding_kit.settings import Model
-from stacks import promotion
-from stacks.built_images import built_images
-from stacks.image_registry import RegistryError, Repository
-from stacks.package_places import place_of
-from stacks.promotion import Reference, promote
+from operations import promotion
+from operations.built_images import built_images
+from operations.image_registry import RegistryError, Repository
+from operations.package_places import place_of
+from operations.promotion import Reference, promote
 from tools.rehearsal.deploy.docker_client import push_empty
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"

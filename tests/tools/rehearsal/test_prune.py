@@ -8,9 +8,9 @@ import pytest
 
 from embedding_kit.environment import Environment
 from embedding_kit.settings import Existing, Model, VectorIndexSettings
-from stacks import prune as command
-from stacks.deployed import find_deployed
-from stacks.prune import make_plan, prune
+from operations import prune as command
+from operations.deployed import find_deployed
+from operations.prune import make_plan, prune
 from tools.rehearsal.deploy.docker_client import push_empty
 
 from .test_emulated_releases import Release, during_the_shift

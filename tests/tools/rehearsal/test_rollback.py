@@ -6,9 +6,9 @@ import pytest
 
 from embedding_kit.environment import Environment
 from embedding_kit.settings import Model
-from stacks.prune import make_plan
-from stacks.rollback import roll_back
-from stacks.weights import find_stuck_weights
+from operations.prune import make_plan
+from operations.rollback import roll_back
+from operations.weights import find_stuck_weights
 
 from .test_emulated_releases import Release
 from .test_promotion import _Root

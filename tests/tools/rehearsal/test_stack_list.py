@@ -13,7 +13,7 @@ from embedding_kit.settings import (
     Model,
     VectorIndexSettings,
 )
-from stacks import cleanup
+from operations import cleanup
 from tools.rehearsal.deploy.docker_client import push_empty
 
 TOPIC = {"Topic": {"Type": "AWS::SNS::Topic"}}

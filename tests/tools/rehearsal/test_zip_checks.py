@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from embedding_kit.settings import Model
-from embedding_kit.zip_package import build_command
+from embedding_kit.zip_command import build_command
 from tools.rehearsal.image.report import Report
 from tools.rehearsal.image.zip_checks import build_zip, check_zip
 from zip_builder.cache import default_cache

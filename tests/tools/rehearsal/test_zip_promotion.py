@@ -8,12 +8,12 @@ import pytest
 from embedding_kit.environment import Environment
 from embedding_kit.image_identity import model_labels
 from embedding_kit.settings import Model
-from stacks import built_zip as module
-from stacks.built_zip import built_zip
-from stacks.package_bucket import PackageBucket, file_digest
-from stacks.package_places import bucket_of, place_of
+from operations import built_zip as module
+from operations.built_zip import built_zip
+from operations.package_bucket import PackageBucket, file_digest
+from operations.package_places import bucket_of, place_of
+from operations.zip_promotion import ZipReference, promote_zip
 from stacks.zip_labels import write_labeled
-from stacks.zip_promotion import ZipReference, promote_zip
 
 from .test_promotion import MODEL, _Root
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from embedding_costs.svg import STYLE, text
+from operations.cost.svg import STYLE, text
 from tools.bench.server.measure import LOADS
 from tools.bench.server.report import Results
 

@@ -32,9 +32,9 @@ from tools.rehearsal.image.asset import ImageAsset, image_assets
 __all__ = ["DeployedFunctions", "rename_space"]
 
 _EMBEDDER = "embedder.handler.handler"
-_BATCH = "batch_embedding.handler.handler"
+_BATCH = "jobs.embed.handler.handler"
 #: What runs here of a zip: the code, the model and its index.
-_OF_ZIP = ("artifact/", "embedder/", "index/", "release_check/")
+_OF_ZIP = ("artifact/", "embedder/", "index/", "jobs/")
 #: The number of embedder processes: the serving version, the new version, and one more.
 _KEPT = 3
 

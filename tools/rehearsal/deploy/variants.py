@@ -1,8 +1,8 @@
 """Variants of an environment, synthesized in one process.
 
 Each failing release changes settings or code. Most of a synth is the startup of the CDK, so all
-variants share one process: `python -m tools.rehearsal.deploy.variants` runs the app of the checkout in
-the working directory once for each variant. `scripts/deploy NAME --app ASSEMBLY` deploys one.
+variants share one process: `python -m tools.rehearsal.deploy.variants` runs the app of the checkout
+in the working directory once for each variant. `scripts/deploy NAME --app ASSEMBLY` deploys one.
 """
 
 import functools
@@ -72,7 +72,7 @@ def synthesize_variants(
             [
                 sys.executable,
                 "-m",
-                "tools.rehearsal.deploy.variants",
+                __name__,
                 checkout.environment,
                 str(wanted),
             ],

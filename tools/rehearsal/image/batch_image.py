@@ -34,7 +34,7 @@ from tools.rehearsal.image.vectors import COSINE, least_cosine
 
 __all__ = ["batch_image"]
 
-_S3 = Path(__file__).parents[3] / "tests" / "batch_embedding" / "local_s3.py"
+_S3 = Path(__file__).parents[3] / "tests" / "jobs.embed" / "local_s3.py"
 _PORT = 9000
 _FOLDERS = {"source": "s3://documents/", "destination": "s3://vectors/"}
 #: The last row has no text.
@@ -68,10 +68,10 @@ def batch_image(root: Path, environment: str, output: Path) -> TargetImage:
         name="batch image",
         asset=asset,
         variables=variables_of(function["Properties"]),
-        imports="batch_embedding.handler",
+        imports="jobs.embed.handler",
         layers=("dependencies", "dependencies", "model", "code", "code"),
         own_layers=[1, 4],
-        command=("batch_embedding.handler.handler",),
+        command=("jobs.embed.handler.handler",),
         most_bytes=215_000_000,
         check=_check_job,
     )
@@ -195,7 +195,7 @@ def _job_here(
 ) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
     """Return the result and the vectors of the same job on this machine."""
     output = tested.folder / "vectors"
-    command = [sys.executable, "-m", "batch_embedding", str(source), str(output), "--id", "id"]
+    command = [sys.executable, "-m", "jobs.embed", str(source), str(output), "--id", "id"]
     command += ["--artifact", str(unpacked(tested) / "artifact"), "--max-rejected-percent", "50"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -24,10 +24,8 @@ TASK = PurePosixPath("/var/task")
 _KINDS = {
     "artifact": "model",
     "index": "model",
-    "batch_embedding": "code",
-    "vector_loading": "code",
     "embedder": "code",
-    "release_check": "code",
+    "jobs": "code",
 }
 
 #: Path patterns of files that only a build needs, with their kind.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from embedding_kit.settings import Model
-from embedding_kit.zip_package import build_command
+from embedding_kit.zip_command import build_command
 from tools.rehearsal.image import contents
 from tools.rehearsal.image.contents import TASK
 from tools.rehearsal.image.image_under_test import ImageUnderTest, first_few

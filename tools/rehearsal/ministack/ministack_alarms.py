@@ -86,7 +86,8 @@ def evaluate_expression(expression: str, values: Mapping[str, float | None]) -> 
     Raises:
         ValueError: The expression uses something that is not emulated.
     """
-    return _compute(ast.parse(expression.strip(), mode="eval").body, values)
+    value: float | None = _compute(ast.parse(expression.strip(), mode="eval").body, values)
+    return value
 
 
 def _compute(node: ast.expr, values: Mapping[str, float | None]) -> Any:

@@ -54,6 +54,7 @@ records: dict[str, dict[str, Any]] = {}
 
 
 def recorder(kind: str) -> Callable[[str, Properties, str], Created]:
+    """Return the function that creates a resource of a type as a record."""
     name_property, arn = RECORDED[kind]
 
     def create(logical: str, properties: Properties, stack: str) -> Created:
@@ -67,6 +68,7 @@ def recorder(kind: str) -> Callable[[str, Properties, str], Created]:
 
 
 def record(physical: str, kind: str, stack: str, logical: str, properties: Properties) -> None:
+    """Record a resource with its resolved properties."""
     records[physical] = {
         "type": kind,
         "stack": stack,
@@ -90,6 +92,7 @@ def _physical_id(kind: str, properties: Properties, fallback: str) -> str:
 
 
 def forget(physical: str, properties: Properties) -> None:
+    """Remove the record of a deleted resource."""
     records.pop(physical, None)
     keep()
 

@@ -16,6 +16,7 @@ __all__ = ["answer"]
 async def answer(
     method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any]
 ) -> Any:
+    """Answer a request to Application Auto Scaling's API."""
     operation = headers.get("x-amz-target", "").rpartition(".")[2]
     asked = json.loads(body or b"{}")
     if operation == "DescribeScalableTargets":

@@ -1,0 +1,177 @@
+"""A job: which texts to embed, how, and where the vectors go."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import orjson
+
+from embedder.rendering import DTYPES
+from jobs.embed.errors import BatchError
+from jobs.embed.job_files import EMBEDDING_COLUMN, ID_COLUMN
+from jobs.embed.storage import StoredFile
+
+__all__ = ["Job", "Shard", "job_id"]
+
+#: Enough hexadecimal digits that two jobs in one folder never share a name.
+_ID_DIGITS = 12
+#: Changes when equal inputs would give other output files.
+_OUTPUT_FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The settings of a job.
+
+    Raises:
+        BatchError: If a value is not allowed.
+    """
+
+    #: The folder of the input: a path, or `s3://bucket/prefix/`.
+    source: str
+    #: The folder of the output. Each job writes to a folder of its own in it.
+    destination: str
+    #: The field, or column, with the text.
+    text: str = "text"
+    #: The field with the id; None makes an id from the file's name and the row's position.
+    id: str | None = None
+    #: Fields that are copied to the output.
+    metadata: tuple[str, ...] = ()
+    #: The name of one of the model's prompts; None takes the default prompt.
+    prompt: str | None = None
+    #: None takes all.
+    dimensions: int | None = None
+    #: The numbers of the vectors: `float` (float32), `int8`, `uint8`, `binary` or `ubinary`.
+    dtype: str = "float"
+    #: `right` or `left` cuts texts over the model's limit; `refuse` rejects their rows.
+    truncate: str = "refuse"
+    #: The job fails if more of its rows were rejected. The vectors of the others are kept.
+    max_rejected_percent: float = 1.0
+    #: The size of a shard in bytes of input; None chooses it by the size of the model.
+    shard_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        allowed = {
+            "dtype": DTYPES,
+            "truncate": ("refuse", "right", "left"),
+        }
+        for name, values in allowed.items():
+            if getattr(self, name) not in values:
+                raise BatchError(
+                    f"{name} must be one of {', '.join(values)}; found {getattr(self, name)!r}."
+                )
+        if not 0 <= self.max_rejected_percent <= 100:
+            raise BatchError(
+                f"max_rejected_percent must be from 0 to 100; found {self.max_rejected_percent}."
+            )
+        if self.shard_bytes is not None and self.shard_bytes < 1:
+            raise BatchError(f"shard_bytes must be at least 1; found {self.shard_bytes}.")
+        if not self.text:
+            raise BatchError("text must name a field; found an empty name.")
+        names = [self.text, *([self.id] if self.id else []), *self.metadata]
+        reserved = {ID_COLUMN, EMBEDDING_COLUMN} & set(self.metadata)
+        twice = {name for name in names if names.count(name) > 1} - {self.text}
+        if reserved or twice:
+            raise BatchError(
+                "metadata must name each field once, and none named id or embedding, which the "
+                f"output has already; found {', '.join(sorted(reserved | twice))}."
+            )
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Job":
+        """Read a job's settings.
+
+        Raises:
+            BatchError: If a setting is unknown or missing, or a value is not allowed.
+        """
+        known = [field.name for field in fields(cls)]
+        unknown = sorted(set(value) - set(known))
+        missing = [name for name in ("source", "destination") if name not in value]
+        if unknown or missing:
+            problem = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {missing[0]}"
+            raise BatchError(f"A job has the settings {', '.join(known)}; {problem}.")
+        for name in value:
+            _check_type(name, value[name])
+        return cls(**{**value, "metadata": tuple(value.get("metadata", ()))})
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the fields that are read, each once."""
+        return list(dict.fromkeys([self.text, *([self.id] if self.id else []), *self.metadata]))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the settings for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """A part of one input file, small enough for one run of the worker.
+
+    `start` and `stop` are offsets in bytes for lines (in the uncompressed file), and numbers of
+    rows for Parquet. A line or a row belongs to the shard in which it begins.
+    """
+
+    number: int
+    key: str
+    #: Of the whole file as it is stored, in bytes.
+    size: int
+    etag: str
+    format: str
+    start: int
+    stop: int
+    #: For Parquet, the row group that has the rows.
+    row_group: int | None = None
+
+    @property
+    def file(self) -> StoredFile:
+        """The input file."""
+        return StoredFile(self.key, self.size, self.etag)
+
+    @property
+    def part(self) -> str:
+        """The name of the shard's output file."""
+        return f"part-{self.number:06d}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the shard for a line of the plan."""
+        return asdict(self)
+
+
+def _check_type(name: str, value: Any) -> None:
+    """Refuse a JSON value of another type than the setting's.
+
+    Raises:
+        BatchError: If it has another one.
+    """
+    optional = name in {"id", "prompt", "dimensions", "shard_bytes"}
+    if name == "metadata":
+        fits = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+        kind = "a list of texts"
+    elif name == "max_rejected_percent":
+        fits, kind = isinstance(value, int | float) and not isinstance(value, bool), "a number"
+    elif name in {"dimensions", "shard_bytes"}:
+        fits, kind = type(value) is int, "a whole number"
+    else:
+        fits, kind = isinstance(value, str), "a text"
+    if not fits and not (optional and value is None):
+        raise BatchError(f"{name} must be {kind}; found {value!r}.")
+
+
+def job_id(job: Job, shards: Iterable[Shard], *, vector_space: str) -> str:
+    """Return the name of a job, which depends on everything that its output depends on.
+
+    Inputs that changed, another model or other options are another job with a folder of its own, so
+    that no folder has vectors of two.
+    """
+    # These do not change the vectors: a job may be moved, or run again with another tolerance.
+    settings = job.as_json()
+    for name in ("destination", "max_rejected_percent", "shard_bytes"):
+        del settings[name]
+    known = hashlib.blake2b()
+    for part in (_OUTPUT_FORMAT, settings, vector_space):
+        known.update(orjson.dumps(part, option=orjson.OPT_SORT_KEYS) + b"\n")
+    for shard in shards:
+        known.update(orjson.dumps(shard.as_json(), option=orjson.OPT_SORT_KEYS) + b"\n")
+    return known.hexdigest()[:_ID_DIGITS]

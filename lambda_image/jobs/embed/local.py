@@ -1,0 +1,133 @@
+"""Runs a job in processes on this machine."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from multiprocessing import get_context, parent_process
+
+from tqdm import tqdm
+
+from embedder.artifact import load_artifact
+from embedder.engine import Engine
+from jobs.embed.errors import BatchError
+from jobs.embed.job import Job, Shard
+from jobs.embed.pool import run_all
+from jobs.embed.run import Plan, Result, finish_job, missing_shards, plan_job
+from jobs.embed.storage import Folder, open_folder
+from jobs.embed.worker import Outcome, embed_shard
+
+__all__ = ["embed_shards", "run_job"]
+
+
+def run_job(options: argparse.Namespace) -> Result:
+    """Run a job, or continue it; show its progress.
+
+    Args:
+        options: The arguments of `embedding-kit jobs.embed`.
+
+    Raises:
+        BatchError: If the job cannot be planned, or a shard failed.
+        EmbedderError: If the model cannot be loaded.
+    """
+    job = Job(
+        source=options.source,
+        destination=options.destination,
+        text=options.text,
+        id=options.id,
+        metadata=tuple(options.metadata),
+        prompt=options.prompt,
+        dimensions=options.dimensions,
+        dtype=options.dtype,
+        truncate=options.truncate,
+        max_rejected_percent=options.max_rejected_percent,
+    )
+    plan = plan_job(job, load_artifact(options.artifact).manifest)
+    print(f"job {plan.id}: {len(plan.shards)} shards to {plan.folder}", file=sys.stderr)
+    missing = missing_shards(plan)
+    if missing:
+        processes = min(options.processes, len(missing))
+        _show_progress(plan, missing, options.artifact, processes=processes)
+    return finish_job(plan)
+
+
+def _show_progress(plan: Plan, missing: Sequence[Shard], artifact: str, *, processes: int) -> None:
+    done = len(plan.shards) - len(missing)
+    rows = rejected = 0
+    with tqdm(total=len(plan.shards), initial=done, unit=" shards", disable=None) as bar:
+        for outcome in embed_shards(plan, missing, artifact, processes=processes):
+            rows += outcome.counts.rows
+            rejected += outcome.counts.rejected
+            bar.set_postfix(rows=rows, rejected=rejected, refresh=False)
+            bar.update()
+
+
+def embed_shards(
+    plan: Plan, shards: Sequence[Shard], artifact: str, *, processes: int
+) -> Iterator[Outcome]:
+    """Embed shards of a job, and yield the outcome of each as soon as it is done.
+
+    A shard that fails does not stop the others. The first failure is raised after them.
+
+    Args:
+        plan: The job.
+        shards: Those to embed.
+        artifact: The folder of the model.
+        processes: How many shards are embedded at a time. Each process loads the model.
+
+    Raises:
+        BatchError: If a shard failed, or a process was killed.
+    """
+    pool = ProcessPoolExecutor(
+        processes,
+        # Forked processes would share the threads and the locks of the storage library.
+        mp_context=get_context("spawn"),
+        initializer=_start,
+        initargs=(plan.job, plan.folder, artifact),
+    )
+    try:
+        yield from run_all(pool, _embed, shards)
+    except BrokenExecutor as error:
+        raise BatchError(
+            "A process ended before its shard was done, perhaps for lack of memory. Start the job "
+            "again to continue it, with fewer processes."
+        ) from error
+
+
+class _Worker:
+    """What a process keeps between shards."""
+
+    def __init__(self, job: Job, folder: str, artifact: str) -> None:
+        self.job = job
+        self.engine = Engine.load(load_artifact(artifact))
+        self.source: Folder = open_folder(job.source)
+        self.output: Folder = open_folder(folder, create=True)
+
+
+_worker: _Worker
+
+
+def _start(job: Job, folder: str, artifact: str) -> None:
+    # Ctrl-C reaches all processes; the parent decides what happens.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    global _worker  # noqa: PLW0603 - an initializer can return nothing
+    _worker = _Worker(job, folder, artifact)
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the parent, which a killed parent cannot announce, and end at once.
+
+    Otherwise a worker would wait for its next shard for ever.
+    """
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _embed(shard: Shard) -> Outcome:
+    return embed_shard(_worker.engine, _worker.source, _worker.output, shard, _worker.job)

@@ -1,0 +1,216 @@
+"""Files in a folder or in S3, by one interface: the library `obstore`.
+
+A file is created only if it does not exist (`If-None-Match` in S3), and read only if it is the one
+that was planned (`If-Match`). This makes it safe to run a shard twice.
+"""
+
+import io
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+)
+from obstore.store import LocalStore, S3Store
+
+from jobs.embed.errors import BatchError, ChangedInputError
+
+if TYPE_CHECKING:  # types that exist only in the library's stubs
+    from _typeshed import WriteableBuffer as Buffer
+    from obstore import GetOptions
+
+__all__ = ["Folder", "RemoteFile", "StoredFile", "open_folder"]
+
+#: How often the creation of a file is tried while other requests change it, and the first pause.
+_CREATIONS = 5
+_CONFLICT_SECONDS = 0.1
+
+
+class StoredFile(NamedTuple):
+    """A file of a folder."""
+
+    #: The path below the folder.
+    key: str
+    size: int
+    #: Changes with the content.
+    etag: str
+
+
+class Folder:
+    """A folder of files; each path is relative to it."""
+
+    def __init__(self, store: LocalStore | S3Store, name: str) -> None:
+        self._store = store
+        #: The URL or path, for messages.
+        self.name = name
+
+    def files(self, prefix: str = "") -> Iterator[StoredFile]:
+        """Yield all files below a prefix, in the order of their paths.
+
+        Raises:
+            BatchError: If the folder cannot be listed.
+        """
+        try:
+            found = [
+                StoredFile(item["path"], item["size"], item["e_tag"] or "")
+                for items in obstore.list(self._store, prefix=prefix or None)
+                for item in items
+            ]
+        except (BaseError, OSError) as error:
+            raise BatchError(f"{self.name} cannot be listed: {_reason(error)}.") from error
+        yield from sorted(found)
+
+    def folders(self) -> list[str]:
+        """Return the names of the folders directly in this one, in order.
+
+        Raises:
+            BatchError: If the folder cannot be listed.
+        """
+        try:
+            found = obstore.list_with_delimiter(self._store)["common_prefixes"]
+        except (BaseError, OSError) as error:
+            raise BatchError(f"{self.name} cannot be listed: {_reason(error)}.") from error
+        return sorted(found)
+
+    def open(self, file: StoredFile) -> "RemoteFile":
+        """Open a file for random access. Each read checks its ETag."""
+        return RemoteFile(self, file)
+
+    def read(self, key: str, *, start: int = 0, stop: int | None = None, etag: str = "") -> bytes:
+        """Read a file, or the bytes from `start` to `stop`.
+
+        Raises:
+            ChangedInputError: If its ETag is another one.
+            BatchError: If it cannot be read.
+        """
+        options: GetOptions = {}
+        if etag:
+            options["if_match"] = etag
+        if stop is not None:
+            options["range"] = (start, stop)
+        elif start:
+            options["range"] = {"offset": start}
+        try:
+            return bytes(obstore.get(self._store, key, options=options).bytes())
+        except PreconditionError as error:
+            raise ChangedInputError(
+                f"{self.name}/{key} changed after the job was planned. Start the job again: it "
+                "becomes a new job with the changed input."
+            ) from error
+        except (BaseError, OSError) as error:
+            raise BatchError(f"{self.name}/{key} cannot be read: {_reason(error)}.") from error
+
+    def find(self, key: str) -> StoredFile | None:
+        """Return a file, or None if it does not exist."""
+        try:
+            item = obstore.head(self._store, key)
+        except (FileNotFoundError, PermissionDeniedError):
+            # S3 answers 403, not 404, to a role that may list only a prefix of the bucket.
+            return None
+        except (BaseError, OSError) as error:
+            raise BatchError(f"{self.name}/{key} cannot be read: {_reason(error)}.") from error
+        return StoredFile(item["path"], item["size"], item["e_tag"] or "")
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Write a file, whole or not at all, unless it exists; return whether it was written.
+
+        Raises:
+            BatchError: If it cannot be written.
+        """
+        for attempt in range(_CREATIONS):
+            try:
+                obstore.put(self._store, key, data, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                if self.find(key) is not None:
+                    return False
+                # S3 answers 409 while another request creates or deletes the file. The library
+                # reports that as it reports 412, so only a look tells them apart.
+                time.sleep(_CONFLICT_SECONDS * 2**attempt)
+            except (BaseError, OSError) as error:
+                message = f"{self.name}/{key} cannot be written: {_reason(error)}."
+                raise BatchError(message) from error
+            else:
+                return True
+        raise BatchError(f"{self.name}/{key} cannot be written: other requests change it.")
+
+    def write(self, key: str, data: bytes) -> None:
+        """Write a file, whole or not at all; an existing one is replaced."""
+        try:
+            obstore.put(self._store, key, data, use_multipart=False)
+        except (BaseError, OSError) as error:
+            raise BatchError(f"{self.name}/{key} cannot be written: {_reason(error)}.") from error
+
+
+class RemoteFile(io.RawIOBase):
+    """A file that is read by ranges, as Python's own files are."""
+
+    def __init__(self, folder: Folder, file: StoredFile) -> None:
+        super().__init__()
+        self._folder = folder
+        self._file = file
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the offset of the next read."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to an offset and return it."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: "Buffer") -> int:
+        """Fill the buffer from the next bytes, and return how many there were."""
+        view = memoryview(buffer).cast("B")
+        stop = min(self._at + len(view), self._file.size)
+        if stop <= self._at:
+            return 0
+        file = self._file
+        data = self._folder.read(file.key, start=self._at, stop=stop, etag=file.etag)
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+def open_folder(url: str, *, create: bool = False) -> Folder:
+    """Open a folder: a path, or `s3://bucket/prefix/`.
+
+    S3's region, endpoint and credentials come from AWS's environment variables (in Lambda, those of
+    the function's role), from the role of a container, or from that of an instance. Profiles are
+    not read.
+
+    Raises:
+        BatchError: If the URL has another scheme, or a local folder does not exist.
+    """
+    if url.startswith("s3://"):
+        # Only an endpoint on this machine, which the environment names, has no TLS.
+        plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+        store = S3Store.from_url(url, client_options={"allow_http": plain})
+        return Folder(store, url.rstrip("/"))
+    if "://" in url:
+        raise BatchError(f"A folder is a path or s3://BUCKET/PREFIX; found {url}.")
+    path = Path(url)
+    if not create and not path.is_dir():
+        raise BatchError(f"{url} is not a folder.")
+    return Folder(LocalStore(path.resolve(), mkdir=create), str(path))
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first sentence of the library's message, without its debug output."""
+    return str(error).partition("\n")[0].rstrip(".")

@@ -1,0 +1,67 @@
+"""Loads a batch job's output from this machine: `embedding-kit jobs.ingest SOURCE INDEX ...`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from jobs.embed.command import between, positive, run_command
+
+__all__ = ["main"]
+
+#: What AWS takes for one index.
+_MAX_RATE = 2500
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a load, or continue it.
+
+    Returns:
+        The exit status: 0; 1 after an error; 3 if too many rows were rejected; 130 after Ctrl-C.
+    """
+    return run_command(
+        _run, _parse(arguments), interrupted="stopped; the same command continues the load"
+    )
+
+
+def _run(options: argparse.Namespace) -> Any:
+    from jobs.ingest.local import run_load  # noqa: PLC0415  (needs the extra)
+
+    return run_load(options)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="embedding-kit jobs.ingest",
+        description="Load the output of a batch job into an index of S3 Vectors.",
+        epilog="The same command continues a load that was interrupted. After a complete load, it "
+        "writes all vectors again. A vector with the same id is replaced.",
+    )
+    parser.add_argument("source", help="the folder of a batch job, or s3://...")
+    parser.add_argument("index", help="the ARN of the index")
+    parser.add_argument(
+        "--metadata",
+        action="append",
+        metavar="COLUMN",
+        help="a column to copy; may be repeated (default: all columns)",
+    )
+    parser.add_argument(
+        "--max-rejected-percent",
+        type=float,
+        default=0.0,
+        help="status 3 if more rows cannot be loaded (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--vectors-per-second",
+        type=between(1, _MAX_RATE),
+        default=_MAX_RATE,
+        help="the highest rate (default: %(default)s, which AWS takes for an index)",
+    )
+    parser.add_argument(
+        "--threads", type=positive, default=4, help="parts at a time (default: %(default)s)"
+    )
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""The requests to an index of S3 Vectors, by botocore, which signs and retries them.
+
+The packages of the batch image include a pinned botocore: the base image has one too, but of an
+unknown version, and S3 Vectors needs one of July 2025 or later.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import botocore.session
+import numpy as np
+import numpy.typing as npt
+import orjson
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from jobs.ingest.errors import LoadError, UnavailableError, VectorSpaceError
+
+__all__ = ["SPACE_TAG", "IndexClient", "IndexDescription"]
+
+#: The tag of an index with the name of its vector space.
+SPACE_TAG = "embedding-kit:vector-space"
+_ARN = re.compile(
+    r"arn:aws[\w-]*:s3vectors:(?P<region>[a-z0-9-]+):\d{12}:bucket/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+    r"/index/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+)
+#: Of a request, the first included, with pauses of up to 20 seconds at random between them.
+#: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
+_ATTEMPTS = 8
+#: The codes of what can pass, after the attempts.
+_PASSING = {
+    "InternalServerException",
+    "RequestTimeoutException",
+    "ServiceUnavailableException",
+    "TooManyRequestsException",
+}
+#: Keys of one `GetVectors`.
+_MAX_GET = 100
+#: The body of the next `PutVectors`; see `IndexClient.put`.
+_BODY: ContextVar[bytes] = ContextVar("body")
+
+
+class IndexDescription(NamedTuple):
+    """What an index accepts."""
+
+    dimension: int
+    #: The metadata keys that no query can filter by.
+    non_filterable: tuple[str, ...]
+    #: None until the first load.
+    vector_space: str | None
+
+
+class IndexClient:
+    """One index. Threads may share it.
+
+    The credentials are those that botocore finds: variables, a profile, or a role.
+
+    Args:
+        arn: The ARN of the index.
+        connections: How many requests may be under way at a time.
+
+    Raises:
+        LoadError: If the ARN is not one of an index.
+    """
+
+    def __init__(self, arn: str, *, connections: int = 4) -> None:
+        found = _ARN.fullmatch(arn)
+        if found is None:
+            raise LoadError(
+                "The index must be given by its ARN, which `scripts/deploy` prints as IndexArn; "
+                f"found {arn!r}."
+            )
+        self.arn = arn
+        config = Config(
+            retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+            max_pool_connections=connections,
+            connect_timeout=5,
+            read_timeout=30,
+        )
+        with _explained():
+            self._client = botocore.session.Session().create_client(
+                "s3vectors", region_name=found["region"], config=config
+            )
+        self._client.meta.events.register("before-call.s3vectors.PutVectors", _set_body)
+
+    def describe(self) -> IndexDescription:
+        """Read the index's properties and its vector space.
+
+        Raises:
+            LoadError: If AWS refuses.
+            UnavailableError: If S3 Vectors does not answer.
+        """
+        with _explained():
+            found = self._client.get_index(indexArn=self.arn)["index"]
+            tags = self._client.list_tags_for_resource(resourceArn=self.arn)["tags"]
+        keys = found.get("metadataConfiguration", {}).get("nonFilterableMetadataKeys", [])
+        return IndexDescription(found["dimension"], tuple(keys), tags.get(SPACE_TAG))
+
+    def claim(self, vector_space: str) -> IndexDescription:
+        """Record the vector space of an index that has none yet.
+
+        The index is read again after it, since another load may record its own space meanwhile.
+
+        Returns:
+            The index's description.
+
+        Raises:
+            VectorSpaceError: If the index has another vector space.
+            LoadError: If AWS refuses.
+            UnavailableError: If S3 Vectors does not answer.
+        """
+        found = self.describe()
+        if found.vector_space is None:
+            with _explained():
+                self._client.tag_resource(resourceArn=self.arn, tags={SPACE_TAG: vector_space})
+            found = self.describe()
+        if found.vector_space != vector_space:
+            raise VectorSpaceError(
+                f"The index has vectors of {found.vector_space}; these are of {vector_space}. One "
+                "index has the vectors of one vector space: a change of the model in `[model]` "
+                "deploys another index."
+            )
+        return found
+
+    def put(self, vectors: Sequence[bytes]) -> None:
+        """Write vectors; those with the same keys are replaced.
+
+        Args:
+            vectors: Each as JSON, up to 500 and 20 MiB. botocore's own serializer takes 0.4 s of
+                CPU time for 500 vectors of 768 numbers, 30 times as long as orjson, and writes
+                twice the bytes. Therefore it gets none, and the body is set just before it is
+                signed.
+
+        Raises:
+            LoadError: If AWS refuses.
+            UnavailableError: If S3 Vectors throttles or does not answer.
+        """
+        body = b'{"indexArn":' + orjson.dumps(self.arn)
+        token = _BODY.set(body + b',"vectors":[' + b",".join(vectors) + b"]}")
+        try:
+            with _explained():
+                # One vector for botocore's check that there is one.
+                self._client.put_vectors(
+                    indexArn=self.arn, vectors=[{"key": "-", "data": {"float32": []}}]
+                )
+        finally:
+            _BODY.reset(token)
+
+    def query(self, vector: npt.NDArray[np.float32], top: int) -> list[tuple[str, float]]:
+        """Return the keys of the nearest vectors and their cosines, best first.
+
+        Raises:
+            LoadError: If AWS refuses.
+            UnavailableError: If S3 Vectors throttles or does not answer.
+        """
+        query = {
+            "indexArn": self.arn,
+            "topK": top,
+            "queryVector": {"float32": vector.tolist()},
+            "returnDistance": True,
+        }
+        with _explained():
+            pages = self._client.get_paginator("query_vectors").paginate(**query)
+            return [
+                (found["key"], 1 - found["distance"]) for page in pages for found in page["vectors"]
+            ]
+
+    def existing(self, keys: Sequence[str]) -> set[str]:
+        """Return those of the keys that have a vector.
+
+        Raises:
+            LoadError: If AWS refuses.
+            UnavailableError: If S3 Vectors throttles or does not answer.
+        """
+        found: set[str] = set()
+        for start in range(0, len(keys), _MAX_GET):
+            with _explained():
+                page = self._client.get_vectors(
+                    indexArn=self.arn, keys=list(keys[start : start + _MAX_GET])
+                )
+            found.update(vector["key"] for vector in page["vectors"])
+        return found
+
+
+def _set_body(params: dict[str, Any], **_: Any) -> None:
+    params["body"] = _BODY.get()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise botocore's errors as those of a load."""
+    try:
+        yield
+    except ClientError as error:
+        reason = error.response["Error"]
+        message = f"S3 Vectors refused: {reason.get('Message') or reason['Code']}"
+        kind = UnavailableError if reason["Code"] in _PASSING else LoadError
+        raise kind(message) from error
+    except BotoCoreError as error:
+        raise UnavailableError(f"S3 Vectors cannot be reached: {error}.") from error

@@ -1,0 +1,1 @@
+"""What the scripts run around `cdk`: checks before, releases, rollback, promotion, costs."""

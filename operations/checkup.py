@@ -1,0 +1,57 @@
+"""Run the doctor after a deploy: the last step of `scripts/deploy`.
+
+The deploy has succeeded by then, so an ill endpoint has its own exit status, 3. It is not 0,
+because a pipeline must not continue with the next environment. It is not 1, because 1 means that
+the deploy has failed and can be tried again.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
+
+__all__ = ["ILL", "main"]
+
+_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+#: The exit status of a deploy that succeeded, with an endpoint that is ill.
+ILL = 3
+_INTERRUPTED = 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m operations.checkup", description=__doc__)
+    parser.add_argument("environment")
+    options = parser.parse_args(arguments)
+    try:
+        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+    except EnvironmentFileError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    name, region = environment.name, environment.region
+    # The release check of this deploy has compared the vector space with the one before.
+    # The role that deploys does not have to be a caller.
+    doctor = ["embed", "doctor", "--environment", name, "--accept-vector-space", "--deployer"]
+    if region:
+        doctor += ["--region", region]
+    try:
+        status = subprocess.run(doctor, check=False).returncode  # noqa: S603 - no input of others
+    except KeyboardInterrupt:  # The doctor got the same signal.
+        status = _INTERRUPTED
+    if status == 0:
+        return 0
+    if status == _INTERRUPTED:
+        print(f"{name} is deployed; the doctor was stopped", file=sys.stderr)
+        return status
+    print(
+        f"error: {name} is deployed, but a check is ill: see the report above. To check again: "
+        f"embed doctor --environment {name}. To deploy without the doctor: --no-doctor",
+        file=sys.stderr,
+    )
+    return ILL
+
+
+if __name__ == "__main__":
+    sys.exit(main())

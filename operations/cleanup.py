@@ -1,0 +1,328 @@
+"""Run the steps before and after `cdk deploy` and `cdk destroy`.
+
+Provisioned concurrency outlives the scaling that allocated it: CloudFormation removes the scaling
+but not the provisioned concurrency (https://github.com/aws/aws-cdk/issues/31507). So this command
+ends it after a deploy that turned it off, and before a confirmed destroy. An unfinished destroy
+leaves the scaling suspended, which no template shows; the next deploy resumes it.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session
+
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import load_environment
+from embedding_kit.settings import Provisioned, artifact_in_s3
+from operations.deployed import Deployed, find_deployed
+from operations.environment_session import confirmed, session_for
+from operations.stack_list import DeployedStack, DeployedStacks, read_stacks
+from operations.vector_store import delete_store, find_deleted_store
+from operations.weights import find_stuck_weights
+from stacks.existing import has_bucket_stack, has_repository_stack
+from stacks.names import artifact_bucket_name, endpoint_stack_name, repository_name
+
+__all__ = ["end_provisioned_concurrency", "main", "resume_scaling"]
+
+_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+#: In a list of stacks, after the name of one that the CDK's command does not know.
+_GONE = " (no longer in the file)"
+_KINDS = (
+    "DynamicScalingInSuspended",
+    "DynamicScalingOutSuspended",
+    "ScheduledScalingSuspended",
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m operations.cleanup", description=__doc__)
+    parser.add_argument("environment")
+    moment = parser.add_mutually_exclusive_group(required=True)
+    moment.add_argument("--after", choices=["deploy", "failed-deploy", "destroy"])
+    moment.add_argument("--before", choices=["deploy", "destroy"])
+    parser.add_argument("--force", action="store_true", help="destroy without asking")
+    parser.add_argument(
+        "--removed", action="store_true", help="destroy only what the file no longer has"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+        if options.after == "destroy":
+            _print_what_stays(environment)
+            if _deletes_vectors(environment):
+                _delete_vectors(session_for(environment), environment)
+            return 0
+        return _act(session_for(environment), environment, options)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except (BotoCoreError, ClientError) as error:
+        print(f"error: {options.environment} could not be looked through: {error}", file=sys.stderr)
+        return 1
+
+
+def _act(session: Session, environment: Environment, options: argparse.Namespace) -> int:
+    if options.before == "deploy":
+        return _before_deploy(session, environment)
+    if options.before == "destroy":
+        return _before_destroy(
+            session, environment, force=options.force, only_removed=options.removed
+        )
+    if options.after == "failed-deploy":
+        return _after_failure(session, environment)
+    return _after_deploy(session, environment)
+
+
+def end_provisioned_concurrency(session: Session, environment: Environment) -> Iterator[str]:
+    """End all provisioned concurrency of an environment's function, and suspend its scaling.
+
+    Args:
+        session: The AWS session; its region is used if the environment has none.
+        environment: The environment; nothing is done if it is not deployed.
+
+    Yields:
+        The ARN of each version or alias whose provisioned concurrency was ended.
+    """
+    region = environment.region
+    deployed = find_deployed(session, environment)
+    if deployed is None:
+        return
+    scaling = session.create_client("application-autoscaling", region_name=region)
+    # Active autoscaling would allocate the provisioned concurrency again.
+    for target in _targets(scaling, deployed):
+        _register(scaling, target, suspended=True)
+    client = session.create_client("lambda", region_name=region)
+    pages = client.get_paginator("list_provisioned_concurrency_configs")
+    for page in pages.paginate(FunctionName=deployed.function):
+        for config in page["ProvisionedConcurrencyConfigs"]:
+            arn = config["FunctionArn"]
+            client.delete_provisioned_concurrency_config(
+                FunctionName=deployed.function, Qualifier=arn.rpartition(":")[2]
+            )
+            yield arn
+
+
+def resume_scaling(session: Session, environment: Environment) -> Iterator[str]:
+    """Resume scaling that an unfinished destroy has suspended, and allocate its minimum again.
+
+    The minimum comes first: after an interruption the scaling is still suspended, and the next run
+    does both.
+
+    Yields:
+        The resource of each target that was resumed.
+    """
+    region = environment.region
+    deployed = find_deployed(session, environment)
+    if deployed is None:
+        return
+    scaling = session.create_client("application-autoscaling", region_name=region)
+    client = session.create_client("lambda", region_name=region)
+    for target in _targets(scaling, deployed):
+        if not any(target.get("SuspendedState", {}).values()):
+            continue
+        qualifier = target["ResourceId"].rpartition(":")[2]
+        if not _allocated(client, deployed.function, qualifier):
+            client.put_provisioned_concurrency_config(
+                FunctionName=deployed.function,
+                Qualifier=qualifier,
+                ProvisionedConcurrentExecutions=target["MinCapacity"],
+            )
+        _register(scaling, target, suspended=False)
+        yield target["ResourceId"]
+
+
+def _before_deploy(session: Session, environment: Environment) -> int:
+    if _refuse_stuck_weights(session, environment):
+        return 1
+    if isinstance(environment.cold_start, Provisioned):
+        for resumed in resume_scaling(session, environment):
+            print(f"resumed the scaling of {resumed}, which an unfinished destroy had suspended")
+    return 0
+
+
+def _refuse_stuck_weights(session: Session, environment: Environment) -> int:
+    weights = find_stuck_weights(session, environment)
+    if weights is None:
+        return 0
+    print(
+        f"error: {weights} and no release is running, so AWS refuses further releases; "
+        f"scripts/clear-weights {environment.name} gives all of it to version {weights.favorite}",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _after_failure(session: Session, environment: Environment) -> int:
+    """Say what AWS continues after a deploy that failed or was interrupted, and what to do."""
+    client = session.create_client("cloudformation", region_name=environment.region)
+    reasons = [
+        reason
+        for stack in read_stacks(client, environment)
+        if not stack.is_removed and (reason := stack.refuses_updates(environment.name))
+    ]
+    for reason in reasons:
+        print(f"note: {reason}", file=sys.stderr)
+    again = f"scripts/deploy {environment.name}"
+    if reasons:
+        print(f"error: the deploy has not ended; when AWS has: {again}", file=sys.stderr)
+    elif not _refuse_stuck_weights(session, environment):
+        print(
+            f"error: {environment.name} was not deployed, for the reason above; after a fix: "
+            f"{again}",
+            file=sys.stderr,
+        )
+    return 1
+
+
+def _before_destroy(
+    session: Session, environment: Environment, *, force: bool, only_removed: bool
+) -> int:
+    stacks = DeployedStacks(session, environment)
+    asked = stacks.removed if only_removed else stacks.all
+    if protected := [stack for stack in asked if stack.is_protected]:
+        print(f"error: {_unprotect(environment, protected)}", file=sys.stderr)
+        return 1
+    names = ", ".join(f"{stack.name}{_GONE if stack.is_removed else ''}" for stack in asked)
+    if only_removed and not asked:
+        print(f"no stack of {environment.name} is deployed that its file no longer has")
+        return 0
+    what = names or f"{environment.name}, which has no stacks"
+    if _deletes_vectors(environment) and not only_removed:
+        what += ", and the vectors of its index,"
+    question = f"Destroy {what} in {stacks.place}?"
+    if not force and not confirmed(question):
+        print("nothing was changed", file=sys.stderr)
+        return 1
+    for stack in stacks.removed:
+        print(f"{stack.name}: destroying", flush=True)
+        stacks.delete(stack)
+        print(f"{stack.name}: destroyed")
+    if not only_removed:
+        _end(session, environment)
+    return 0
+
+
+def _unprotect(environment: Environment, protected: Sequence[DeployedStack]) -> str:
+    """Describe how to turn off the termination protection of stacks."""
+    name = environment.name
+    ways = [
+        "aws cloudformation update-termination-protection --no-enable-termination-protection "
+        f"--stack-name {stack.name}"
+        for stack in protected
+        if stack.is_removed
+    ]
+    if len(ways) < len(protected):
+        ways.insert(0, f"set protect = false in environments/{name}.toml, scripts/deploy {name}")
+    return (
+        "no stack with termination protection can be deleted; found: "
+        f"{', '.join(stack.name for stack in protected)}; nothing was changed. To turn it off: "
+        f"{'; '.join(ways)}"
+    )
+
+
+def _after_deploy(session: Session, environment: Environment) -> int:
+    if not isinstance(environment.cold_start, Provisioned):
+        _end(session, environment)
+    for stack in DeployedStacks(session, environment).removed:
+        print(
+            f"note: {stack.name} is still deployed, reachable and billed, though "
+            f"environments/{environment.name}.toml no longer has it; to destroy it: "
+            f"scripts/destroy {environment.name} --removed",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _end(session: Session, environment: Environment) -> None:
+    for ended in end_provisioned_concurrency(session, environment):
+        print(f"ended provisioned concurrency of {ended}")
+
+
+def _deletes_vectors(environment: Environment) -> bool:
+    return environment.index is not None and environment.index.on_destroy == "delete"
+
+
+def _delete_vectors(session: Session, environment: Environment) -> None:
+    """Delete the vectors that CloudFormation has left, now that no version can search them."""
+    store = find_deleted_store(session, environment)
+    for line in delete_store(session, store) if store else ():
+        print(line)
+
+
+def _targets(client: Any, deployed: Deployed) -> Iterator[dict[str, Any]]:
+    pages = client.get_paginator("describe_scalable_targets")
+    for page in pages.paginate(ServiceNamespace="lambda"):
+        for target in page["ScalableTargets"]:
+            if target["ResourceId"].startswith(f"function:{deployed.function}:"):
+                yield target
+
+
+def _register(client: Any, target: dict[str, Any], *, suspended: bool) -> None:
+    client.register_scalable_target(
+        ServiceNamespace="lambda",
+        ResourceId=target["ResourceId"],
+        ScalableDimension=target["ScalableDimension"],
+        SuspendedState=dict.fromkeys(_KINDS, suspended),
+    )
+
+
+def _allocated(client: Any, function: str, qualifier: str) -> bool:
+    try:
+        client.get_provisioned_concurrency_config(FunctionName=function, Qualifier=qualifier)
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ProvisionedConcurrencyConfigNotFoundException":
+            return False
+        raise
+    return True
+
+
+def _print_what_stays(environment: Environment) -> None:
+    has_images = environment.function.package == "image"
+    if has_repository_stack(environment) and environment.repository.on_destroy == "retain":
+        name = repository_name(environment.name)
+        print(
+            f"the images stay in the repository {name}, as the environment says; to remove them:\n"
+            f"  aws ecr delete-repository --force --repository-name {name}\n"
+            "to deploy the environment again with them:\n"
+            f"  scripts/deploy {environment.name} --import-existing-resources"
+        )
+    if has_bucket_stack(environment):
+        account, region = environment.account or "ACCOUNT", environment.region or "REGION"
+        name = artifact_bucket_name(environment.name, account=account, region=region)
+        first = "" if environment.account else ", with account and region in the environment's file"
+        print(
+            f"the artifacts stay in the bucket {name}; to remove them:\n"
+            f"  aws s3 rb --force s3://{name}\n"
+            f"to deploy the environment again with them{first}:\n"
+            f"  scripts/deploy {environment.name} --import-existing-resources"
+        )
+    elif not has_images and not artifact_in_s3(environment.model, environment.function):
+        print(
+            "the zips stay in the bucket of `cdk bootstrap`; to remove what no stack uses:\n"
+            "  node_modules/.bin/cdk gc --unstable=gc --type s3"
+        )
+    if environment.index and not _deletes_vectors(environment):
+        print(
+            "the vectors stay in the vector bucket of the index, as the environment says; to find "
+            "it, and to remove it after each of its indexes:\n"
+            "  aws s3vectors list-vector-buckets\n"
+            "  aws s3vectors list-indexes --vector-bucket-name BUCKET\n"
+            "  aws s3vectors delete-index --index-arn INDEX\n"
+            "  aws s3vectors delete-vector-bucket --vector-bucket-name BUCKET"
+        )
+    if environment.function.logs_on_destroy == "retain":
+        print(
+            "the function's log group stays, as the environment says, and a new deploy makes a new "
+            "one; to find it:\n"
+            "  aws logs describe-log-groups --log-group-name-prefix "
+            f"{endpoint_stack_name(environment.name)}-EndpointEmbedderLogs"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Read and write zips and artifacts in S3, by the digest of their bytes.
+
+An object's key has the SHA-256 of its content. So an object that is there is complete and the right
+one, and an upload that was interrupted has left nothing.
+"""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+from botocore.session import Session
+
+from operations.bootstrap_role import bootstrap_client
+
+__all__ = ["PackageBucket", "file_digest"]
+
+#: The buckets of `cdk bootstrap` and of the kit end with their account and region.
+_PLACE = re.compile(r".*-(?P<account>[0-9]{12})-(?P<region>[a-z]+(?:-[a-z]+)+-[0-9])")
+_CHUNK = 1 << 20
+_MISSING = 404
+
+
+class PackageBucket:
+    """A bucket, with the credentials of bootstrap's role that publishes files.
+
+    Without permission to assume the role, and for a bucket whose name does not have account and
+    region, the credentials are the caller's own.
+    """
+
+    def __init__(self, session: Session, name: str) -> None:
+        """Connect to a bucket.
+
+        Args:
+            session: The AWS session.
+            name: The bucket's name.
+        """
+        self.name = name
+        self._owner: dict[str, str] = {}
+        place = _PLACE.fullmatch(name)
+        if place is None:
+            self._client: Any = session.create_client("s3")
+            return
+        account, region = place["account"], place["region"]
+        self._client = bootstrap_client(
+            session, "s3", "file-publishing", account=account, region=region
+        )
+        # Such a name can be guessed, and taken by another account.
+        self._owner = {"ExpectedBucketOwner": account}
+
+    def has(self, key: str) -> bool:
+        """Return whether the bucket exists and has an object."""
+        try:
+            self._client.head_object(Bucket=self.name, Key=key, **self._owner)
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] == _MISSING:
+                return False
+            raise
+        return True
+
+    def read(self, key: str, digest: str, file: Path) -> None:
+        """Download an object.
+
+        Raises:
+            ValueError: Its content has another digest.
+        """
+        answer = self._client.get_object(Bucket=self.name, Key=key, **self._owner)
+        found = hashlib.sha256()
+        with file.open("wb") as output:
+            for chunk in answer["Body"].iter_chunks(_CHUNK):
+                found.update(chunk)
+                output.write(chunk)
+        if f"sha256:{found.hexdigest()}" != digest:
+            raise ValueError(
+                f"s3://{self.name}/{key} has other content than its name says; found: "
+                f"sha256:{found.hexdigest()}; allowed: {digest}"
+            )
+
+    def write(self, key: str, file: Path) -> bool:
+        """Upload a file, if the bucket does not have the object yet; return whether it was sent."""
+        if self.has(key):
+            return False
+        with file.open("rb") as body:
+            self._client.put_object(Bucket=self.name, Key=key, Body=body, **self._owner)
+        return True
+
+
+def file_digest(file: Path) -> str:
+    """Return the digest of a file's bytes, as `sha256:...`."""
+    with file.open("rb") as content:
+        return f"sha256:{hashlib.file_digest(content, 'sha256').hexdigest()}"

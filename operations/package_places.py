@@ -1,0 +1,70 @@
+"""Which packages an environment runs, and where its own copies of them are."""
+
+from botocore.session import Session
+
+from embedding_kit.environment import Environment
+from embedding_kit.settings import artifact_in_s3, load_source
+from operations.environment_session import place_of_caller
+from operations.image_registry import Place
+from stacks.bootstrap_qualifier import bootstrap_qualifier
+from stacks.existing import (
+    artifact_bucket,
+    has_bucket_stack,
+    has_repository_stack,
+    image_repository,
+)
+from stacks.names import (
+    artifact_bucket_name,
+    artifact_stack_name,
+    repository_stack_name,
+)
+
+__all__ = ["bucket_of", "needed_targets", "place_of", "store_stack"]
+
+
+def needed_targets(environment: Environment) -> list[str]:
+    """Return what an environment runs: targets of the Dockerfile, or a zip and its artifact."""
+    loads = environment.index is not None and load_source(environment.index, environment.batch)
+    needed = {
+        "endpoint": environment.function.package == "image",
+        "batch": environment.batch is not None or loads,
+        "server": environment.server is not None,
+        "zip": environment.function.package == "zip",
+        "artifact": artifact_in_s3(environment.model, environment.function),
+    }
+    return [target for target, need in needed.items() if need]
+
+
+def store_stack(environment: Environment) -> str | None:
+    """Return the stack that has to be there before a package is; None if there is no such stack."""
+    if has_repository_stack(environment):
+        return repository_stack_name(environment.name)
+    if has_bucket_stack(environment):
+        return artifact_stack_name(environment.name)
+    return None
+
+
+def place_of(session: Session, environment: Environment) -> Place:
+    """Return the address of an environment's repository.
+
+    Raises:
+        ValueError: Neither the environment nor the session names a region.
+    """
+    account, region = place_of_caller(session, environment)
+    return Place(account=account, region=region, name=image_repository(environment))
+
+
+def bucket_of(environment: Environment, place: Place, *, name: str | None = None) -> str:
+    """Return the bucket to which the endpoint's stack of an environment publishes its zips.
+
+    Args:
+        environment: The environment.
+        place: The account and region.
+        name: Another environment with the same settings.
+    """
+    account, region = place.account, place.region
+    if artifact_in_s3(environment.model, environment.function):
+        if name is None:
+            return artifact_bucket(environment, account=account, region=region)
+        return artifact_bucket_name(name, account=account, region=region)
+    return f"cdk-{bootstrap_qualifier()}-assets-{account}-{region}"

@@ -1,0 +1,331 @@
+"""Check before a deploy whether it would fail halfway.
+
+It only reads. Without permission to read, it leaves the failure to the CDK.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session
+
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.quotas import needed_concurrency
+from embedding_kit.settings import ApiGatewayFront
+from embedding_kit.settings.function import NEW_ACCOUNT_MEMORY_MB
+from embedding_kit.settings.package import EMBEDDER
+from operations.deployed import find_deployed
+from operations.environment_session import session_for
+from operations.finding import Finding
+from operations.package_places import needed_targets
+from operations.preflight_existing import check_existing, check_role_change
+from operations.preflight_key import check_key
+from operations.stack_list import DeployedStack, read_stacks
+from stacks.existing import has_bucket_stack, has_repository_stack
+from stacks.names import (
+    artifact_bucket_name,
+    artifact_stack_name,
+    endpoint_stack_name,
+    front_stack_name,
+    generated_prefix,
+    repository_name,
+    repository_stack_name,
+)
+
+__all__ = ["Finding", "before_deploy", "main"]
+
+_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+_IMPORT = "--import-existing-resources"
+#: The options of `cdk deploy` without which it asks: `--require-approval never` and `--yes`.
+_NO_QUESTION = {"never", "--require-approval=never", "--yes", "-y"}
+#: An established account's default quota of concurrent executions; a new account has less.
+#: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+_ESTABLISHED_CONCURRENCY = 1000
+#: Seconds for Docker's answer. It has none if its daemon is on a machine that cannot be reached.
+_DOCKER_SECONDS = 20
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the findings; return 1 if the deploy would fail, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m operations.preflight", description=__doc__)
+    parser.add_argument("environment")
+    parser.add_argument("--built", action="store_true", help="the images were built before")
+    options, of_cdk = parser.parse_known_args(arguments)
+    try:
+        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+        session = session_for(environment, changes=True, ask=not _NO_QUESTION & {*of_cdk})
+    except EnvironmentFileError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except (BotoCoreError, ClientError) as error:
+        print(f"error: AWS does not accept the credentials: {error}", file=sys.stderr)
+        return 1
+    stops = False
+    for finding in before_deploy(
+        session, environment, imports=_IMPORT in of_cdk, builds=not options.built
+    ):
+        print(f"{'error' if finding.stops else 'note'}: {finding.text}", file=sys.stderr)
+        stops |= finding.stops
+    return int(stops)
+
+
+def before_deploy(
+    session: Session, environment: Environment, *, imports: bool, builds: bool = False
+) -> Iterator[Finding]:
+    """Yield the reasons why a deploy would fail, as far as they can be read.
+
+    Args:
+        session: The AWS session; its region is used if the environment has none.
+        environment: The environment to deploy.
+        imports: Whether the deploy imports existing resources.
+        builds: Whether the deploy builds the images that it does not find.
+    """
+    client = session.create_client("cloudformation", region_name=environment.region)
+    stacks: dict[str, DeployedStack] = {}
+    try:
+        stacks = {stack.name: stack for stack in read_stacks(client, environment)}
+    except (BotoCoreError, ClientError) as error:
+        yield Finding(f"the environment's stacks could not be looked up: {error}")
+    else:
+        yield from _stacks(session, environment, stacks, imports=imports)
+    if builds:
+        yield from _docker(environment, repository_stack_name(environment.name) in stacks)
+    try:
+        yield from _quotas(session, environment)
+    except (BotoCoreError, ClientError) as error:
+        yield Finding(f"the account's quotas could not be read: {error}")
+    if isinstance(environment.front, ApiGatewayFront):
+        try:
+            yield from _log_role(session, environment, environment.front)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"API Gateway's role for logs could not be looked up: {error}")
+    yield from _prescribed(session, environment)
+
+
+def _stacks(
+    session: Session,
+    environment: Environment,
+    stacks: Mapping[str, DeployedStack],
+    *,
+    imports: bool,
+) -> Iterator[Finding]:
+    """Check the stacks that are deployed, and what those that are not would meet."""
+    for stack in stacks.values():
+        reason = None if stack.is_removed else stack.refuses_updates(environment.name)
+        if reason:
+            yield Finding(reason, stops=True)
+    if endpoint_stack_name(environment.name) in stacks:
+        try:
+            yield from _package(session, environment)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the deployed function could not be looked up: {error}")
+    # With the account in its file, the template has the bucket's name in plain text.
+    imports_bucket = imports and environment.account is not None
+    has_bucket = artifact_stack_name(environment.name) in stacks
+    if has_bucket_stack(environment) and not imports_bucket and not has_bucket:
+        try:
+            yield from _artifact_bucket(session, environment)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the bucket of artifacts could not be looked up: {error}")
+    if has_repository_stack(environment):
+        repository = stacks.get(repository_stack_name(environment.name))
+        try:
+            yield from _repository(session, environment, repository, imports=imports)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the image repository could not be looked up: {error}")
+
+
+def _docker(environment: Environment, has_repository: bool) -> Iterator[Finding]:
+    """Look for the program that builds the images, before synth takes its time."""
+    if not {"endpoint", "batch", "server"} & {*needed_targets(environment)}:
+        return
+    program = os.environ.get("CDK_DOCKER", "docker")
+    try:
+        subprocess.run(  # noqa: S603 - the program that the CDK's command runs
+            [program, "version"], check=True, capture_output=True, timeout=_DOCKER_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or str(error).encode()
+        reason = said.decode(errors="replace").strip().splitlines()[-1:]
+        yield Finding(
+            f"the image is built by {program}; found: {' '.join(reason)}; allowed: Docker, and its "
+            'daemon running, or package = "zip" under [function] before the first deploy'
+            + (". Only images that were pushed before can be deployed" if has_repository else ""),
+            stops=not has_repository,
+        )
+
+
+def _prescribed(session: Session, environment: Environment) -> Iterator[Finding]:
+    """Check the account's own key, roles and existing resources."""
+    if environment.encryption is not None:
+        try:
+            yield from check_key(session, environment, environment.encryption)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the key of [encryption] could not be looked up: {error}")
+    if environment.existing is not None:
+        try:
+            yield from check_existing(session, environment, environment.existing)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the resources of [existing] could not be looked up: {error}")
+    new_path = environment.roles is not None and environment.roles.path is not None
+    new_role = environment.existing is not None and environment.existing.role is not None
+    if new_path or new_role:
+        try:
+            yield from check_role_change(session, environment)
+        except (BotoCoreError, ClientError) as error:
+            yield Finding(f"the deployed role could not be looked up: {error}")
+
+
+def _quotas(session: Session, environment: Environment) -> Iterator[Finding]:
+    function = environment.function
+    client = session.create_client("lambda", region_name=environment.region)
+    granted = client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
+    needed = needed_concurrency(function, environment.cold_start, environment.batch)
+    if needed > granted:
+        yield Finding(
+            f"{environment.name} needs a quota of {needed} concurrent executions, of which Lambda "
+            f"keeps 100 unreserved; found: {granted}; allowed: less reserved or provisioned "
+            "concurrency, or a higher quota (Service Quotas, Lambda, Concurrent executions)",
+            stops=True,
+        )
+    elif granted != function.account_concurrency:
+        yield Finding(
+            f"AWS grants {granted} concurrent executions here, and the environment assumes "
+            f"{function.account_concurrency}: set account_concurrency = {granted} under "
+            "[function], or the alarms on concurrency fire at the wrong number"
+        )
+    # No API returns the memory quota, but AWS raises it along with that of concurrency.
+    unknown = function.account_memory_mb is None and function.memory_mb > NEW_ACCOUNT_MEMORY_MB
+    if unknown and granted < _ESTABLISHED_CONCURRENCY:
+        yield Finding(
+            f"{granted} concurrent executions are a new account's quota, and a new account may "
+            f"allow a function {NEW_ACCOUNT_MEMORY_MB} MB: memory_mb = {function.memory_mb} may "
+            "fail with \"'MemorySize' value failed to satisfy constraint\""
+        )
+
+
+def _log_role(
+    session: Session, environment: Environment, front: ApiGatewayFront
+) -> Iterator[Finding]:
+    """Look up the account's role for API Gateway's logs, without which no stage can have a log."""
+    client = session.create_client("apigateway", region_name=environment.region)
+    found = client.get_account().get("cloudwatchRoleArn")
+    stack = front_stack_name(environment.name)
+    if not front.set_log_role and not found:
+        yield Finding(
+            "API Gateway has no role for logs in this account and region, so the API's stage "
+            "cannot be created; found: none; allowed: set_log_role = true under [front] in one "
+            "environment of the account and region, or a role in API Gateway's settings",
+            stops=True,
+        )
+    elif front.set_log_role and found and generated_prefix(stack) not in found:
+        yield Finding(
+            f"set_log_role replaces the role for API Gateway's logs that this account and region "
+            f"have, {found}: remove set_log_role to keep it"
+        )
+
+
+def _package(session: Session, environment: Environment) -> Iterator[Finding]:
+    """Find a change of the package, which CloudFormation would make a function with another URL."""
+    if find_deployed(session, environment) is None:
+        return
+    client = session.create_client("cloudformation", region_name=environment.region)
+    template = client.get_template(StackName=endpoint_stack_name(environment.name))["TemplateBody"]
+    handlers = {
+        resource["Properties"].get("Handler")
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::Function"
+    }
+    # The function of an image has no handler: the image has a command.
+    found = "zip" if EMBEDDER in handlers else "image"
+    wanted = environment.function.package
+    if found != wanted:
+        yield Finding(
+            f"AWS changes no function from {found} to {wanted}, and an alias has one function: the "
+            f'URL and the callers\' permissions would be lost; found: package = "{wanted}", '
+            f'deployed: "{found}"; allowed: package = "{found}", or a second environment with '
+            f'package = "{wanted}" beside it, to which callers move (docs/operations.md)',
+            stops=True,
+        )
+
+
+def _artifact_bucket(session: Session, environment: Environment) -> Iterator[Finding]:
+    region = environment.region
+    account = environment.account
+    if account is None:
+        account = session.create_client("sts", region_name=region).get_caller_identity()["Account"]
+    client = session.create_client("s3", region_name=region)
+    place = {"account": account, "region": client.meta.region_name}
+    name = artifact_bucket_name(environment.name, **place)
+    try:
+        client.head_bucket(Bucket=name)
+    except ClientError as error:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
+            return
+        raise
+    file = f"environments/{environment.name}.toml"
+    first = (
+        ""
+        if environment.account
+        else f'set account = "{place["account"]}" and region = "{place["region"]}" in {file}, '
+        "because CloudFormation imports a bucket only by a name in plain text, and run "
+    )
+    yield Finding(
+        f"the bucket {name} exists and belongs to no stack, as after a destroy, which retains it. "
+        f"To use it again: {first}scripts/deploy {environment.name} {_IMPORT}. To deploy with a "
+        f"new one: aws s3 rb --force s3://{name}",
+        stops=True,
+    )
+
+
+def _repository(
+    session: Session, environment: Environment, stack: DeployedStack | None, *, imports: bool
+) -> Iterator[Finding]:
+    """Find a repository without its stack, or a stack without its repository."""
+    if stack is None and (imports or environment.repository.on_destroy == "delete"):
+        return
+    name = repository_name(environment.name)
+    client = session.create_client("ecr", region_name=environment.region)
+    try:
+        client.describe_repositories(repositoryNames=[name])
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "RepositoryNotFoundException":
+            raise
+        if stack:
+            yield _missing_repository(environment, stack)
+    else:
+        if stack is None:
+            yield Finding(
+                f"the image repository {name} exists and belongs to no stack, as after a destroy "
+                f"that retained it. To use it again: scripts/deploy {environment.name} {_IMPORT}",
+                stops=True,
+            )
+
+
+def _missing_repository(environment: Environment, stack: DeployedStack) -> Finding:
+    of_stack = f"--stack-name {stack.name}"
+    unprotect = (
+        "aws cloudformation update-termination-protection --no-enable-termination-protection "
+        f"{of_stack} && "
+        if stack.is_protected
+        else ""
+    )
+    name = environment.name
+    return Finding(
+        f"the image repository {repository_name(name)} was deleted by other means, and "
+        "CloudFormation does not notice; what serves now keeps working until Lambda needs its "
+        f"image again. To make another: {unprotect}aws cloudformation delete-stack {of_stack} && "
+        f"aws cloudformation wait stack-delete-complete {of_stack}, then "
+        f"scripts/deploy {name} $(scripts/build {name} | sed s/^/--image=/), which deploys a new "
+        "version",
+        stops=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""Check before a deploy whether existing resources can take the place of the kit's own."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+from botocore.session import Session
+
+from embedding_kit.environment import Environment
+from embedding_kit.policy_gaps import missing_statements
+from embedding_kit.publishing import bucket_statements, repository_statements
+from embedding_kit.settings import AllAtOnce, Existing, Provisioned, WeightedExperiment
+from operations.deployed import find_deployed
+from operations.finding import Finding
+from stacks.bootstrap_qualifier import bootstrap_qualifier
+
+__all__ = ["check_existing", "check_role_change"]
+
+_PAGE = "docs/security.md"
+#: What the role must be allowed: with tracing on all resources, and on the log group.
+_TRACES = ("xray:PutTelemetryRecords", "xray:PutTraceSegments")
+_LOGS = ("logs:CreateLogStream", "logs:PutLogEvents")
+
+
+def check_existing(
+    session: Session, environment: Environment, existing: Existing
+) -> Iterator[Finding]:
+    """Yield which existing resources are not there, or refuse what the kit does with them."""
+    region = environment.region
+    account = environment.account
+    sts = session.create_client("sts", region_name=region)
+    identity = sts.get_caller_identity()
+    place = {
+        "partition": identity["Arn"].split(":")[1],
+        "region": sts.meta.region_name,
+        "account": account or identity["Account"],
+    }
+    if existing.repository:
+        client = session.create_client("ecr", region_name=region)
+        yield from _repository(client, existing.repository, place)
+    if existing.bucket:
+        client = session.create_client("s3", region_name=region)
+        yield from _bucket(client, existing.bucket, place)
+    if existing.log_group:
+        client = session.create_client("logs", region_name=region)
+        yield from _log_group(client, existing.log_group)
+    if existing.role:
+        client = session.create_client("iam", region_name=region)
+        traced = environment.observability.tracing
+        yield from _role(client, existing.role, existing.log_group, place, traced=traced)
+
+
+def check_role_change(session: Session, environment: Environment) -> Iterator[Finding]:
+    """Yield whether the deploy changes the function's role while two versions share the alias."""
+    shares = (
+        not isinstance(environment.release, AllAtOnce)
+        or isinstance(environment.cold_start, Provisioned)
+        or isinstance(environment.experiment, WeightedExperiment)
+    )
+    deployed = find_deployed(session, environment) if shares else None
+    if deployed is None:
+        return
+    client = session.create_client("lambda", region_name=environment.region)
+    answer = client.get_function_configuration(
+        FunctionName=deployed.function, Qualifier=deployed.alias
+    )
+    found = answer["Role"].partition(":role/")[2]
+    wanted = environment.existing.role if environment.existing else None
+    path = (environment.roles.path if environment.roles else None) or "/"
+    changes = (
+        found != wanted if wanted else f"/{found.rpartition('/')[0]}/".replace("//", "/") != path
+    )
+    if changes:
+        yield Finding(
+            "two versions that share an alias must have the same execution role; found: the role "
+            f"{found} of the deployed version, and {wanted or f'a new one in {path}'} in the "
+            'file; allowed: [release] kind = "all-at-once" for this deploy, without provisioned '
+            "concurrency and weights, or the same role (docs/operations.md#another-execution-role)",
+            stops=True,
+        )
+
+
+def _repository(client: Any, name: str, place: Mapping[str, str]) -> Iterator[Finding]:
+    found = _found(client.describe_repositories, repositoryNames=[name])
+    if found is None:
+        yield _absent("repository", name, place)
+        return
+    answer = _found(client.get_repository_policy, repositoryName=name)
+    policy = answer["policyText"] if answer else "{}"
+    needed = repository_statements(**place, qualifier=bootstrap_qualifier())
+    for statement in missing_statements(
+        policy, needed, context={"aws:SourceAccount": place["account"]}
+    ):
+        # Lambda adds its own statement if the role that deploys may change the policy.
+        yield _gap(f"repository {name}", statement, stops="AWS" in statement["Principal"])
+
+
+def _bucket(client: Any, name: str, place: Mapping[str, str]) -> Iterator[Finding]:
+    if _found(client.head_bucket, Bucket=name) is None:
+        yield _absent("bucket", name, place)
+        return
+    answer = _found(client.get_bucket_policy, Bucket=name)
+    needed = bucket_statements(name, **place, qualifier=bootstrap_qualifier())
+    for statement in missing_statements(answer["Policy"] if answer else "{}", needed, context={}):
+        yield _gap(f"bucket {name}", statement, stops=True)
+    rules = _found(client.get_bucket_lifecycle_configuration, Bucket=name) or {}
+    expiring = [
+        rule.get("ID", "without a name")
+        for rule in rules.get("Rules", [])
+        if rule["Status"] == "Enabled" and "Expiration" in rule
+    ]
+    if expiring:
+        yield Finding(
+            f"the bucket {name} has rules by which objects expire: {', '.join(expiring)}. None may "
+            "delete what is under artifact/: Lambda downloads it again long after the deploy"
+        )
+
+
+def _log_group(client: Any, name: str) -> Iterator[Finding]:
+    answer = client.describe_log_groups(logGroupNamePrefix=name)
+    found = [group for group in answer["logGroups"] if group["logGroupName"] == name]
+    if not found:
+        yield Finding(f"there is no log group {name}; allowed: one that exists", stops=True)
+    elif found[0].get("logGroupClass", "STANDARD") != "STANDARD":
+        yield Finding(
+            "the alarms' metrics are extracted from the log, which only the class STANDARD can; "
+            f"found: {found[0]['logGroupClass']} of {name}; allowed: a log group of that class",
+            stops=True,
+        )
+
+
+def _role(
+    client: Any, name: str, log_group: str | None, place: Mapping[str, str], *, traced: bool
+) -> Iterator[Finding]:
+    answer = _found(client.get_role, RoleName=name.rpartition("/")[2])
+    arn = f"arn:{place['partition']}:iam::{place['account']}:role/{name}"
+    if answer is None or answer["Role"]["Arn"] != arn:
+        yield Finding(
+            f"there is no role {arn}; found: {answer['Role']['Arn'] if answer else 'none'}; "
+            "allowed: a role's name after its path",
+            stops=True,
+        )
+        return
+    trust = {
+        "Sid": "LambdaAssumes",
+        "Effect": "Allow",
+        "Principal": {"Service": "lambda.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+    }
+    for statement in missing_statements(
+        answer["Role"]["AssumeRolePolicyDocument"], [trust], context={}
+    ):
+        yield _gap(f"role {name} (its trust policy)", statement, stops=True)
+    streams = f"arn:{place['partition']}:logs:{place['region']}:{place['account']}:log-group"
+    asked = [(_TRACES, "*")] if traced else []
+    if log_group:
+        asked.append((_LOGS, f"{streams}:{log_group}:*"))
+    for actions, resource in asked:
+        results = client.simulate_principal_policy(
+            PolicySourceArn=arn, ActionNames=list(actions), ResourceArns=[resource]
+        )["EvaluationResults"]
+        refused = [
+            result["EvalActionName"] for result in results if result["EvalDecision"] != "allowed"
+        ]
+        if refused:
+            yield Finding(
+                f"the role {name} may not do {', '.join(refused)} on {resource}: the deploy "
+                "succeeds, but there are no logs or traces, and alarms on metrics from the log "
+                "stay silent. Its permissions: cdk.out/iam-policy-report.txt"
+            )
+
+
+def _gap(of: str, statement: Mapping[str, Any], *, stops: bool) -> Finding:
+    return Finding(
+        f"the policy of the {of} lacks a statement ({_PAGE}): {json.dumps(statement)}", stops=stops
+    )
+
+
+def _absent(kind: str, name: str, place: Mapping[str, str]) -> Finding:
+    where = f"{place['account']} in {place['region']}"
+    return Finding(
+        f"there is no {kind} {name} of the account {where}; allowed: one that exists", stops=True
+    )
+
+
+def _found(call: Callable[..., Any], **parameters: Any) -> Any | None:
+    """Return AWS's answer; None if there is no such thing."""
+    try:
+        return call(**parameters)
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        # S3 answers HEAD with the status alone.
+        if code == "404" or "NotFound" in code or code.startswith("NoSuch"):
+            return None
+        raise

@@ -1,0 +1,210 @@
+"""Prepare images that are already built for a deploy: a part of `scripts/deploy NAME --image`.
+
+It finds each image, refuses one that was built for other settings, copies it into the environment's
+own repository, and prints the value of the CDK's context `images`. Nothing is deployed before all
+images are accepted. Lambda pulls an image only from its own region, and from its own account
+without further policies: so each environment has its own copy. For an environment whose function is
+a zip, `operations.zip_promotion` does the same.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session
+
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.image_identity import LABEL, compare_labels
+from operations.environment_session import session_for
+from operations.image_registry import Image, Place, Repository
+from operations.package_places import needed_targets, place_of, store_stack
+from operations.zip_promotion import promote_zip
+from stacks.names import repository_name
+
+__all__ = ["Reference", "main", "promote"]
+
+_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+_REFERENCE = re.compile(
+    r"(?:(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z0-9.-]+"
+    r"/(?P<name>[a-z0-9][a-z0-9._/-]*)@)?(?P<digest>sha256:[0-9a-f]{64})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An image by its digest, and the repository that has it; None if it is to be found."""
+
+    digest: str
+    place: Place | None
+
+    @classmethod
+    def parse(cls, text: str) -> "Reference":
+        """Read `sha256:...` or `ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME@sha256:...`.
+
+        Raises:
+            ValueError: The text has another form.
+        """
+        match = _REFERENCE.fullmatch(text)
+        if match is None:
+            raise ValueError(
+                f"--image: found: {text}; allowed: sha256:... with 64 hexadecimal digits, or with "
+                "its repository, as `scripts/build` prints it: "
+                "ACCOUNT.dkr.ecr.REGION.amazonaws.com/NAME@sha256:..."
+            )
+        found = match.groupdict()
+        place = None
+        if found["account"]:
+            place = Place(account=found["account"], region=found["region"], name=found["name"])
+        return cls(digest=found["digest"], place=place)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m operations.promotion", description=__doc__)
+    parser.add_argument("environment")
+    parser.add_argument("--image", action="append", default=[])
+    parser.add_argument(
+        "--check",
+        choices=["images", "stack"],
+        help="only check the images, and print their digests, or the stack that they need first, "
+        "if any",
+    )
+    options = parser.parse_args(arguments)
+    only_check = options.check is not None
+    try:
+        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+        session, others = session_for(environment), _others(environment)
+        if environment.function.package == "zip":
+            images = promote_zip(
+                session, environment, options.image, others=others, check=only_check
+            )
+        else:
+            references = [Reference.parse(text) for text in options.image]
+            images = promote(session, environment, references, others=others, check=only_check)
+    except EnvironmentFileError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except (ValueError, FileNotFoundError) as error:
+        print(f"error: {error}; nothing was deployed", file=sys.stderr)
+        return 1
+    except (BotoCoreError, ClientError) as error:
+        print(f"error: the images could not be looked up: {error}", file=sys.stderr)
+        return 1
+    if options.check == "stack":
+        print(store_stack(environment) or "")
+    else:
+        print(",".join(f"{target}={digest}" for target, digest in images.items()))
+    return 0
+
+
+def promote(
+    session: Session,
+    environment: Environment,
+    references: Sequence[Reference],
+    *,
+    others: Sequence[str],
+    check: bool = False,
+) -> dict[str, str]:
+    """Check the images, and copy them into the environment's repository.
+
+    Args:
+        session: The AWS session; its region is used if the environment has none.
+        environment: The environment that will deploy the images.
+        references: The images.
+        others: The names of the environments in whose repositories a digest is looked for, in the
+            same account and region.
+        check: Whether to check the images only, before the environment's repository exists.
+
+    Returns:
+        The digest of each image that the environment needs, by target.
+
+    Raises:
+        ValueError: An image is not there, was built for other settings, or is missing.
+    """
+    own = place_of(session, environment)
+    near = [own, *(Place(own.account, own.region, repository_name(name)) for name in others)]
+    with ExitStack() as stack:
+        repositories: dict[Place, Repository] = {}
+
+        def connect(place: Place) -> Repository:
+            if place not in repositories:
+                repositories[place] = Repository.connect(session, place)
+                stack.callback(repositories[place].close)
+            return repositories[place]
+
+        accepted: dict[str, tuple[Image, Repository]] = {}
+        for reference in references:
+            for place in [own, reference.place] if reference.place else near:
+                image = connect(place).find(reference.digest)
+                if image:
+                    break
+            else:
+                looked = [own, reference.place] if reference.place else near
+                raise ValueError(
+                    f"--image: there is no image {reference.digest}; looked in: "
+                    f"{', '.join(place.uri for place in looked)}; allowed: an image of "
+                    "`scripts/build`, with its repository if that is in another account or region"
+                )
+            target = _accept(image, environment, accepted)
+            accepted[target] = (image, repositories[place])
+        _require(needed_targets(environment), accepted)
+        for target in needed_targets(environment) if not check else ():
+            image, source = accepted[target]
+            _copy(image, source, connect(own))
+    return {target: accepted[target][0].digest for target in needed_targets(environment)}
+
+
+def _accept(image: Image, environment: Environment, accepted: Mapping[str, object]) -> str:
+    """Return the image's target, if the environment's settings allow the image."""
+    target = image.labels.get(f"{LABEL}target")
+    if target is None:
+        raise ValueError(
+            f"--image {image.digest}: it does not say what is in it; found: no label "
+            f"{LABEL}target; allowed: an image of `scripts/build`"
+        )
+    if target in accepted:
+        raise ValueError(f"--image {image.digest}: found: two images of the target {target}")
+    differences = compare_labels(image.labels, environment.model)
+    if differences:
+        lines = "\n  ".join(differences)
+        raise ValueError(
+            f"--image {image.digest} was not built for {environment.name}:\n  {lines}\n"
+            "found is what is in the image, allowed is what the environment's file says"
+        )
+    return target
+
+
+def _require(needed: Sequence[str], accepted: Mapping[str, object]) -> None:
+    missing = [target for target in needed if target not in accepted]
+    if missing:
+        raise ValueError(
+            f"--image: found: {', '.join(accepted)}; allowed: an image of each target that the "
+            f"environment needs: {', '.join(needed)}. Missing: {', '.join(missing)}; "
+            "`scripts/build` of an environment that has them prints them all"
+        )
+
+
+def _copy(image: Image, source: Repository, own: Repository) -> None:
+    # The lifecycle deletes what has no tag. This one is the same in each run.
+    tag = f"promoted-{image.digest.removeprefix('sha256:')}"
+    if own.has(tag):
+        return
+    size = sum(own.copy(image, source=source, tag=tag))
+    if size:
+        print(f"{image.digest} copied to {own.place.uri}: {size / 1e6:.0f} MB", file=sys.stderr)
+
+
+def _others(environment: Environment) -> list[str]:
+    return sorted(
+        file.stem for file in _ENVIRONMENTS.glob("*.toml") if file.stem != environment.name
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""Delete old versions, images and indexes that nothing uses: `scripts/prune NAME`.
+
+Kept are the newest ones and everything in use: versions of an alias, with a share of its traffic,
+of the deployed stack, of an experiment, or to which `scripts/rollback` would go back; and images
+and indexes of any function's version or any server's task in the account and region. Indexes are
+only deleted with `on_destroy = "delete"` under `[index]`. Without `--yes` it only prints what it
+would delete.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session
+
+from embedding_kit.environment import Environment
+from embedding_kit.environment_file import load_environment
+from operations.deployed import (
+    Deployed,
+    find_alias,
+    find_deployed,
+    find_deployment_group,
+    versions_of_stack,
+)
+from operations.environment_session import session_for
+from operations.image_registry import Place
+from operations.package_places import place_of
+from operations.rollback import version_before
+from operations.users import function_versions, task_definitions, versions_of
+from operations.vector_store import delete_indexes, find_store, unused_indexes
+
+__all__ = ["Plan", "main", "make_plan", "prune"]
+
+_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+_KEEP = 3
+_LATEST = "$LATEST"
+#: The most images of one request.
+#: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_BatchDeleteImage.html
+_IMAGES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What nothing uses: versions of a function, digests of images, and ARNs of indexes."""
+
+    function: str
+    versions: list[str]
+    place: Place
+    images: list[str]
+    indexes: list[str]
+
+    def __str__(self) -> str:
+        versions = [f"version {version} of {self.function}" for version in self.versions]
+        images = [f"image {self.place.name}@{digest}" for digest in self.images]
+        indexes = [f"index {arn} with its vectors" for arn in self.indexes]
+        return "\n".join(versions + images + indexes) or "nothing"
+
+    def __bool__(self) -> bool:
+        return bool(self.versions or self.images or self.indexes)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="scripts/prune", description=__doc__)
+    parser.add_argument("environment")
+    parser.add_argument(
+        "--keep",
+        type=int,
+        default=_KEEP,
+        metavar="N",
+        help=f"keep the newest N versions and images, whether used or not; {_KEEP} by default",
+    )
+    parser.add_argument("--yes", action="store_true", help="delete; without it, only print")
+    options = parser.parse_args(arguments)
+    if options.keep < 1:
+        parser.error(f"--keep: found: {options.keep}; allowed: 1 or more")
+    try:
+        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+        session = session_for(environment)
+        plan = make_plan(session, environment, keep=options.keep)
+        where = f"in {plan.place.account}, {plan.place.region}"
+        print(f"{'Deleting' if options.yes else 'Would delete'} {where}:\n{plan}")
+        if options.yes:
+            prune(session, environment, plan)
+        elif plan:
+            print(f"To delete it: scripts/prune {environment.name} --keep {options.keep} --yes")
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except (BotoCoreError, ClientError) as error:
+        print(f"error: {options.environment} could not be pruned: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def make_plan(session: Session, environment: Environment, *, keep: int) -> Plan:
+    """Find what nothing uses. It only reads.
+
+    Args:
+        session: The AWS session; its region is used if the environment has none.
+        environment: The environment.
+        keep: How many of the newest versions and images are kept, used or not.
+
+    Raises:
+        ValueError: The environment is not deployed, or a release of it is running.
+    """
+    deployed = find_deployed(session, environment)
+    if deployed is None:
+        raise ValueError(f"{environment.name} is not deployed; nothing was deleted")
+    _require_rest(session, environment, deployed)
+    versions = _unused_versions(session, environment, deployed, keep=keep)
+    place = place_of(session, environment)
+    gone = {(deployed.function, version) for version in versions}
+    existing = environment.existing
+    # Others may use the images of a repository that is not the kit's.
+    is_shared = existing is not None and existing.repository is not None
+    images = [] if is_shared else _unused_images(session, place, gone=gone, keep=keep)
+    indexes = []
+    if environment.index and environment.index.on_destroy == "delete":
+        store = find_store(session, environment)
+        indexes = unused_indexes(session, store, gone=gone) if store else []
+    return Plan(
+        function=deployed.function, versions=versions, place=place, images=images, indexes=indexes
+    )
+
+
+def prune(session: Session, environment: Environment, plan: Plan) -> None:
+    """Delete the versions, then the images and indexes that they were the last to use.
+
+    After an interruption the same command deletes what is left.
+
+    Raises:
+        ValueError: ECR refuses to delete an image.
+    """
+    functions = session.create_client("lambda", region_name=environment.region)
+    for version in plan.versions:
+        functions.delete_function(FunctionName=plan.function, Qualifier=version)
+    client = session.create_client("ecr", region_name=environment.region)
+    for start in range(0, len(plan.images), _IMAGES):
+        answer = client.batch_delete_image(
+            repositoryName=plan.place.name,
+            imageIds=[{"imageDigest": digest} for digest in plan.images[start : start + _IMAGES]],
+        )
+        refused = [
+            f"{failure['imageId'].get('imageDigest')}: {failure['failureReason']}"
+            for failure in answer.get("failures", [])
+        ]
+        if refused:
+            raise ValueError(f"ECR did not delete {'; '.join(refused)}")
+    delete_indexes(session, plan.indexes, region=environment.region)
+
+
+def _require_rest(session: Session, environment: Environment, deployed: Deployed) -> None:
+    group = find_deployment_group(session, environment)
+    client = session.create_client("codedeploy", region_name=environment.region)
+    if deployed.status.endswith("_IN_PROGRESS") or (group and group.running(client)):
+        raise ValueError(
+            f"a release of {environment.name} is running ({deployed.status}), and may go back to "
+            "an old version; allowed: to prune when it has ended; nothing was deleted"
+        )
+
+
+def _unused_versions(
+    session: Session, environment: Environment, deployed: Deployed, *, keep: int
+) -> list[str]:
+    client = session.create_client("lambda", region_name=environment.region)
+    served = find_alias(session, environment, deployed)["FunctionVersion"]
+    found = {version["Version"] for version in versions_of(client, deployed.function)}
+    numbers = sorted(found - {_LATEST}, key=int)
+    used = set(numbers[-keep:])
+    for page in client.get_paginator("list_aliases").paginate(FunctionName=deployed.function):
+        for alias in page["Aliases"]:
+            routing = alias.get("RoutingConfig") or {}
+            used |= {alias["FunctionVersion"], *routing.get("AdditionalVersionWeights", {})}
+    used |= set(versions_of_stack(session, environment))
+    if environment.experiment:
+        used.add(str(environment.experiment.version))
+    try:
+        used.add(str(version_before(session, environment, served)))
+    except ValueError:
+        # No release has replaced a version, or the alias was changed by other means. Then a
+        # rollback needs the version by number, and any may be meant.
+        used |= set(numbers)
+    return [version for version in numbers if version not in used]
+
+
+def _unused_images(
+    session: Session, place: Place, *, gone: set[tuple[str, str]], keep: int
+) -> list[str]:
+    client = session.create_client("ecr", region_name=place.region)
+    try:
+        pages = client.get_paginator("describe_images").paginate(repositoryName=place.name)
+        images = [image for page in pages for image in page["imageDetails"]]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "RepositoryNotFoundException":
+            return []
+        raise
+    images.sort(key=lambda image: image["imagePushedAt"])
+    # An address ends with a digest or with a tag.
+    used = {
+        uri.removeprefix(place.uri)[1:]
+        for uri in (*_function_images(session, place, gone), *_task_images(session, place))
+        if uri.startswith((f"{place.uri}@", f"{place.uri}:"))
+    }
+    return [
+        image["imageDigest"]
+        for image in images[:-keep]
+        if not used & {image["imageDigest"], *image.get("imageTags", [])}
+    ]
+
+
+def _function_images(session: Session, place: Place, gone: set[tuple[str, str]]) -> Iterator[str]:
+    """Yield the images of all versions of all functions, without those to be deleted."""
+    client = session.create_client("lambda", region_name=place.region)
+    for version in function_versions(session, place.region, gone=gone):
+        if version.get("PackageType") == "Image":
+            code = client.get_function(
+                FunctionName=version["FunctionName"], Qualifier=version["Version"]
+            )["Code"]
+            yield from (code[key] for key in ("ImageUri", "ResolvedImageUri") if key in code)
+
+
+def _task_images(session: Session, place: Place) -> Iterator[str]:
+    for definition in task_definitions(session, place.region):
+        yield from (container["image"] for container in definition["containerDefinitions"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

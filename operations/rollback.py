@@ -1,0 +1,290 @@
+"""Roll the endpoint back to the previous version: `scripts/rollback NAME`.
+
+While a release runs, it is stopped: CodeDeploy shifts all requests back to the previous version,
+and CloudFormation rolls the stack back.
+
+After a release, the stack is updated from its own template: the alias names the previous version,
+CodeDeploy shifts all requests at once, and no alarm can stop it. CloudFormation makes the change,
+so the stack and the alias agree. If the alias were changed outside the stack, the next release
+would start from a version that the alias does not serve: CodeDeploy needs the version "that
+traffic currently points to", and AWS does not document the effect of a wrong one
+(https://docs.aws.amazon.com/codedeploy/latest/userguide/reference-appspec-file-structure-resources.html).
+"""
+
+import hashlib
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from botocore.exceptions import ClientError
+from botocore.session import Session
+
+from embedding_kit.environment import Environment
+from operations.bootstrap_role import bootstrap_client, partition_domain
+from operations.deployed import Deployed, find_alias, find_deployed, find_deployment_group
+from operations.image_registry import Place
+from operations.package_bucket import PackageBucket
+from operations.package_places import bucket_of, place_of
+from operations.version_command import run_version_command
+from stacks.names import endpoint_stack_name
+
+__all__ = ["main", "roll_back", "version_before"]
+
+_NEXT = (
+    "Next: fix the cause and run scripts/deploy; the fix is checked and released as usual. "
+    "The same commit again releases the version that was rolled back"
+)
+#: The longest template that `UpdateStack` takes in the request itself, in bytes.
+#: https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_UpdateStack.html
+_INLINE = 51_200
+#: The number of environments to start before the version serves, as the release check does.
+_WARM_STARTS = 3
+_HEALTH = json.dumps(
+    {
+        "version": "2.0",
+        "rawPath": "/health",
+        "rawQueryString": "",
+        "headers": {},
+        "requestContext": {"http": {"method": "GET", "path": "/health"}},
+        "isBase64Encoded": False,
+    }
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    return run_version_command(
+        arguments,
+        roll_back,
+        program="scripts/rollback",
+        description=__doc__,
+        default="the one before",
+        failure="{} was not rolled back",
+    )
+
+
+def roll_back(session: Session, environment: Environment, *, version: str | None = None) -> str:
+    """Stop the running release, or move the alias back to the version before it.
+
+    Args:
+        session: The AWS credentials.
+        environment: The environment to roll back.
+        version: A published version to move to; the one before the last release if None.
+
+    Returns:
+        The action taken, and the next step.
+
+    Raises:
+        ValueError: No previous version exists, or the stack cannot be updated now.
+    """
+    deployed = find_deployed(session, environment)
+    if deployed is None:
+        raise ValueError(f"{environment.name} is not deployed; nothing was changed")
+    stack = endpoint_stack_name(environment.name)
+    client = session.create_client("cloudformation", region_name=environment.region)
+    if deployed.status == "UPDATE_IN_PROGRESS":
+        return _stop(session, environment, client)
+    if "ROLLBACK" in deployed.status and deployed.status.endswith("_IN_PROGRESS"):
+        return f"{stack} is rolling back ({deployed.status}); nothing was changed"
+    _require_complete(stack, deployed.status)
+    served = find_alias(session, environment, deployed)["FunctionVersion"]
+    template = client.get_template(StackName=stack)["TemplateBody"]
+    alias = _alias(template)
+    pinned = alias["Properties"]["FunctionVersion"]
+    if version is None:
+        undone = isinstance(pinned, str) or "ROLLBACK" in deployed.status
+        version = None if undone else version_before(session, environment, served)
+    if version is None or version == pinned:
+        return (
+            f"the last release of {stack} is rolled back already; nothing was changed. "
+            "To choose a version: --version N"
+        )
+    _warm(session, environment, deployed, version)
+    _update(session, environment, _pinned(template, alias, version))
+    print(f"moving the alias {deployed.alias} of {stack} to version {version} ...", flush=True)
+    waiter = client.get_waiter("stack_update_complete")
+    waiter.wait(StackName=stack, WaiterConfig={"Delay": 5, "MaxAttempts": 720})
+    return f"the alias {deployed.alias} serves version {version}. {_NEXT}"
+
+
+def _require_complete(stack: str, status: str) -> None:
+    if status.endswith("_COMPLETE"):
+        return
+    advice = (
+        f"to complete the rollback first: aws cloudformation continue-update-rollback "
+        f"--stack-name {stack}"
+        if status == "UPDATE_ROLLBACK_FAILED"
+        else "to wait until it is"
+    )
+    raise ValueError(f"{stack} is {status}; allowed: a stack whose update is complete, or {advice}")
+
+
+def _stop(session: Session, environment: Environment, client: Any) -> str:
+    """Stop the running release, or the update of the stack before it."""
+    stack = endpoint_stack_name(environment.name)
+    group = find_deployment_group(session, environment)
+    codedeploy = session.create_client("codedeploy", region_name=environment.region)
+    running = group.running(codedeploy) if group else []
+    if not running:
+        client.cancel_update_stack(StackName=stack)
+        return f"canceled the update of {stack}, which rolls back. {_NEXT}"
+    for deployment in running:
+        codedeploy.stop_deployment(deploymentId=deployment, autoRollbackEnabled=True)
+    return (
+        f"stopped {', '.join(running)}: CodeDeploy gives all requests back to the version before, "
+        f"then {stack} rolls back. {_NEXT}"
+    )
+
+
+def _alias(template: dict[str, Any]) -> dict[str, Any]:
+    """Return the alias that CodeDeploy moves."""
+    for resource in template["Resources"].values():
+        if "CodeDeployLambdaAliasUpdate" in resource.get("UpdatePolicy", {}):
+            found: dict[str, Any] = resource
+            return found
+    raise ValueError(
+        "CodeDeploy does not move this alias; found: an experiment by weights; allowed: "
+        "to take [experiment] out and deploy, which gives all requests to one version"
+    )
+
+
+def version_before(session: Session, environment: Environment, served: str) -> str | None:
+    """Return the version that the last release replaced by the one that the alias serves.
+
+    None if that release was rolled back.
+
+    Raises:
+        ValueError: No release has replaced a version, or the alias was changed by other means.
+    """
+    group = find_deployment_group(session, environment)
+    client = session.create_client("codedeploy", region_name=environment.region)
+    last = group.last_successful(client) if group else None
+    if last is None:
+        raise ValueError(
+            "no release has replaced a version yet, so there is none to go back to; "
+            "allowed: --version N, or to deploy another commit"
+        )
+    if client.get_deployment(deploymentId=last)["deploymentInfo"]["creator"] == (
+        "codeDeployRollback"
+    ):
+        return None
+    targets = client.list_deployment_targets(deploymentId=last)["targetIds"]
+    (target,) = client.batch_get_deployment_targets(deploymentId=last, targetIds=targets)[
+        "deploymentTargets"
+    ]
+    moved = target["lambdaTarget"]["lambdaFunctionInfo"]
+    if served != moved["targetVersion"]:
+        raise ValueError(
+            f"the alias serves version {served}, and the last release moved it to "
+            f"{moved['targetVersion']}: it was changed by other means; allowed: --version N"
+        )
+    return str(moved["currentVersion"])
+
+
+def _warm(session: Session, environment: Environment, deployed: Deployed, version: str) -> None:
+    """Start a version before it serves.
+
+    Lambda makes a version Inactive that was not invoked for weeks, and rejects its first invocation
+    (https://docs.aws.amazon.com/lambda/latest/dg/functions-states.html).
+
+    Raises:
+        ValueError: There is no such version, or it does not answer.
+    """
+    client = session.create_client("lambda", region_name=environment.region)
+    which = {"FunctionName": deployed.function, "Qualifier": version}
+    try:
+        state = client.get_function_configuration(**which).get("State", "Active")
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        raise ValueError(
+            f"there is no version {version} (with SnapStart, old versions are deleted); "
+            "allowed: --version N of a published version, or to deploy the commit before"
+        ) from None
+    try:
+        if state != "Active":
+            print(f"version {version} is {state}; waiting until it is Active ...", flush=True)
+            _activate(client, which)
+        with ThreadPoolExecutor(_WARM_STARTS) as pool:
+            statuses = list(pool.map(lambda _: _status(client, which), range(_WARM_STARTS)))
+    except ClientError as error:
+        # Without the permission, or where requests are throttled, the version can still serve.
+        print(f"note: version {version} was not warmed: {error}", file=sys.stderr)
+        return
+    if set(statuses) != {200}:
+        raise ValueError(
+            f"version {version} does not answer GET /health; found: {max(statuses)}; allowed: 200. "
+            "Nothing was changed; to choose another version: --version N"
+        )
+
+
+def _activate(client: Any, which: dict[str, str]) -> None:
+    try:
+        client.invoke(**which, Payload=_HEALTH)
+    except ClientError as error:
+        # Any other rejection makes Lambda prepare the version.
+        if error.response["Error"]["Code"] == "AccessDeniedException":
+            raise
+    client.get_waiter("function_active").wait(**which)
+
+
+def _status(client: Any, which: dict[str, str]) -> int:
+    """Return the status of a version's answer; 502 for a crash, as callers of the URL see it."""
+    answer = client.invoke(**which, Payload=_HEALTH)
+    body = json.loads(answer["Payload"].read())
+    return 502 if "FunctionError" in answer else int(body["statusCode"])
+
+
+def _update(session: Session, environment: Environment, template: dict[str, Any]) -> None:
+    """Update the stack with a template: by its text, or by the address of an upload."""
+    text = json.dumps(template, separators=(",", ":"))
+    client = session.create_client("cloudformation", region_name=environment.region)
+    given = {"TemplateBody": text}
+    if len(text.encode()) > _INLINE:
+        place = place_of(session, environment)
+        given = {"TemplateURL": _upload(session, environment, place, text.encode())}
+        # CloudFormation reads the bucket with the caller's permissions, which this role has.
+        client = bootstrap_client(
+            session, "cloudformation", "deploy", account=place.account, region=place.region
+        )
+    client.update_stack(
+        StackName=endpoint_stack_name(environment.name),
+        **given,
+        Parameters=[
+            {"ParameterKey": name, "UsePreviousValue": True}
+            for name in template.get("Parameters", {})
+        ],
+        Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"],
+    )
+
+
+def _upload(session: Session, environment: Environment, place: Place, content: bytes) -> str:
+    """Write a template to the bucket of the stack's own files; return its address."""
+    bucket = bucket_of(environment, place)
+    key = f"{hashlib.sha256(content).hexdigest()}.json"
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / key
+        file.write_bytes(content)
+        PackageBucket(session, bucket).write(key, file)
+    return f"https://s3.{place.region}.{partition_domain(place.region)}/{bucket}/{key}"
+
+
+def _pinned(template: dict[str, Any], alias: dict[str, Any], version: str) -> dict[str, Any]:
+    """Write the version into the template, and make CodeDeploy shift to it at once."""
+    alias["Properties"]["FunctionVersion"] = version
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::CodeDeploy::DeploymentGroup":
+            properties = resource["Properties"]
+            properties["DeploymentConfigName"] = "CodeDeployDefault.LambdaAllAtOnce"
+            properties["AlarmConfiguration"]["Enabled"] = False
+        if resource["Type"] == "Custom::ReleaseCheck":
+            # This is the space of the version being rolled back, and may differ.
+            template["Outputs"].pop(resource["Properties"]["RecordedAs"], None)
+    return template
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""The vector bucket of an environment, and the indexes in it that nothing uses.
+
+CloudFormation deletes neither (`embedding_kit.vector_index`): an index that was replaced serves
+until the release check has accepted a version with the new one, and again after a rollback.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from botocore.exceptions import ClientError
+from botocore.session import Session
+
+from embedding_kit.environment import Environment
+from operations.users import function_versions, task_definitions
+from stacks.names import index_stack_name
+
+__all__ = [
+    "VectorStore",
+    "delete_indexes",
+    "delete_store",
+    "find_deleted_store",
+    "find_store",
+    "unused_indexes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorStore:
+    """A vector bucket by name, and the ARN of its stack's index; None if the stack is gone."""
+
+    bucket: str
+    index: str | None
+    region: str | None
+
+
+def find_store(session: Session, environment: Environment) -> VectorStore | None:
+    """Return the vector bucket of the deployed environment; None without an index."""
+    client = session.create_client("cloudformation", region_name=environment.region)
+    try:
+        (stack,) = client.describe_stacks(StackName=index_stack_name(environment.name))["Stacks"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ValidationError":
+            return None
+        raise
+    for output in stack.get("Outputs", []):
+        if output["OutputKey"] == "IndexArn":
+            arn = output["OutputValue"]
+            return VectorStore(bucket=arn.split("/")[1], index=arn, region=environment.region)
+    return None
+
+
+def find_deleted_store(session: Session, environment: Environment) -> VectorStore | None:
+    """Return the vector bucket that the last destroy of the environment has left.
+
+    CloudFormation shows a deleted stack for 90 days. So a destroy that was interrupted after its
+    last stack finds the bucket again.
+    """
+    client = session.create_client("cloudformation", region_name=environment.region)
+    pages = client.get_paginator("list_stacks").paginate(StackStatusFilter=["DELETE_COMPLETE"])
+    name = index_stack_name(environment.name)
+    stacks = [
+        stack for page in pages for stack in page["StackSummaries"] if stack["StackName"] == name
+    ]
+    if not stacks or find_store(session, environment):
+        return None
+    last = max(stacks, key=lambda stack: stack["DeletionTime"])["StackId"]
+    for page in client.get_paginator("list_stack_resources").paginate(StackName=last):
+        for resource in page["StackResourceSummaries"]:
+            if resource["ResourceType"] == "AWS::S3Vectors::VectorBucket":
+                bucket = resource["PhysicalResourceId"].rpartition("/")[2]
+                return VectorStore(bucket=bucket, index=None, region=environment.region)
+    return None
+
+
+def unused_indexes(
+    session: Session, store: VectorStore, *, gone: Collection[tuple[str, str]] = ()
+) -> list[str]:
+    """Return the indexes that neither the stack nor a variable of a function or task names.
+
+    Args:
+        session: The AWS session.
+        store: The vector bucket.
+        gone: Versions of functions that will be deleted, by function and number.
+
+    Returns:
+        Their ARNs; none if the variables of a function cannot be read, which may name any.
+    """
+    client = session.create_client("s3vectors", region_name=store.region)
+    pages = client.get_paginator("list_indexes").paginate(vectorBucketName=store.bucket)
+    indexes = [index["indexArn"] for page in pages for index in page["indexes"]]
+    named = {store.index}
+    for version in function_versions(session, store.region, gone=gone):
+        variables = version.get("Environment", {})
+        if "Error" in variables:
+            return []
+        named |= set(variables.get("Variables", {}).values())
+    named |= set(_values_of_tasks(session, store.region))
+    return [arn for arn in indexes if arn not in named]
+
+
+def delete_indexes(session: Session, indexes: Iterable[str], *, region: str | None) -> None:
+    """Delete indexes with their vectors."""
+    client = session.create_client("s3vectors", region_name=region)
+    for arn in indexes:
+        client.delete_index(indexArn=arn)
+
+
+def delete_store(session: Session, store: VectorStore) -> Iterator[str]:
+    """Delete the indexes of a bucket without a stack that nothing uses, and the bucket if empty.
+
+    Yields:
+        What was deleted, and what stays.
+    """
+    client = session.create_client("s3vectors", region_name=store.region)
+    try:
+        for arn in unused_indexes(session, store):
+            client.delete_index(indexArn=arn)
+            yield f"deleted the index {arn} with its vectors"
+        if client.list_indexes(vectorBucketName=store.bucket)["indexes"]:
+            yield f"the vector bucket {store.bucket} stays: a function may use an index of it"
+            return
+        client.delete_vector_bucket(vectorBucketName=store.bucket)
+    except ClientError as error:
+        # An earlier run has deleted it.
+        if error.response["Error"]["Code"] != "NotFoundException":
+            raise
+    else:
+        yield f"deleted the vector bucket {store.bucket}"
+
+
+def _values_of_tasks(session: Session, region: str | None) -> Iterator[str]:
+    for definition in task_definitions(session, region):
+        for container in definition["containerDefinitions"]:
+            yield from (variable["value"] for variable in container.get("environment", []))

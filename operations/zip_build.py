@@ -1,0 +1,43 @@
+"""Build the zip of an environment before its deploy: `python -m operations.zip_build NAME`.
+
+The CDK's command builds it too, without showing how far it is. This shows it, and the CDK's command
+then finds the zip in the cache.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from embedding_kit.environment_file import EnvironmentFileError, load_environment
+from embedding_kit.settings import artifact_in_s3
+
+__all__ = ["main"]
+
+_ENVIRONMENTS = Path(__file__).parents[1] / "environments"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Build the zip if the environment has one; return the builder's exit status."""
+    parser = argparse.ArgumentParser(prog="python -m operations.zip_build", description=__doc__)
+    parser.add_argument("environment")
+    # An assembly has a recipe of its own, which may differ from this folder's.
+    parser.add_argument("-a", "--app", help="a synthesized assembly, of which nothing is built")
+    options, _ = parser.parse_known_args(arguments)
+    try:
+        environment = load_environment(options.environment, folder=_ENVIRONMENTS)
+    except EnvironmentFileError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if environment.function.package != "zip" or options.app:
+        return 0
+    # Only now, because it imports the CDK, which takes seconds.
+    from embedding_kit.zip_command import build_command  # noqa: PLC0415
+
+    function, model = environment.function, environment.model
+    command = build_command(model, with_artifact=not artifact_in_s3(model, function))
+    return subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode  # noqa: S603
+
+
+if __name__ == "__main__":
+    sys.exit(main())

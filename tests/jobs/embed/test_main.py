@@ -1,0 +1,128 @@
+"""`embedding-kit jobs.embed` embeds a folder in processes, and continues after any end."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from embedder.artifact import Artifact
+from embedder.engine import Engine
+from jobs.embed.__main__ import main
+
+TEXTS = [f"This is text number {number} of a folder." for number in range(60)]
+
+
+@pytest.fixture
+def command(source: Path, tmp_path: Path, minilm_artifact: Artifact) -> list[str]:
+    for half in (0, 1):
+        lines = [
+            json.dumps({"id": f"d{number}", "text": text})
+            for number, text in enumerate(TEXTS)
+            if number % 2 == half
+        ]
+        (source / f"{half}.jsonl").write_text("\n".join(lines))
+    start = [sys.executable, "-m", "jobs.embed", str(source), str(tmp_path / "vectors")]
+    return [*start, "--artifact", str(minilm_artifact.folder), "--id", "id", "--processes", "2"]
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def folder_of(done: subprocess.CompletedProcess) -> Path:
+    return Path(re.search(r"shards to (\S+)\n", done.stderr)[1])
+
+
+def test_all_texts_have_the_engines_vectors(command, minilm_artifact: Artifact) -> None:
+    """The vectors of the job are those of the engine, bit for bit; a second run embeds nothing."""
+    done = run(command)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["rows"], result["rejected"], result["shards"]) == (60, 0, 2)
+    table = pyarrow.parquet.read_table(folder_of(done))
+    found = dict(zip(table["id"].to_pylist(), table["embedding"].to_numpy(), strict=True))
+    expected = Engine.load(minilm_artifact).embed(TEXTS).vectors
+    for number, vector in enumerate(expected):
+        np.testing.assert_array_equal(found[f"d{number}"], vector)
+    again = run(command)
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_no_process_outlives_a_killed_parent(command, source: Path, ending: int) -> None:
+    """All processes have this pipe as their output, so its end is the end of the last one."""
+    for number in range(300):
+        (source / f"more-{number}.jsonl").write_text(json.dumps({"id": f"m{number}", "text": "a"}))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        vectors = Path(re.search(rb"shards to (\S+)\n", started.stderr.readline())[1].decode())
+        while not list(vectors.glob("part-*.parquet")):
+            assert started.poll() is None
+            time.sleep(0.01)
+        started.send_signal(ending)
+        output, _ = started.communicate(timeout=60)
+    assert (started.returncode, output) == (-ending, b"")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_job_is_continued(command, source: Path, tmp_path: Path, ending) -> None:
+    """After Ctrl-C or a kill, the same command completes the job, with no row lost or twice."""
+    text = " ".join(TEXTS)
+    lines = [json.dumps({"id": f"e{number}", "text": text[number:]}) for number in range(150)]
+    (source / "2.jsonl").write_text("\n".join(lines))
+    command = [*command, "--truncate", "right"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as started:
+        while not list(tmp_path.glob("vectors/*/part-*.parquet")):
+            assert started.poll() is None
+            time.sleep(0.05)
+        os.killpg(started.pid, ending)
+        _, errors = started.communicate()
+    if ending == signal.SIGINT:
+        assert started.returncode == 130
+        assert "stopped; the same command continues the job" in errors
+    first = {path: path.stat().st_mtime_ns for path in tmp_path.glob("vectors/*/part-*.parquet")}
+    done = run(command)
+    assert done.returncode == 0, done.stderr
+    assert {path: path.stat().st_mtime_ns for path in first} == first
+    ids = pyarrow.parquet.read_table(folder_of(done))["id"].to_pylist()
+    assert sorted(ids) == sorted(
+        [*(f"d{number}" for number in range(60)), *(f"e{number}" for number in range(150))]
+    )
+
+
+def test_rejected_rows_give_a_status_of_their_own(command, source: Path) -> None:
+    """Too many rejected rows exit with 3, after all others were embedded."""
+    with (source / "1.jsonl").open("a") as file:
+        file.write("\n{broken")
+    done = run(command)
+    assert done.returncode == 3
+    assert "error: 1 of 61 rows were rejected (1.6%); the job allows 1%." in done.stderr
+    assert len(pyarrow.parquet.read_table(folder_of(done))) == 60
+    assert run([*command, "--max-rejected-percent", "2"]).returncode == 0
+
+
+def test_a_wrong_input_is_one_line(command, source: Path, capsys) -> None:
+    """An error is one line on standard error, with status 1."""
+    arguments = command[3:]
+    (source / "notes.txt").touch()
+    assert main(arguments) == 1
+    assert re.fullmatch(r"error: notes\.txt has no known format\. .*\n", capsys.readouterr().err)
+    assert main([*arguments, "--dimensions", "7"]) == 1
+    assert capsys.readouterr().err == "error: dimensions must be one of 384; found 7.\n"
+
+
+@pytest.mark.parametrize(("value", "problem"), [("0", "must be 1 or more"), ("x", "invalid")])
+def test_a_wrong_argument_is_refused(value: str, problem: str, capsys) -> None:
+    """The number of processes is checked with the other arguments."""
+    with pytest.raises(SystemExit) as raised:
+        main(["docs", "vectors", "--artifact", "artifact", "--processes", value])
+    assert raised.value.code == 2
+    assert problem in capsys.readouterr().err

@@ -1,0 +1,127 @@
+"""Files in a folder are listed, read by ranges, and created once."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.embed.errors import BatchError, ChangedInputError
+from jobs.embed.storage import open_folder
+
+
+def test_a_file_is_read_by_ranges(tmp_path: Path) -> None:
+    """A file reads and seeks as one of Python's own does."""
+    data = bytes(range(200))
+    (tmp_path / "a").write_bytes(data)
+    folder = open_folder(str(tmp_path))
+    (file,) = folder.files()
+    opened = folder.open(file)
+    assert opened.read(3) == data[:3]
+    assert opened.seek(-5, 2) == 195
+    assert opened.read() == data[-5:]
+    assert opened.read() == b""
+    assert opened.seek(10) == opened.tell() == 10
+    assert opened.read(2) == data[10:12]
+    assert folder.read("a", start=150) == data[150:]
+
+
+def test_the_folders_of_a_folder_are_listed_alone(tmp_path: Path, s3) -> None:
+    """Not the files, and not the folders within folders."""
+    for name in ("b/c/file", "a/file", "file"):
+        s3.objects[f"bucket/top/{name}"] = b""
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    assert open_folder(str(tmp_path)).folders() == ["a", "b"]
+    assert open_folder("s3://bucket/top/").folders() == ["a", "b"]
+
+
+def test_a_file_is_created_once(tmp_path: Path) -> None:
+    """A second creation writes nothing; `write` replaces."""
+    folder = open_folder(str(tmp_path / "new"), create=True)
+    assert folder.create("a/b", b"first")
+    assert not folder.create("a/b", b"second")
+    assert folder.read("a/b") == b"first"
+    folder.write("a/b", b"third")
+    assert folder.read("a/b") == b"third"
+
+
+def test_another_file_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    """A read with the ETag of an earlier content is an error."""
+    folder = open_folder(str(tmp_path))
+    folder.write("a", b"first")
+    file = folder.find("a")
+    folder.write("a", b"a second one")
+    with pytest.raises(ChangedInputError, match="/a changed after the job was planned"):
+        folder.read("a", etag=file.etag)
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/x", "https://example.org/"])
+def test_another_scheme_is_refused(url: str) -> None:
+    """Folders are paths or in S3."""
+    with pytest.raises(BatchError, match=f"A folder is a path or s3://BUCKET/PREFIX; found {url}"):
+        open_folder(url)
+
+
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    """A folder that does not exist is not taken for an empty one, and a file is missing by name."""
+    with pytest.raises(BatchError, match="/no is not a folder"):
+        open_folder(str(tmp_path / "no"))
+    folder = open_folder(str(tmp_path))
+    assert folder.find("x") is None
+    with pytest.raises(BatchError, match="/x cannot be read: "):
+        folder.read("x")
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    """A file in the place of a folder is named in the error."""
+    (tmp_path / "a").touch()
+    folder = open_folder(str(tmp_path))
+    for write in (folder.create, folder.write):
+        with pytest.raises(BatchError, match="/a/b cannot be written: "):
+            write("a/b", b"x")
+
+
+def test_s3_is_called_with_what_lambda_sets(s3) -> None:
+    """Region, role credentials and session token come from the environment."""
+    assert open_folder("s3://bucket/prefix/").create("a", b"data")
+    ((method, path, headers),) = s3.requests
+    assert (method, path) == ("PUT", "bucket/prefix/a")
+    assert headers["x-amz-security-token"] == "token"
+    assert "Credential=ASIAEXAMPLE/" in headers["authorization"]
+    assert "/eu-central-1/s3/aws4_request" in headers["authorization"]
+
+
+def test_a_file_of_s3_is_created_once_and_read_as_planned(s3) -> None:
+    """S3 itself checks both: `If-None-Match: *` on a creation, `If-Match` on a read."""
+    folder = open_folder("s3://bucket/prefix")
+    assert folder.create("a/b.jsonl", b"first")
+    assert not folder.create("a/b.jsonl", b"second")
+    (file,) = folder.files()
+    assert (file.key, file.size) == ("a/b.jsonl", 5)
+    assert folder.find("a/b.jsonl") == file
+    assert folder.find("a") is None
+    assert folder.read(file.key, start=1, stop=3, etag=file.etag) == b"ir"
+    s3.objects["bucket/prefix/a/b.jsonl"] = b"other"
+    with pytest.raises(ChangedInputError, match=r"s3://bucket/prefix/a/b\.jsonl changed after"):
+        folder.read(file.key, start=1, stop=3, etag=file.etag)
+
+
+@pytest.mark.parametrize(("conflicts", "missing"), [(1, 404), (2, 403)])
+def test_a_creation_is_tried_again_while_another_is_running(s3, conflicts, missing) -> None:
+    """S3 answers 409 then; a file that does not exist afterwards is written."""
+    s3.conflicts, s3.missing = conflicts, missing
+    assert open_folder("s3://bucket/prefix").create("a", b"data")
+    assert s3.objects == {"bucket/prefix/a": b"data"}
+
+
+def test_a_creation_that_never_succeeds_is_an_error(s3, monkeypatch) -> None:
+    """The number of attempts is limited."""
+    monkeypatch.setattr("jobs.embed.storage._CONFLICT_SECONDS", 0.001)
+    s3.conflicts = 100
+    with pytest.raises(BatchError, match=r"prefix/a cannot be written: other requests change it"):
+        open_folder("s3://bucket/prefix").create("a", b"data")
+
+
+def test_a_file_that_a_role_may_not_list_does_not_exist(s3) -> None:
+    """S3 answers 403 for a missing file to a role that may list only a prefix."""
+    s3.missing = 403
+    assert open_folder("s3://bucket/prefix").find("a") is None

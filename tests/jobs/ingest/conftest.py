@@ -1,0 +1,74 @@
+"""A finished batch job in a temporary folder, and an index to load it into."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedder.engine import Engine
+from jobs.embed.job import Job
+from jobs.embed.run import finish_job, plan_job
+from jobs.embed.storage import open_folder
+from jobs.embed.worker import embed_shard
+from jobs.ingest import index_client
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
+from tests.fixtures.s3_vectors.indexes import Index
+from tests.fixtures.s3_vectors.server import CREDENTIALS, LocalS3Vectors, local_s3_vectors
+
+ROWS = 60
+#: The ARN of `index`.
+ARN = "arn:aws:s3vectors:eu-central-1:123456789012:bucket/vectors/index/docs"
+
+
+def row(number: int) -> dict[str, Any]:
+    """Return a document."""
+    return {"id": f"d{number}", "text": f"text number {number}", "lang": "de" if number % 2 else ""}
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine(manifest_of(max_tokens=16), WordTokenizer(), HashSession())
+
+
+@pytest.fixture
+def embed(tmp_path: Path, engine: Engine) -> Callable[..., Path]:
+    """Return a function that embeds rows in a job, and returns the job's folder."""
+
+    def run(rows: list[dict[str, Any]] | None = None, **settings: Any) -> Path:
+        docs = tmp_path / "docs"
+        docs.mkdir(exist_ok=True)
+        lines = [json.dumps(each) for each in (map(row, range(ROWS)) if rows is None else rows)]
+        (docs / "a.jsonl").write_text("\n".join(lines))
+        settings = {"id": "id", "metadata": ("lang", "text"), "shard_bytes": 500, **settings}
+        job = Job(source=str(docs), destination=str(tmp_path / "vectors"), **settings)
+        plan = plan_job(job, engine.manifest)
+        for shard in plan.shards:
+            embed_shard(engine, open_folder(job.source), open_folder(plan.folder), shard, job)
+        finish_job(plan)
+        return Path(plan.folder)
+
+    return run
+
+
+@pytest.fixture
+def s3_vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalS3Vectors]:
+    """Serve S3 Vectors on this machine, and let requests be tried again at once."""
+    with local_s3_vectors() as served:
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3VECTORS": served.url}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+        monkeypatch.setattr(index_client, "_ATTEMPTS", 3)
+        monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", _none)
+        yield served
+
+
+@pytest.fixture
+def index(s3_vectors: LocalS3Vectors) -> Index:
+    """Create the index that the jobs are loaded into."""
+    return s3_vectors.create("docs", 32, non_filterable=("text",))
+
+
+def _none(*_: object) -> float:
+    return 0.0

@@ -1,0 +1,479 @@
+"""The check of a new version before the alias moves to it."""
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
+
+import jobs.release_check.handler as release_check
+from embedder.artifact import Golden
+from embedder.function_url import request_from_event, response_to_event
+from embedder.messages import Request
+from embedder.service import Service, build_service
+from embedder.settings import Settings
+from jobs.release_check.handler import (
+    MAX_REASON,
+    Answer,
+    ReleaseRefusedError,
+    check_spaces,
+    check_version,
+    handler,
+)
+
+OTHER_SPACE = "other@1/int8/abc/384"
+STACK = "arn:aws:cloudformation:eu-central-1:123456789012:stack/EmbeddingKit-dev-Endpoint/1"
+
+
+@pytest.fixture(scope="module")
+def service(minilm_artifact) -> Service:
+    return build_service(Settings(artifact=minilm_artifact.folder))
+
+
+@pytest.fixture(scope="module")
+def serving(service):
+    """Return a function that calls the embedder as the check calls a version."""
+
+    def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
+        encoded = json.dumps(body).encode() if body is not None else b""
+        response = service.handle(Request(method, path, body=encoded))
+        return Answer(status=response.status, body=json.loads(response.body))
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def manifest(minilm_artifact, serving):
+    """Return the artifact's manifest with one golden vector."""
+    head = tuple(serving("POST", "/", {"text": "a golden text"}).body["embedding"][:5])
+    golden = Golden(text="a golden text", prompt=None, embedding_head=head)
+    return minilm_artifact.manifest._replace(golden=(golden,))
+
+
+@pytest.fixture(scope="module")
+def space(manifest) -> str:
+    return str(manifest.vector_space_of(dimensions=384))
+
+
+def test_a_version_that_serves_its_artifact_passes(serving, manifest, space):
+    """The same model, compiled and served again, passes, and its vector space is returned."""
+    assert check_version(serving, manifest, starts=3) == space
+
+
+@pytest.mark.parametrize("starts", [1, 3])
+def test_a_new_version_is_warmed_before_it_is_checked(serving, manifest, starts):
+    """As many environments as there is room for are started before the vectors are compared."""
+    asked = []
+
+    def counted(method, path, body):
+        asked.append((method, path))
+        return serving(method, path, body)
+
+    check_version(counted, manifest, starts=starts)
+    assert asked == [("GET", "/health")] * starts + [("POST", "/")] * 2
+
+
+def test_a_version_of_another_artifact_is_refused(serving, manifest):
+    """A version that serves another vector space than its image's manifest is refused."""
+    other = manifest._replace(vector_space="other@1/int8/abc")
+    with pytest.raises(ReleaseRefusedError, match=f"its image holds {OTHER_SPACE}"):
+        check_version(serving, other, starts=3)
+
+
+@pytest.mark.parametrize(
+    ("missed_by", "message"),
+    [
+        (0.05, r"^a component differs from its golden value by 0\.0500; allowed: 0\.01$"),
+        (float("nan"), r"^a component differs from its golden value by nan; allowed: 0\.01$"),
+    ],
+)
+def test_a_missed_golden_vector_is_refused(serving, manifest, missed_by, message):
+    """A model whose vectors differ from the golden ones is refused, whatever its name."""
+    (golden,) = manifest.golden
+    head = (golden.embedding_head[0] + missed_by, *golden.embedding_head[1:])
+    wrong = manifest._replace(golden=(golden._replace(embedding_head=head),))
+    with pytest.raises(ReleaseRefusedError, match=message):
+        check_version(serving, wrong, starts=3)
+
+
+def test_a_vector_of_another_length_is_refused(serving, manifest):
+    """Cosine similarity by dot product needs vectors of length 1."""
+
+    def long(method, path, body):
+        answer = serving(method, path, body)
+        if method == "GET":
+            return answer
+        return Answer(status=200, body={"embedding": [2 * v for v in answer.body["embedding"]]})
+
+    with pytest.raises(ReleaseRefusedError, match=r"a vector has length 2\.0000; allowed: 1"):
+        check_version(long, manifest._replace(golden=()), starts=3)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("/health", r"^the new version answers GET /health with 503; allowed: 200$"),
+        ("/", r"^the new version answers POST / with 503; allowed: 200$"),
+    ],
+)
+@pytest.mark.parametrize("golden", [True, False], ids=["golden vectors", "no golden vector"])
+def test_a_version_that_does_not_answer_200_is_refused(serving, manifest, broken, message, golden):
+    """Each path must answer 200; a vector in the body of an error does not count."""
+
+    def partly(method, path, body):
+        answer = serving(method, path, body)
+        return Answer(status=503, body=answer.body) if path == broken else answer
+
+    held = manifest if golden else manifest._replace(golden=())
+    with pytest.raises(ReleaseRefusedError, match=message):
+        check_version(partly, held, starts=3)
+
+
+def test_a_change_of_the_vectors_is_refused():
+    """A change would cause stored vectors to be compared with those of another space."""
+    with pytest.raises(ReleaseRefusedError) as refused:
+        check_spaces(new="new@1/int8/abc/384", serving=OTHER_SPACE, other=None)
+    assert str(refused.value) == (
+        f"the vectors would change from {OTHER_SPACE} to new@1/int8/abc/384, and vectors of two "
+        "spaces must never be compared; allowed: a version of the same space, or "
+        "allow_vector_space_change = true under [release] and every stored vector made again"
+    )
+
+
+def test_a_long_reason_is_cut():
+    """CloudFormation rejects a response over 4096 bytes and waits for another one."""
+    message = str(ReleaseRefusedError("x" * 5000))
+    assert len(message) == MAX_REASON + 3
+    assert message.endswith("x...")
+
+
+class _Aws:
+    """A fake of CloudFormation and Lambda, as the check's function calls them.
+
+    `versions` maps a version to the space that it reports, or to the status with which it fails.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.status = "UPDATE_IN_PROGRESS"
+        self.outputs: dict[str, str] = {}
+        self.alias: dict[str, Any] | None = {"FunctionVersion": "5"}
+        self.versions: dict[str, str | int] = {}
+        self.roles: dict[str, str] = {}
+        self.inactive: set[str] = set()
+        self.pending: set[str] = set()
+        self.called: list[str] = []
+        #: How many calls get 429 before the others are answered, and the seconds slept.
+        self.throttled = 0
+        self.slept = 0
+
+    def sleep(self, seconds: int) -> None:
+        self.slept += seconds
+
+    def create_client(self, name: str, config: Any = None) -> "_Aws":
+        assert name == "cloudformation" or config.read_timeout * 2 < 300
+        return self
+
+    def describe_stacks(self, *, StackName: str) -> dict[str, Any]:  # noqa: N803
+        assert StackName == STACK
+        outputs = [{"OutputKey": k, "OutputValue": v} for k, v in self.outputs.items()]
+        return {"Stacks": [{"StackStatus": self.status, "Outputs": outputs}]}
+
+    def get_alias(self, *, FunctionName: str, Name: str) -> dict[str, Any]:  # noqa: N803
+        assert (FunctionName, Name) == ("embedder", "live")
+        if self.alias is None:
+            raise _error("ResourceNotFoundException", 404)
+        return self.alias
+
+    def get_function_configuration(self, *, FunctionName: str, Qualifier: str) -> dict[str, str]:  # noqa: N803
+        assert FunctionName == "embedder"
+        role = self.roles.get(Qualifier, "arn:aws:iam::111122223333:role/embedder")
+        return {"Role": role, "State": "Inactive" if Qualifier in self.inactive else "Active"}
+
+    def get_waiter(self, name: str) -> "_Aws":
+        assert name == "function_active"
+        return self
+
+    def wait(self, *, FunctionName: str, Qualifier: str, WaiterConfig: Any) -> None:  # noqa: N803
+        assert FunctionName == "embedder"
+        assert WaiterConfig["Delay"] * WaiterConfig["MaxAttempts"] < 300
+        if Qualifier not in self.pending:
+            raise WaiterError("FunctionActive", "Max attempts exceeded", {})
+        self.inactive.discard(Qualifier)
+
+    def invoke(self, *, FunctionName: str, Qualifier: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803
+        assert FunctionName == "embedder"
+        self.called.append(Qualifier)
+        if Qualifier in self.inactive:
+            raise _error("CodeArtifactUserPendingException", 409)
+        event = json.loads(Payload)
+        found = self.versions.get(Qualifier)
+        if found == 429 or len(self.called) <= self.throttled:
+            raise _error("TooManyRequestsException", 429)
+        if found == 504:
+            raise ReadTimeoutError(endpoint_url="lambda")
+        if found == 502:
+            return {"FunctionError": "Unhandled", "Payload": _stream({"errorType": "Exit"})}
+        if isinstance(found, str) and event["rawPath"] == "/health":
+            body = json.dumps({"status": "ok", "vector_space": found})
+            return {"Payload": _stream({"statusCode": 200, "body": body})}
+        response = self.service.handle(request_from_event(event))
+        return {"Payload": _stream(response_to_event(response))}
+
+
+def _stream(payload: Any) -> io.BytesIO:
+    return io.BytesIO(json.dumps(payload).encode())
+
+
+def _error(code: str, status: int) -> ClientError:
+    response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(response, "Any")
+
+
+@pytest.fixture
+def aws(service, minilm_artifact, monkeypatch, tmp_path) -> _Aws:
+    """Return an account where version 5 serves, with the artifact in Lambda's task root."""
+    (tmp_path / "artifact").symlink_to(Path(minilm_artifact.folder).resolve())
+    monkeypatch.setenv("LAMBDA_TASK_ROOT", str(tmp_path))
+    made = _Aws(service)
+    monkeypatch.setattr(release_check, "get_session", lambda: made)
+    monkeypatch.setattr(release_check, "sleep", made.sleep)
+    return made
+
+
+def event(kind: str = "Update", **properties: str) -> dict[str, Any]:
+    """Return CloudFormation's request to check version 6."""
+    return {
+        "RequestType": kind,
+        "StackId": STACK,
+        "ResourceProperties": {
+            "Function": "embedder",
+            "Version": "6",
+            "WarmStarts": "3",
+            "Alias": "live",
+            "OtherVersion": "",
+            "ShiftsTraffic": "true",
+            "AllowVectorSpaceChange": "false",
+            "BreakGlass": "false",
+            "RecordedAs": "VectorSpace",
+        }
+        | properties,
+    }
+
+
+def passed(space: str) -> dict[str, Any]:
+    """Return the response to the custom resource's framework, with the constant physical id."""
+    return {"PhysicalResourceId": "release-check", "Data": {"VectorSpace": space}}
+
+
+def test_a_new_version_of_the_same_space_passes(aws, space):
+    """The new version is compared with the version that the alias serves."""
+    assert handler(event(), None) == passed(space)
+    assert set(aws.called) == {"5", "6"}
+
+
+def test_the_first_deploy_is_checked(aws, space):
+    """Without an alias only the new version itself is checked."""
+    aws.alias = None
+    assert handler(event("Create"), None) == passed(space)
+    assert set(aws.called) == {"6"}
+    aws.versions["6"] = 502
+    with pytest.raises(ReleaseRefusedError, match="answers GET /health with 502; allowed: 200"):
+        handler(event("Create"), None)
+
+
+def test_a_stack_of_an_earlier_release_is_compared_as_well(aws):
+    """The alias exists although the resource is new, so stored vectors may exist."""
+    aws.versions["5"] = OTHER_SPACE
+    with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
+        handler(event("Create"), None)
+
+
+@pytest.mark.parametrize("status", [429, 502, 504])
+def test_a_new_version_that_cannot_be_called_is_refused(aws, status, caplog):
+    """A version that is throttled, crashes or times out is refused, and the log has the reason."""
+    aws.versions["6"] = status
+    message = f"the new version answers GET /health with {status}; allowed: 200"
+    with pytest.raises(ReleaseRefusedError, match=message):
+        handler(event(), None)
+    assert f"release refused: {message}" in caplog.text
+
+
+def test_a_throttled_call_is_tried_again_for_a_minute(aws, space):
+    """Callers may use all of the concurrency for a moment; a release must not fail for that."""
+    aws.throttled = 12
+    assert handler(event(WarmStarts="1"), None) == passed(space)
+    assert aws.slept == 60
+    aws.called.clear()
+    aws.throttled = 13
+    message = r"with 429; allowed: 200: .* or raise function\.reserved_concurrency"
+    with pytest.raises(ReleaseRefusedError, match=message):
+        handler(event(WarmStarts="1"), None)
+
+
+@pytest.mark.parametrize(("allowed", "refused"), [("false", True), ("true", False)])
+def test_a_change_of_space_depends_on_the_setting(aws, space, allowed, refused):
+    """A change of space is refused unless the environment's settings allow it."""
+    aws.versions["5"] = OTHER_SPACE
+    asked = event(AllowVectorSpaceChange=allowed)
+    if refused:
+        with pytest.raises(ReleaseRefusedError, match=f"change from {OTHER_SPACE} to {space}"):
+            handler(asked, None)
+    else:
+        assert handler(asked, None) == passed(space)
+        assert "5" not in aws.called
+
+
+@pytest.mark.parametrize("status", [429, 502, 504])
+def test_a_broken_serving_version_can_be_replaced(aws, space, status):
+    """The last deploy's record has its space; without a record, the setting must allow a change."""
+    aws.versions["5"] = status
+    aws.outputs["VectorSpace"] = space
+    assert handler(event(), None) == passed(space)
+    aws.outputs["VectorSpace"] = OTHER_SPACE
+    with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
+        handler(event(), None)
+    for outputs in ({}, {"VectorSpace": "unknown"}):
+        aws.outputs = outputs
+        with pytest.raises(ReleaseRefusedError, match="no earlier deploy recorded it"):
+            handler(event(), None)
+    assert handler(event(AllowVectorSpaceChange="true"), None) == passed(space)
+
+
+def test_break_glass_does_not_ask_the_serving_version_and_still_compares(aws, space):
+    """The serving version is not called, and its recorded space is still compared."""
+    asked = event(BreakGlass="true")
+    aws.outputs["VectorSpace"] = space
+    assert handler(asked, None) == passed(space)
+    assert "5" not in aws.called
+    aws.outputs["VectorSpace"] = OTHER_SPACE
+    with pytest.raises(ReleaseRefusedError, match="the vectors would change"):
+        handler(asked, None)
+    aws.versions["6"] = 502
+    with pytest.raises(ReleaseRefusedError, match="the new version answers"):
+        handler(asked, None)
+
+
+def test_versions_that_share_an_alias_must_have_one_role(aws, space):
+    """Lambda refuses weights for two roles; an all-at-once release may change the role."""
+    own = aws.roles["6"] = "arn:aws:iam::111122223333:role/own"
+    with pytest.raises(ReleaseRefusedError) as refused:
+        handler(event(), None)
+    assert str(refused.value) == (
+        f"the execution role changes from arn:aws:iam::111122223333:role/embedder to {own}, and "
+        "two versions that share an alias must have the same role; allowed: release.kind = "
+        '"all-at-once" for this deploy (with cold_start.kind = "none" if it is "provisioned"), no '
+        "experiment by weights, or the same role"
+    )
+    assert aws.called == []
+    assert handler(event(ShiftsTraffic="false"), None) == passed(space)
+    with pytest.raises(ReleaseRefusedError, match="the execution role changes"):
+        handler(event(ShiftsTraffic="false", OtherVersion="12"), None)
+    aws.alias = None
+    assert handler(event("Create"), None) == passed(space)
+
+
+def test_another_function_is_refused_before_the_alias_is_replaced(aws):
+    """AWS replaces a function whose package changes; no version is called for the refusal."""
+    update = event() | {"OldResourceProperties": {"Function": "of-the-zip"}}
+    with pytest.raises(ReleaseRefusedError, match="replaces the function of-the-zip by embedder,"):
+        handler(update, None)
+    assert aws.called == []
+    aws.status = "UPDATE_ROLLBACK_IN_PROGRESS"
+    assert handler(update, None) == passed("unknown")
+
+
+def test_the_deployed_function_gets_a_new_version(aws, space):
+    """An update has the properties of the deploy before."""
+    update = event() | {"OldResourceProperties": {"Function": "embedder", "Version": "5"}}
+    assert handler(update, None) == passed(space)
+    assert set(aws.called) == {"5", "6"}
+
+
+@pytest.mark.parametrize("status", ["UPDATE_ROLLBACK_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"])
+def test_a_rollback_is_never_refused(aws, status):
+    """A rollback passes even if no version answers, to avoid UPDATE_ROLLBACK_FAILED."""
+    aws.status = status
+    aws.versions = {"5": 502, "6": 502, "12": 502}
+    assert handler(event(OtherVersion="12"), None) == passed("unknown")
+    aws.outputs["VectorSpace"] = OTHER_SPACE
+    assert handler(event(), None) == passed(OTHER_SPACE)
+    assert aws.called == []
+
+
+def test_a_delete_does_nothing(monkeypatch):
+    """A deletion makes no call to AWS."""
+    monkeypatch.setattr(release_check, "get_session", lambda: pytest.fail("a call to AWS"))
+    assert handler({"RequestType": "Delete", "PhysicalResourceId": "release-check"}, None) == {}
+
+
+def test_a_version_that_serves_already_is_not_checked_again(aws, space):
+    """A deploy that only turns a flag on does not depend on the version's health."""
+    aws.alias = {"FunctionVersion": "6"}
+    aws.versions["6"] = 502
+    assert handler(event(AllowVectorSpaceChange="true"), None) == passed(space)
+    assert aws.called == []
+
+
+@pytest.mark.parametrize("served", ["5", "6"], ids=["a new version", "only the experiment"])
+@pytest.mark.parametrize("allowed", ["false", "true"])
+def test_an_experiment_by_weights_across_spaces_is_refused(aws, served, allowed):
+    """One URL would mix two spaces; no setting allows that."""
+    aws.alias = {"FunctionVersion": served}
+    aws.versions["12"] = OTHER_SPACE
+    with pytest.raises(ReleaseRefusedError, match=r'experiment\.kind = "weights" would answer'):
+        handler(event(OtherVersion="12", AllowVectorSpaceChange=allowed), None)
+
+
+def test_an_experiment_by_weights_within_a_space_passes(aws, space):
+    """The new version is checked like any other, and again while the weights are in place."""
+    weights = {"AdditionalVersionWeights": {"12": 0.1}}
+    for alias in ({"FunctionVersion": "5"}, {"FunctionVersion": "5", "RoutingConfig": weights}):
+        aws.alias = alias
+        assert handler(event(OtherVersion="12"), None) == passed(space)
+    assert set(aws.called) == {"5", "6", "12"}
+    aws.versions["6"] = 502
+    with pytest.raises(ReleaseRefusedError, match="the new version answers"):
+        handler(event(OtherVersion="12"), None)
+
+
+def test_a_version_of_an_experiment_must_answer(aws):
+    """A part of the traffic would go to it."""
+    aws.versions["12"] = 502
+    with pytest.raises(ReleaseRefusedError, match="version 12 of the experiment does not answer"):
+        handler(event(OtherVersion="12"), None)
+
+
+def test_an_inactive_version_is_compared_once_it_is_active(aws, space):
+    """Lambda rejects the first request to a version that had none for weeks, and prepares it."""
+    aws.inactive, aws.pending = {"5", "12"}, {"5", "12"}
+    assert handler(event(OtherVersion="12"), None) == passed(space)
+    assert aws.inactive == set()
+    aws.inactive, aws.pending = {"12"}, set()
+    with pytest.raises(ReleaseRefusedError, match="version 12 of the experiment does not answer"):
+        handler(event(OtherVersion="12"), None)
+
+
+def test_the_end_of_an_experiment_and_a_new_version_are_two_deploys(aws, space):
+    """CodeDeploy starts from an alias without weights; ending them alone needs no check."""
+    weights = {"AdditionalVersionWeights": {"12": 0.1}}
+    aws.alias = {"FunctionVersion": "5", "RoutingConfig": weights}
+    with pytest.raises(ReleaseRefusedError, match="divides its traffic with version 12"):
+        handler(event(), None)
+    assert handler(event(Version="5"), None) == passed(space)
+    aws.alias = {"FunctionVersion": "5"}
+    assert handler(event(), None) == passed(space)
+
+
+def test_a_refused_release_passes_once_the_setting_is_fixed(aws, space):
+    """Refused, rolled back, allowed, deployed: each step by the real handler."""
+    aws.versions["5"] = OTHER_SPACE
+    with pytest.raises(ReleaseRefusedError):
+        handler(event(), None)
+    aws.status = "UPDATE_ROLLBACK_IN_PROGRESS"
+    handler(event(Version="5"), None)
+    aws.status = "UPDATE_IN_PROGRESS"
+    assert handler(event(Version="7", AllowVectorSpaceChange="true"), None) == passed(space)

@@ -1,0 +1,399 @@
+"""Test the command as a user calls it."""
+
+import json
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from embedding_kit.prices import hosted_models, load_prices
+from operations.cost.command import main
+from operations.cost.table import price_notes
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def values(output):
+    """Return the amounts of a table by their names."""
+    found = {}
+    for line in output.splitlines():
+        name, amount = line[:46].strip(), line[46:56].strip().replace(",", "")
+        if amount.replace(".", "", 1).replace("-", "").isdigit():
+            found[name] = float(amount)
+    return found
+
+
+def test_the_table_has_every_way_to_serve(cost):
+    """Lambda in its three ways, Fargate, EC2 with a load balancer, and the hosted APIs."""
+    status, out, _, _ = cost("dev", "--requests", "3M", "--tokens", "128")
+    assert status == 0
+    found = values(out)
+    for name in (
+        "Lambda on demand",
+        "Lambda SnapStart",
+        "Lambda provisioned",
+        "Fargate, 1 vCPU, load balancer",
+        "EC2 t4g.small, load balancer",
+        "Bedrock Titan Embeddings V2",
+        "Bedrock Cohere Embed v4",
+        "OpenAI text-embedding-3-small",
+        "OpenAI text-embedding-3-large",
+        "Voyage AI voyage-4",
+        "Google gemini-embedding-001",
+    ):
+        assert found[name] > 0
+    assert found["OpenAI text-embedding-3-small"] == pytest.approx(3e6 * 128 * 0.02 / 1e6, abs=0.01)
+
+
+def test_the_environments_own_bill_adds_what_is_easy_to_forget(cost):
+    """Logs, alarms, dashboard, metrics and image; the sum is that of its lines."""
+    _, out, _, _ = cost("dev", "--requests", "3M")
+    own = values(out.partition("This environment")[2])
+    assert {
+        "alarms, by metrics", "dashboard", "image", "logs, written", "logs, kept", "metrics",
+        "requests", "duration",
+    } <= own.keys()  # fmt: skip
+    free = own.pop("sum, if nothing else uses what is free")
+    total = own.pop("sum")
+    assert sum(own.values()) == pytest.approx(total, abs=0.05)
+    # Ten metrics of alarms, ten custom ones and a dashboard.
+    assert total - free == pytest.approx(1 + 3 + 3)
+
+
+def test_what_is_watched_is_counted_in_the_templates(cost):
+    """The essential alarms read what an account has free; a recipient adds a page and a key."""
+    least = values(cost("dev")[1])
+    assert least["alarms, by metrics"] == 1.5
+    assert not {"composite alarm", "key of the topic"} & least.keys()
+    essential = values(cost("essential")[1])
+    assert essential["alarms, by metrics"] == 1
+    told = values(cost("told")[1])
+    assert told["alarms, by metrics"] == 1.5
+    assert told["composite alarm"] == 0.5
+    assert told["key of the topic"] == 1
+
+
+def test_a_large_dashboard_is_not_free(cost):
+    """CloudWatch has three of up to 50 metrics free; batch jobs and a server add their rows."""
+    assert "3 free in an account" in cost("dev")[1]
+    assert "3 free in an account" not in cost("large")[1]
+
+
+@pytest.mark.parametrize(
+    ("requests", "shape", "dollars"),
+    [("300k", "flat", 0.92), ("1M", "flat", 3.70), ("3M", "flat", 8.74), ("10M", "flat", 14.20)],
+)
+def test_traces_are_priced_by_lambdas_sampling(cost, requests, shape, dollars):
+    """The first request of each second and 5% of the others, $5 a million after 100,000."""
+    found = values(cost("traced", "--requests", requests, "--shape", shape)[1])
+    assert found["traces of X-Ray"] == pytest.approx(dollars, abs=0.03)
+    assert "traces of X-Ray" not in cost("dev", "--requests", requests, "--shape", shape)[1]
+
+
+def test_a_cost_needs_no_accepted_license(cost):
+    """The forecast comes before the decision."""
+    status, out, _, _ = cost("unaccepted", "--requests", "3M")
+    assert status == 0
+    assert "unaccepted in us-east-1: google/embeddinggemma-300m" in out
+
+
+def test_an_api_in_front_is_priced_for_all_requests(cost):
+    """A million requests of a REST API cost $3.50, a firewall of four rules $9 and its requests."""
+    _, out, _, _ = cost("front", "--requests", "1M")
+    own = values(out.partition("This environment")[2])
+    assert own["API, requests"] == pytest.approx(3.5)
+    assert own["API, access log, written"] == pytest.approx(0.3)
+    assert own["firewall"] == 5
+    assert own["firewall, rules"] == 4
+    assert own["firewall, requests"] == pytest.approx(0.6)
+    _, out, _, _ = cost("dev", "--requests", "1M")
+    assert "API, requests" not in out
+
+
+def test_a_snapstart_environment_pays_a_second_snapshot_during_a_release(cost):
+    """Each release keeps two versions for three billed hours."""
+    _, out, _, _ = cost("snapstart", "--releases", "10")
+    assert values(out)["second snapshot in a release"] == pytest.approx(
+        10 * 3 * 3600 * 2 * 0.0000015046, abs=0.01
+    )
+
+
+def test_a_zip_is_stored_in_s3(cost):
+    """The zip of this version and of a year's releases cost $0.023 per GB and month."""
+    _, out, _, _ = cost("zip", "--releases", "10")
+    own = values(out.partition("This environment")[2])
+    assert "image" not in own
+    assert own["zip"] == pytest.approx(0.05 * 0.023, abs=0.005)
+    assert own["zips of a year's releases"] == pytest.approx(120 * 0.05 * 0.023, abs=0.005)
+    assert "artifact in S3" not in own
+
+
+def test_an_artifact_in_s3_is_stored_uploaded_and_downloaded(cost):
+    """Each release adds an artifact at most, and each provisioned environment downloads it."""
+    _, out, _, _ = cost("zip-s3", "--releases", "100", "--json")
+    items = {item["name"]: item for item in json.loads(out)["added"]}
+    gigabytes = items["artifact in S3"]["amount"]
+    assert gigabytes == pytest.approx(0.324, rel=0.05)
+    assert items["artifacts of a year's releases"]["amount"] == pytest.approx(1200 * gigabytes)
+    assert items["artifact, uploads"]["amount"] == pytest.approx(100 * gigabytes * 1e9 / 5_242_880)
+    downloads = items["artifact, downloads"]
+    assert downloads["amount"] == pytest.approx(10 * 100 * gigabytes * 1e9 / 16_777_216)
+    assert downloads["usd"] == pytest.approx(downloads["amount"] * 0.0000004)
+
+
+def test_a_provisioned_environment_is_priced_by_its_own_bounds(cost):
+    """Two environments of 2 GB cost $35.04 a month, and its budget is shown."""
+    _, out, _, _ = cost("provisioned", "--requests", "100k")
+    own = values(out.partition("This environment")[2])
+    assert own["provisioned"] == pytest.approx(35.04, abs=0.01)
+    assert own["budget"] == 100
+    assert "provisioned concurrency: 2.0 on average" in out
+
+
+def test_traffic_beyond_the_provisioned_maximum_is_reported(cost):
+    """100 requests a second are the limit of ten environments."""
+    _, out, _, _ = cost("provisioned", "--requests", "400M", "--shape", "flat")
+    assert "AWS serves 10 requests a second for each provisioned environment" in out
+    assert values(out)["duration beyond it"] > 10
+
+
+def test_batch_jobs_are_priced_where_they_are_switched_on(cost):
+    """A million texts cost their duration, executions and requests to S3."""
+    _, out, _, _ = cost("batch", "--batch-texts", "1M", "--milliseconds", "50")
+    found = values(out)
+    assert found["batch, duration"] == pytest.approx(1.15, abs=0.01)
+    assert found["batch, their duration"] == pytest.approx(0.05, abs=0.005)
+    assert "batch" not in cost("dev")[1]
+
+
+def test_a_server_is_priced_where_it_is_switched_on(cost):
+    """Two tasks of one vCPU and 2 GB and a load balancer, and the metrics of its alarms."""
+    found = values(cost("server")[1])
+    assert found["server, vCPU"] == pytest.approx(2 * 730 * 0.03238, abs=0.01)
+    assert found["server, memory"] == pytest.approx(2 * 730 * 2 * 0.00356, abs=0.01)
+    assert found["server, load balancer"] == pytest.approx(730 * 0.0225, abs=0.01)
+    assert "server, public addresses" not in found
+    assert found["alarms, by metrics"] > values(cost("dev")[1])["alarms, by metrics"]
+
+
+def test_the_endpoints_of_a_private_network_are_priced(cost):
+    """Two in three zones, with the calls and the loaded vectors; one in two for callers alone."""
+    vectors = ("--vectors", "10M")
+    found = values(cost("network", "--requests", "1M", *vectors)[1])
+    assert found["VPC endpoints"] == pytest.approx(2 * 3 * 730 * 0.01, abs=0.01)
+    assert found["VPC endpoints, data"] == pytest.approx((6 + 25.36) * 0.01, abs=0.01)
+    found = values(cost("invoked", "--requests", "10M")[1])
+    assert found["VPC endpoints"] == pytest.approx(2 * 730 * 0.01, abs=0.01)
+    assert found["VPC endpoints, data"] == pytest.approx(60 * 0.01, abs=0.01)
+    assert "VPC endpoints" not in cost("index", "--vectors", "1M")[1]
+
+
+def test_an_index_is_priced_where_it_is_switched_on(cost):
+    """Ten million vectors of 384 numbers and 1 kB of metadata are 25 GB."""
+    found = values(cost("index", "--vectors", "10M", "--searches", "100k")[1])
+    assert found["index, vectors"] == pytest.approx(25.36 * 0.06, abs=0.01)
+    assert found["index, loading them"] == pytest.approx(25.36 * 0.20, abs=0.01)
+    assert found["index, searches"] == pytest.approx(0.25)
+    assert found["index, data searched"] == pytest.approx(25.36e-3 * 1e5 * 0.004, abs=0.01)
+
+
+def test_the_break_even_points_are_where_the_bills_cross(cost):
+    """Just below the point, the environment's way is cheaper, and just above dearer."""
+    answer = json.loads(cost("dev", "--json", "--tokens", "256")[1])
+    point = answer["break_even_requests"]["EC2 t4g.small, bare"]
+
+    def difference(requests):
+        found = json.loads(
+            cost("dev", "--json", "--tokens", "256", "--requests", str(int(requests)))[1]
+        )["options"]
+        return found["Lambda on demand"]["usd"] - found["EC2 t4g.small, bare"]["usd"]
+
+    assert difference(point * 0.97) < 0 < difference(point * 1.03)
+
+
+def test_json_has_prices_with_dates_and_sources(cost):
+    """For programs: all numbers of the table, and each price."""
+    answer = json.loads(cost("dev", "--json")[1])
+    assert answer["usd"] > 10
+    assert answer["cold_start_share"]["method"] == "formula"
+    assert answer["prices"]["lambda_duration"]["date"] == "2026-09-19"
+    assert answer["prices"]["lambda_duration"]["source"].startswith("AWS price list")
+
+
+def test_bursts_are_simulated(cost):
+    """The formula is too low for them."""
+    answer = json.loads(cost("dev", "--json", "--requests", "300k", "--shape", "bursty")[1])
+    shares = answer["cold_start_share"]
+    assert shares["method"] == "simulation"
+    assert shares["lowest"] <= shares["recent"] <= shares["highest"]
+
+
+def test_a_trace_is_simulated(cost, tmp_path):
+    """Ten requests at once each hour need ten environments: a cold start each."""
+    trace = tmp_path / "arrivals.csv"
+    rows = [f"2026-11-02T{hour:02d}:00:00Z,200" for hour in range(24) for _ in range(10)]
+    trace.write_text("time,tokens\n" + "\n".join(rows) + "\n")
+    answer = json.loads(cost("dev", "--json", "--trace", str(trace))[1])
+    assert answer["cold_start_share"] == {
+        "lowest": 1.0, "recent": 1.0, "highest": 1.0, "method": "simulation",
+    }  # fmt: skip
+    assert answer["traffic"]["tokens"] == 200
+    assert answer["traffic"]["requests"] == pytest.approx(240 * 730 / 23, rel=0.01)
+
+
+def test_times_can_come_from_a_report_of_the_benchmark(cost, tmp_path):
+    """`scripts/bench` measures up to 2,048 tokens."""
+    report = tmp_path / "bench.json"
+    rows = [
+        {"name": "init", "values": {"kit": 162.0}},
+        {"name": "128 tokens", "values": {"kit": 49.6, "baseline": 60.1}},
+        {"name": "2048 tokens", "values": {"kit": 1668.0}},
+        {"name": "8 tokens", "values": {"kit": 9.9}},
+    ]
+    report.write_text(json.dumps({"machine": {"cpu": "AMD EPYC"}, "rows": rows}))
+    answer = json.loads(cost("dev", "--json", "--measured", str(report), "--slower", "2")[1])
+    assert answer["seconds"] == pytest.approx(2 * 0.0496 + 0.003)
+    assert answer["times"] == "AMD EPYC, bench.json"
+    family = tmp_path / "family.json"
+    row = {"name": "128 tokens", "kit": 12.0, "base": 20.0}
+    family.write_text(json.dumps({"machine": "AMD EPYC, 2 cores", "rows": [row]}))
+    answer = json.loads(cost("dev", "--json", "--measured", str(family))[1])
+    assert answer["seconds"] == pytest.approx(0.012 + 0.003)
+
+
+def test_another_region_has_its_own_prices_and_says_which_it_assumes(cost):
+    """The environment's region decides, and `--region` overrides it."""
+    _, out, err, _ = cost("frankfurt")
+    assert "frankfurt in eu-central-1" in out
+    assert "38 of 41 prices are those of us-east-1" in err
+    assert "scripts/cost --refresh --region eu-central-1" in err
+    frankfurt = values(out)["EC2 t4g.small, bare"]
+    virginia = values(cost("frankfurt", "--region", "us-east-1")[1])["EC2 t4g.small, bare"]
+    assert frankfurt - virginia == pytest.approx((0.0192 - 0.0168) * 730, abs=0.01)
+
+
+def test_prices_older_than_180_days_are_a_warning():
+    """The day after, for AWS's and for the hosted APIs'."""
+    prices, models = load_prices(), hosted_models()
+    assert not list(price_notes(prices, models, today=date(2026, 11, 22)))
+    notes = list(price_notes(prices, models, today=date(2027, 12, 1)))
+    assert "41 prices are older than 180 days" in notes[0]
+    assert "edit constructs/embedding_kit/prices/hosted.json" in notes[1]
+
+
+def test_prices_of_this_repository_are_not_older_than_180_days(recwarn):
+    """A warning in the tests is an error; so this only asks for the next refresh in time."""
+    notes = list(price_notes(load_prices(), hosted_models(), today=datetime.now(UTC).date()))
+    assert all("older than 180 days" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "there is no environment 'nowhere'"),
+        ([], "an environment's name is missing"),
+        (["own-model"], "there are no measured times of acme/own-model; allowed: "),
+        (["dev", "--trace", "missing.csv"], "missing.csv cannot be read: No such file"),
+        (["dev", "--measured", "missing.json"], "missing.json cannot be read: No such file"),
+    ],
+)
+def test_a_mistake_is_an_error_that_says_what_is_allowed(cost, arguments, message):
+    """One line on standard error, and status 1."""
+    status, out, err, picture = cost(*arguments)
+    assert (status, out, picture) == (1, "", "")
+    assert err.startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "without"),
+    [
+        (["--batch-texts", "1M"], "[batch] in environments/dev.toml"),
+        (["--vectors", "5M"], "[index] in environments/dev.toml"),
+        (["--searches", "1M"], "[index] in environments/dev.toml"),
+        (["--days", "3"], "--from-endpoint"),
+    ],
+)
+def test_an_option_without_what_it_is_for_is_refused(cost, arguments, without):
+    """It would change nothing; nothing is printed or read."""
+    status, out, err, picture = cost("dev", *arguments)
+    assert (status, out, picture) == (1, "", "")
+    option = arguments[0]
+    assert err == (
+        f"error: {option} has no effect without {without}; found: only {option}; "
+        "allowed: both or none\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "arguments"),
+    [
+        (["--trace", "arrivals.csv"], ["--requests", "3M"]),
+        (["--from-endpoint"], ["--seed", "0"]),
+        (["--refresh"], ["--tokens", "32"]),
+    ],
+)
+def test_an_option_that_another_one_replaces_is_refused(cost, other, arguments):
+    """One of the two would be ignored."""
+    status, out, err, picture = cost("dev", *other, *arguments)
+    assert (status, out, picture) == (1, "", "")
+    assert err == (
+        f"error: {arguments[0]} has no effect with {other[0]}; found: both; allowed: one of them\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [[], ["--refresh"]])
+def test_a_region_that_aws_does_not_have_is_refused(cost, arguments):
+    """Its prices would be those of another region."""
+    status, out, err, _ = cost("dev", "--region", "eu-mars-1", *arguments)
+    assert (status, out) == (1, "")
+    assert err.startswith("error: AWS has no such region; found: eu-mars-1; allowed: af-south-1, ")
+    status, _, err, _ = cost("dev", "--region", "eu-south-2")
+    assert status == 0
+    assert "prices are those of us-east-1, for the table has none of eu-south-2" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--requests", "many"], "found: many; allowed: a positive number such as 3M"),
+        (["--requests", "0"], "found: 0; allowed: a positive number"),
+        (["--tokens", "1.5"], "found: 1.5; allowed: a whole number"),
+        (["--slower", "-1"], "found: -1; allowed: a positive number such as 1.5"),
+        (["--shape", "round"], "invalid choice: 'round'"),
+        (["--milliseconds", "5", "--measured", "a.json"], "not allowed with argument"),
+    ],
+)
+def test_an_option_with_another_value_is_refused(cost, capsys, arguments, message):
+    """Argparse's status is 2."""
+    with pytest.raises(SystemExit) as error:
+        main(["dev", *arguments])
+    assert error.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dev", "--tokens", "512"], "the longest measured text has 256 tokens, and 512 are"),
+        (["fp32"], "times are those of int8"),
+        (["dev", "--milliseconds", "60000"], "a request takes longer than the function's timeout"),
+    ],
+)
+def test_what_is_not_measured_is_a_warning(cost, arguments, message):
+    """And the forecast is still printed."""
+    status, out, err, _ = cost(*arguments)
+    assert status == 0
+    assert out
+    assert f"warning: {message}" in err
+
+
+def test_the_command_imports_no_cdk():
+    """The CDK takes seconds to import."""
+    program = (
+        "import sys, operations.cost.command\n"
+        "heavy = {'aws_cdk', 'jsii', 'onnx', 'botocore', 'httpx'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)

@@ -1,0 +1,92 @@
+"""A build for several environments is refused if one would not accept it later."""
+
+import pytest
+
+from operations import built_images
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+PIN = f"base@sha256:{'a' * 64}"
+BATCH = '[batch]\ninput = "s3://texts-of-all/in"\noutput = "s3://vectors-of-all/out"\n'
+ZIP = '[function]\npackage = "zip"\n'
+IN_S3 = '[function]\npackage = "zip"\nartifact = "s3"\n[cold_start]\nkind = "snapstart"\n'
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch):
+    """Return a function that checks environments, given the text of their files."""
+    (tmp_path / "environments").mkdir()
+    monkeypatch.setattr(built_images, "_ROOT", tmp_path)
+
+    def check(**files: str) -> int:
+        for name, text in files.items():
+            (tmp_path / "environments" / f"{name}.toml").write_text(text)
+        return built_images.main([*files, "--check"])
+
+    return check
+
+
+def model(name: str = MINILM, **settings: str) -> str:
+    """Return the text of `[model]`."""
+    lines = (f'{key} = "{value}"' for key, value in {"name": name, **settings}.items())
+    return "\n".join(["[model]", *lines, ""])
+
+
+def test_equal_models_have_one_image(check):
+    """Other settings of the environments may differ, and the image may be based on any base."""
+    other = model() + "[function]\nmemory_mb = 3538\n"
+    assert check(dev=model(base_image=PIN) + BATCH, staging=other, production=model()) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (model("mine/other"), f"[model] name: found: {MINILM}; allowed: mine/other"),
+        (model(precision="fp32"), "[model] precision: found: not set; allowed: fp32"),
+        (model(base_image=PIN), f"[model] base_image: found: not set; allowed: {PIN}"),
+        (model() + BATCH, "packages: found: endpoint; allowed: endpoint, batch"),
+        (model() + ZIP, "packages: found: endpoint; allowed: zip"),
+    ],
+)
+def test_what_differs_is_named(check, capsys, settings, message):
+    """The first environment builds; each other one is compared with it."""
+    assert check(dev=model(), staging=model(), production=settings) == 1
+    error = capsys.readouterr().err
+    assert f"error: production would not accept what dev builds:\n  {message}\n" in error
+    assert error.endswith("nothing was built\n")
+
+
+def test_a_zip_with_its_artifact_is_another_one(check, capsys):
+    """Neither takes the place of the other, although both have the same model."""
+    assert check(dev=model() + ZIP, staging=model() + ZIP) == 0
+    assert capsys.readouterr().out == "\n"
+    assert check(dev=model() + IN_S3, staging=model() + ZIP) == 1
+    assert "packages: found: zip, artifact; allowed: zip\n" in capsys.readouterr().err
+
+
+def test_the_stack_that_comes_first_is_printed(check, capsys):
+    """A build needs the image repository, or the bucket of artifacts."""
+    for settings, stack in (("", "Repository"), (IN_S3, "Artifact")):
+        assert check(dev=model() + settings) == 0
+        assert capsys.readouterr().out == f"EmbeddingKit-dev-{stack}\n"
+
+
+def test_other_texts_are_another_image(check, tmp_path, capsys):
+    """They are compared by their content and name."""
+    for name, text in (("one", "a"), ("two", "b")):
+        (tmp_path / "environments" / f"{name}.txt").write_text(text)
+    assert check(dev=model(index="one.txt"), staging=model(index="one.txt")) == 0
+    assert check(dev=model(index="one.txt"), staging=model(index="two.txt")) == 1
+    assert "the files of folder and index: found: " in capsys.readouterr().err
+
+
+def test_a_file_that_is_missing_is_named(check, capsys):
+    """As an error, not as a fault of the program."""
+    assert check(dev=model(index="gone.txt"), staging=model()) == 1
+    assert "gone.txt" in capsys.readouterr().err
+
+
+def test_an_existing_repository_has_no_stack(check, capsys):
+    """The script publishes into it without a deploy."""
+    existing = '[existing]\nrepository = "team/embeddings"\n'
+    assert check(dev=model() + existing) == 0
+    assert capsys.readouterr().out == "existing\n"

@@ -1,0 +1,513 @@
+"""Test ending and resuming provisioned concurrency around deploy and destroy."""
+
+import json
+import os
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from botocore.stub import ANY
+
+from operations import cleanup
+from operations.cleanup import end_provisioned_concurrency, main, resume_scaling
+from operations.stack_list import DeployedStack
+
+ROOT = Path(__file__).resolve().parents[2]
+ALIAS = {"Type": "AWS::Lambda::Alias", "Properties": {"Name": "live", "FunctionVersion": "5"}}
+LIVE = "function:embedder:live"
+ARN = "arn:aws:lambda:us-east-1:123456789012:function:embedder"
+
+
+def _target(resource: str, *, suspended: bool = False) -> dict:
+    return {
+        "ServiceNamespace": "lambda",
+        "ResourceId": resource,
+        "ScalableDimension": "lambda:function:ProvisionedConcurrency",
+        "MinCapacity": 2,
+        "MaxCapacity": 10,
+        "RoleARN": "arn:aws:iam::123456789012:role/scaling",
+        "CreationTime": datetime(2026, 11, 1, tzinfo=UTC),
+        "SuspendedState": {"ScheduledScalingSuspended": suspended},
+    }
+
+
+def _targets(session, *, suspended: bool) -> None:
+    session.stubs["application-autoscaling"].add_response(
+        "describe_scalable_targets",
+        {
+            "ScalableTargets": [
+                _target(LIVE, suspended=suspended),
+                _target("function:embedder-of-others:live", suspended=suspended),
+            ]
+        },
+    )
+
+
+def _registered(session, *, suspended: bool) -> None:
+    session.stubs["application-autoscaling"].add_response(
+        "register_scalable_target",
+        {},
+        {
+            "ServiceNamespace": "lambda",
+            "ResourceId": LIVE,
+            "ScalableDimension": ANY,
+            "SuspendedState": {
+                "DynamicScalingInSuspended": suspended,
+                "DynamicScalingOutSuspended": suspended,
+                "ScheduledScalingSuspended": suspended,
+            },
+        },
+    )
+
+
+def _configured(session, *arns: str) -> None:
+    session.stubs["lambda"].add_response(
+        "list_provisioned_concurrency_configs",
+        {"ProvisionedConcurrencyConfigs": [{"FunctionArn": arn} for arn in arns]},
+        {"FunctionName": "embedder"},
+    )
+
+
+def _deleted(session) -> None:
+    asked = {"FunctionName": "embedder", "Qualifier": "live"}
+    session.stubs["lambda"].add_response("delete_provisioned_concurrency_config", {}, asked)
+
+
+def test_scaling_is_suspended_and_what_it_allocated_is_ended(session, environments):
+    """Scaling is suspended first, or it would allocate again; other functions do not change."""
+    session.deployed()
+    _targets(session, suspended=False)
+    _registered(session, suspended=True)
+    _configured(session, f"{ARN}:live")
+    _deleted(session)
+    ended = list(end_provisioned_concurrency(session, environments["dev"]))
+    assert ended == [f"{ARN}:live"]
+
+
+class _Stacks:
+    """Those of an environment that has what its file has; the rehearsal's tests have the others."""
+
+    def __init__(self, *_: object) -> None:
+        self.place = "123456789012, us-east-1"
+        self.all = [
+            DeployedStack(
+                "EmbeddingKit-dev-Endpoint",
+                status="UPDATE_COMPLETE",
+                is_protected=False,
+                is_removed=False,
+            )
+        ]
+        self.removed: list[DeployedStack] = []
+
+
+@pytest.fixture
+def aws(session, environments, monkeypatch):
+    """Let the command use this session and the tests' environments."""
+    monkeypatch.setattr(cleanup, "session_for", lambda _: session)
+    monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
+    monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
+    return session
+
+
+@pytest.mark.parametrize("answer", ["n", "", "no", "dev", EOFError, KeyboardInterrupt])
+def test_only_a_yes_destroys(aws, monkeypatch, capsys, answer):
+    """Any other answer, Ctrl-C or a missing terminal changes nothing: AWS gets no call."""
+
+    def reply() -> str:
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    monkeypatch.setattr("builtins.input", reply)
+    assert main(["dev", "--before", "destroy"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("Destroy EmbeddingKit-dev-Endpoint in 123456789012, us-east-1? [y/N] ")
+    assert told.endswith("nothing was changed\n")
+
+
+@pytest.mark.parametrize("answer", ["y", " Yes "])
+def test_a_yes_ends_what_would_stay_billed(aws, monkeypatch, capsys, answer):
+    """A yes, asked for with the environment's name, ends everything that would stay billed."""
+    monkeypatch.setattr("builtins.input", lambda: answer)
+    aws.deployed()
+    _targets(aws, suspended=False)
+    _registered(aws, suspended=True)
+    _configured(aws, f"{ARN}:live")
+    _deleted(aws)
+    assert main(["dev", "--before", "destroy"]) == 0
+    assert f"ended provisioned concurrency of {ARN}:live" in capsys.readouterr().out
+
+
+def test_a_destroy_that_was_interrupted_can_be_run_again(aws):
+    """The second run ends the provisioned concurrency that the first one left."""
+    aws.deployed()
+    _targets(aws, suspended=False)
+    _registered(aws, suspended=True)
+    aws.stubs["lambda"].add_client_error("list_provisioned_concurrency_configs", "ExpiredToken")
+    assert main(["dev", "--before", "destroy", "--force"]) == 1
+    aws.deployed()
+    _targets(aws, suspended=True)
+    _registered(aws, suspended=True)
+    _configured(aws, f"{ARN}:live")
+    _deleted(aws)
+    assert main(["dev", "--before", "destroy", "--force"]) == 0
+
+
+def _unweighted(session) -> None:
+    session.stubs["lambda"].add_response("get_alias", {"FunctionVersion": "3"})
+
+
+def test_a_deploy_resumes_what_an_unfinished_destroy_has_suspended(aws, capsys):
+    """The minimum is restored before the scaling, so the next run can repeat an interrupted one."""
+    for _ in range(2):
+        aws.deployed()
+    _unweighted(aws)
+    _targets(aws, suspended=True)
+    aws.stubs["lambda"].add_client_error(
+        "get_provisioned_concurrency_config", "ProvisionedConcurrencyConfigNotFoundException"
+    )
+    aws.stubs["lambda"].add_response(
+        "put_provisioned_concurrency_config",
+        {},
+        {"FunctionName": "embedder", "Qualifier": "live", "ProvisionedConcurrentExecutions": 2},
+    )
+    _registered(aws, suspended=False)
+    assert main(["provisioned", "--before", "deploy"]) == 0
+    assert capsys.readouterr().out == (
+        f"resumed the scaling of {LIVE}, which an unfinished destroy had suspended\n"
+    )
+
+
+def test_what_is_still_allocated_is_left_as_it_is(session, environments):
+    """A destroy that was interrupted after its first step has only suspended the scaling."""
+    session.deployed()
+    _targets(session, suspended=True)
+    session.stubs["lambda"].add_response("get_provisioned_concurrency_config", {})
+    _registered(session, suspended=False)
+    assert list(resume_scaling(session, environments["provisioned"])) == [LIVE]
+
+
+def test_a_missing_right_does_not_look_like_a_missing_floor(session, environments):
+    """Only AWS's "not found" answer counts as the absence of provisioned concurrency."""
+    session.deployed()
+    _targets(session, suspended=True)
+    session.stubs["lambda"].add_client_error("get_provisioned_concurrency_config", "AccessDenied")
+    with pytest.raises(Exception, match="AccessDenied"):
+        list(resume_scaling(session, environments["provisioned"]))
+
+
+def test_active_scaling_is_left_alone(session, environments):
+    """Most deploys have no suspended scaling."""
+    session.deployed()
+    _targets(session, suspended=False)
+    assert list(resume_scaling(session, environments["provisioned"])) == []
+
+
+def test_nothing_is_resumed_before_the_first_deploy(session, environments):
+    """Before the first deploy the stack does not exist."""
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
+    assert list(resume_scaling(session, environments["provisioned"])) == []
+
+
+def test_a_deploy_without_provisioned_concurrency_resumes_nothing(aws):
+    """Provisioned concurrency that the file turns off is ended after the deploy instead."""
+    aws.deployed()
+    _unweighted(aws)
+    assert main(["dev", "--before", "deploy"]) == 0
+
+
+def _stacks(session, **statuses: str) -> None:
+    """Describe the stacks of dev, by their part and status."""
+    stacks = [
+        {
+            "StackName": f"EmbeddingKit-dev-{part}",
+            "CreationTime": session.day,
+            "StackStatus": status,
+        }
+        for part, status in statuses.items()
+    ]
+    session.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": stacks}, {})
+
+
+def test_after_an_interrupted_deploy_it_is_said_what_aws_continues(aws, capsys):
+    """And which commands follow: AWS refuses another deploy until it has ended."""
+    _stacks(
+        aws, Repository="UPDATE_COMPLETE", Endpoint="UPDATE_IN_PROGRESS", Server="DELETE_FAILED"
+    )
+    assert main(["dev", "--after", "failed-deploy"]) == 1
+    assert capsys.readouterr().err == (
+        "note: AWS is changing EmbeddingKit-dev-Endpoint (UPDATE_IN_PROGRESS), and takes no other "
+        "change of it; allowed: to wait until it ends, or scripts/rollback dev, which stops it and "
+        "goes back\nerror: the deploy has not ended; when AWS has: scripts/deploy dev\n"
+    )
+
+
+def test_the_last_line_of_a_failed_deploy_is_said_by_the_script(aws, capsys):
+    """The CDK's own last line may be an error without a text."""
+    _stacks(aws, Endpoint="UPDATE_ROLLBACK_COMPLETE")
+    aws.deployed()
+    _unweighted(aws)
+    assert main(["dev", "--after", "failed-deploy"]) == 1
+    assert capsys.readouterr().err == (
+        "error: dev was not deployed, for the reason above; after a fix: scripts/deploy dev\n"
+    )
+
+
+@pytest.mark.parametrize("moment", [["--before", "deploy"], ["--after", "failed-deploy"]])
+def test_stuck_weights_stop_a_deploy_and_explain_a_failed_one(aws, capsys, moment):
+    """The error names the command to run."""
+    if moment[-1] == "failed-deploy":
+        _stacks(aws, Endpoint="UPDATE_ROLLBACK_COMPLETE")
+    aws.deployed()
+    aws.stubs["lambda"].add_response(
+        "get_alias",
+        {
+            "FunctionVersion": "4",
+            "RevisionId": "r",
+            "RoutingConfig": {"AdditionalVersionWeights": {"3": 1.0}},
+        },
+    )
+    aws.stubs["cloudformation"].add_response("get_template", {"TemplateBody": '{"Resources": {}}'})
+    aws.stubs["cloudformation"].add_response("list_stack_resources", {"StackResourceSummaries": []})
+    assert main(["provisioned", *moment]) == 1
+    assert capsys.readouterr().err == (
+        "error: the alias live divides its traffic (version 4: 0%, version 3: 100%) and no release "
+        "is running, so AWS refuses further releases; "
+        "scripts/clear-weights dev gives all of it to version 3\n"
+    )
+
+
+def test_a_deploy_without_its_alias_says_how_to_make_it_again(aws, capsys):
+    """AWS's answer alone would only name an alias that does not exist."""
+    aws.deployed()
+    aws.stubs["lambda"].add_client_error("get_alias", "ResourceNotFoundException")
+    template = {"Resources": {"Live": ALIAS}}
+    aws.stubs["cloudformation"].add_response("get_template", {"TemplateBody": json.dumps(template)})
+    assert main(["dev", "--before", "deploy"]) == 1
+    assert capsys.readouterr().err == (
+        "error: the alias live, which EmbeddingKit-dev-Endpoint made, was deleted by other means; "
+        "nothing was changed. To make it again: aws lambda create-alias --function-name embedder "
+        "--name live --function-version 5, and after it scripts/deploy dev\n"
+    )
+
+
+FAKE = """#!/usr/bin/env bash
+echo "$(basename "$0") $*" >> calls
+[[ "$FAILS" != Ctrl-C || "$*" != "destroy --all"* ]] || { kill -INT 0; sleep 60; }
+[[ "$*" != *"$FAILS"* ]]
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Run a script with fakes of python and cdk that only record their arguments."""
+    for path in ("bin/python", "node_modules/.bin/cdk"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(FAKE)
+        (tmp_path / path).chmod(0o755)
+    (tmp_path / "package-lock.json").touch()
+    os.utime(tmp_path / "package-lock.json", (0, 0))
+    (tmp_path / "node_modules" / ".package-lock.json").touch()
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "setup").write_text("set -euo pipefail\n")
+    for name in ("deploy", "destroy"):
+        shutil.copy2(ROOT / "scripts" / name, tmp_path / "scripts")
+
+    def run(name: str, *arguments: str, fails: str = "nothing") -> tuple[int, list[str]]:
+        (tmp_path / "calls").unlink(missing_ok=True)
+        path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            [tmp_path / "scripts" / name, *arguments],
+            cwd=tmp_path,
+            env={"PATH": path, "FAILS": fails},
+            capture_output=True,
+            check=False,
+            # Ctrl-C is sent to all processes of a group, of which pytest should be none.
+            start_new_session=True,
+        )
+        (tmp_path / "errors").write_bytes(done.stderr)
+        return done.returncode, (tmp_path / "calls").read_text().splitlines()
+
+    return run
+
+
+def test_destroy_asks_before_the_cdk_is_called(script):
+    """The script ends if the user refuses."""
+    asks = "python -m operations.cleanup dev --before destroy"
+    assert script("destroy", "dev", fails="--before") == (1, [asks])
+
+
+def test_destroy_asks_once(script):
+    """The script passes `--force` to the CDK, because the user has already confirmed."""
+    assert script("destroy", "dev", "--verbose") == (
+        0,
+        [
+            "python -m operations.cleanup dev --before destroy",
+            "cdk destroy --all -c environment=dev --force --verbose",
+            "python -m operations.cleanup dev --after destroy",
+        ],
+    )
+
+
+@pytest.mark.parametrize("force", ["--force", "-f"])
+def test_destroy_does_not_ask_if_forced(script, force):
+    """With `--force` the command asks no question, as CI needs."""
+    assert script("destroy", "dev", force)[1][:2] == [
+        "python -m operations.cleanup dev --before destroy --force",
+        "cdk destroy --all -c environment=dev --force",
+    ]
+
+
+def test_what_the_file_no_longer_has_is_destroyed_without_the_cdk(script):
+    """The CDK's command would destroy the stacks that the file has."""
+    assert script("destroy", "dev", "--removed") == (
+        0,
+        ["python -m operations.cleanup dev --before destroy --removed"],
+    )
+
+
+@pytest.mark.parametrize(("fails", "expected"), [("destroy --all", 1), ("Ctrl-C", 130)])
+def test_a_failed_destroy_fails_and_is_not_reported_as_done(script, tmp_path, fails, expected):
+    """The command after a destroy runs only if it succeeded. The last line says what continues."""
+    status, calls = script("destroy", "dev", "--force", fails=fails)
+    assert status == expected
+    assert calls[-1].startswith("cdk destroy")
+    assert (tmp_path / "errors").read_text() == (
+        "error: dev was not destroyed; 'scripts/destroy dev' continues, 'scripts/deploy dev' "
+        "restores the missing parts\n"
+    )
+
+
+def test_deploy_repairs_first_and_looks_for_leftovers_last(script):
+    """The script runs preflight, build and repair before the CDK, then cleanup and doctor."""
+    assert script("deploy", "dev") == (
+        0,
+        [
+            "python -m operations.preflight dev",
+            "python -m operations.zip_build dev",
+            "python -m operations.cleanup dev --before deploy",
+            "cdk deploy --all -c environment=dev",
+            "python -m operations.cleanup dev --after deploy",
+            "python -m operations.checkup dev",
+        ],
+    )
+
+
+def test_a_deploy_that_would_fail_does_not_begin(script):
+    """The account is checked before anything in it is changed."""
+    found = "python -m operations.preflight dev --import-existing-resources"
+    assert script("deploy", "dev", "--import-existing-resources", fails="preflight") == (1, [found])
+
+
+def test_a_failed_deploy_looks_for_stuck_weights(script):
+    """After a failed deploy the script looks for stuck weights and fails like the CDK."""
+    status, calls = script("deploy", "dev", fails="deploy --all")
+    assert status == 1
+    assert calls[-1] == "python -m operations.cleanup dev --after failed-deploy"
+
+
+def test_the_shipped_environments_are_read(capsys):
+    """The command finds the environment files beside the sources, from any folder."""
+    assert main(["dev", "--after", "destroy"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_environment_that_is_not_deployed_has_no_leftovers(session, environments):
+    """Destroying an environment that does not exist succeeds."""
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
+    assert list(end_provisioned_concurrency(session, environments["dev"])) == []
+
+
+def test_missing_rights_are_told(session, environments):
+    """A missing permission raises an error, because silence would look like success."""
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "AccessDenied")
+    with pytest.raises(Exception, match="AccessDenied"):
+        list(end_provisioned_concurrency(session, environments["dev"]))
+
+
+@pytest.fixture
+def asked(monkeypatch, environments) -> list[str]:
+    """Let the command read a variant, and record whether it asks AWS to end something."""
+    names: list[str] = []
+
+    def end(_, environment):
+        names.append(environment.name)
+        return iter([f"{ARN}:live"])
+
+    monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
+    monkeypatch.setattr(cleanup, "session_for", lambda _: None)
+    monkeypatch.setattr(cleanup, "DeployedStacks", _Stacks)
+    monkeypatch.setattr(cleanup, "end_provisioned_concurrency", end)
+    return names
+
+
+def test_a_deploy_with_provisioned_concurrency_leaves_it(asked):
+    """Provisioned concurrency that the environment asks for is kept."""
+    assert main(["provisioned", "--after", "deploy"]) == 0
+    assert asked == []
+
+
+def test_a_deploy_without_it_ends_it(asked, capsys):
+    """Provisioned concurrency that was turned off is ended, and the command reports it."""
+    assert main(["dev", "--after", "deploy"]) == 0
+    assert asked == ["dev"]
+    assert f"ended provisioned concurrency of {ARN}:live" in capsys.readouterr().out
+
+
+def test_what_stays_after_a_destroy_is_told(asked, capsys):
+    """Retained images cost money; the command to delete them is shown."""
+    assert main(["production", "--after", "destroy"]) == 0
+    assert "delete-repository --force --repository-name embedding-kit-production" in (
+        capsys.readouterr().out
+    )
+    assert main(["dev", "--after", "destroy"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_zip_that_stays_after_a_destroy_is_told(asked, capsys, monkeypatch, environments):
+    """It has no repository, and the bucket belongs to bootstrap."""
+    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: environments["zip"])
+    assert main(["dev", "--after", "destroy"]) == 0
+    said = capsys.readouterr().out
+    assert "cdk gc --unstable=gc --type s3" in said
+    assert "repository" not in said
+
+
+def test_the_bucket_of_artifacts_stays_after_a_destroy(monkeypatch, environments, capsys):
+    """A zip has no repository; its artifacts are shown with the commands for both."""
+    in_s3 = environments["zip-s3"]
+    monkeypatch.setattr(cleanup, "load_environment", lambda *_, **__: in_s3)
+    assert main(["dev", "--after", "destroy"]) == 0
+    shown = capsys.readouterr().out
+    assert "aws s3 rb --force s3://kit-dev-ACCOUNT-REGION" in shown
+    assert "again with them, with account and region in the environment's file:" in shown
+    assert "scripts/deploy dev --import-existing-resources" in shown
+    assert "ecr" not in shown
+    in_s3 = in_s3.model_copy(update={"account": "1" * 12, "region": "eu-west-1"})
+    assert main(["dev", "--after", "destroy"]) == 0
+    shown = capsys.readouterr().out
+    assert "aws s3 rb --force s3://kit-dev-111111111111-eu-west-1" in shown
+    assert "again with them:" in shown
+
+
+def test_an_unknown_environment_is_an_error(capsys):
+    """The message is the same as that of synth."""
+    assert main(["nowhere", "--before", "destroy"]) == 1
+    assert capsys.readouterr().err.startswith("error: there is no environment 'nowhere'")
+
+
+def test_missing_credentials_are_told_without_a_traceback(monkeypatch, environments, capsys):
+    """Missing credentials give one line of error without a traceback."""
+    monkeypatch.setattr(cleanup, "load_environment", lambda name, **_: environments[name])
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    assert main(["dev", "--before", "destroy", "--force"]) == 1
+    assert capsys.readouterr().err == (
+        "error: dev could not be looked through: Unable to locate credentials\n"
+    )

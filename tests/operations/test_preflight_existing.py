@@ -1,0 +1,315 @@
+"""Test the check of existing resources before a deploy, against moto and a stub of IAM."""
+
+import json
+
+import pytest
+from botocore.session import get_session
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from embedding_kit.environment import Environment
+from embedding_kit.publishing import bucket_statements, repository_statements
+from operations.preflight_existing import check_existing, check_role_change
+
+HOME, REGION = "123456789012", "eu-central-1"
+MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
+PLACE = {"partition": "aws", "region": REGION, "account": HOME, "qualifier": "hnb659fds"}
+ZIP = {"function": {"package": "zip", "artifact": "s3"}, "cold_start": {"kind": "snapstart"}}
+ROLE = f"arn:aws:iam::{HOME}:role/team/embedder"
+
+
+class _Session:
+    """A session whose IAM and Lambda are stubs: moto has no simulation of policies."""
+
+    def __init__(self) -> None:
+        self.real = get_session()
+        self.made = {
+            name: self.real.create_client(name, region_name=REGION)
+            for name in ("iam", "lambda", "cloudformation")
+        }
+        self.stubs = {name: Stubber(client) for name, client in self.made.items()}
+
+    def create_client(self, name, *, region_name):
+        assert region_name in {None, REGION}
+        if name in self.made:
+            self.stubs[name].activate()
+            return self.made[name]
+        return self.real.create_client(name, region_name=REGION)
+
+
+@pytest.fixture
+def aws(monkeypatch):
+    """Return a session of an empty account."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        made = _Session()
+        yield made
+        for stub in made.stubs.values():
+            stub.assert_no_pending_responses()
+
+
+@pytest.fixture
+def check(aws):
+    """Return the findings about existing resources."""
+
+    def check(existing: dict, **tables: object) -> list:
+        of = Environment.model_validate(
+            {"name": "dev", "model": MODEL, "existing": existing, **tables}
+        )
+        return list(check_existing(aws, of, of.existing))
+
+    return check
+
+
+@pytest.fixture
+def repository(aws):
+    """Create a repository with a policy of these statements."""
+
+    def create(statements: list[dict]) -> None:
+        ecr = aws.create_client("ecr", region_name=REGION)
+        ecr.create_repository(repositoryName="team/images")
+        if statements:
+            policy = {"Version": "2012-10-17", "Statement": statements}
+            ecr.set_repository_policy(repositoryName="team/images", policyText=json.dumps(policy))
+
+    return create
+
+
+def test_a_repository_with_the_pages_policy_is_fine(check, repository):
+    """Bootstrap's role pushes, and Lambda pulls."""
+    repository(repository_statements(**PLACE))
+    assert check({"repository": "team/images"}) == []
+
+
+def test_a_repository_without_a_policy_stops(check, repository):
+    """The push would be refused; Lambda may add its own statement."""
+    repository([])
+    pushes, pulls = check({"repository": "team/images"})
+    assert (pushes.stops, pulls.stops) == (True, False)
+    assert f"role/cdk-hnb659fds-image-publishing-role-{HOME}-{REGION}" in pushes.text
+    assert '"Service": "lambda.amazonaws.com"' in pulls.text
+
+
+def test_a_repository_that_may_only_be_read_stops(check, repository):
+    """One action that is missing is enough for a push to fail."""
+    push, pull = repository_statements(**PLACE)
+    repository([{**push, "Action": push["Action"][:-1]}, pull])
+    (finding,) = check({"repository": "team/images"})
+    assert finding.stops
+
+
+def test_a_repository_that_is_not_there_stops(check):
+    """In this account and region."""
+    (finding,) = check({"repository": "team/images"})
+    assert finding.stops
+    assert finding.text == (
+        f"there is no repository team/images of the account {HOME} in {REGION}; allowed: one that "
+        "exists"
+    )
+
+
+@pytest.fixture
+def bucket(aws):
+    """Create a bucket with a policy of these statements, and return the client."""
+
+    def create(statements: list[dict]) -> object:
+        s3 = aws.create_client("s3", region_name=REGION)
+        where = {"LocationConstraint": REGION}
+        s3.create_bucket(Bucket="team-artifacts", CreateBucketConfiguration=where)
+        if statements:
+            policy = {"Version": "2012-10-17", "Statement": statements}
+            s3.put_bucket_policy(Bucket="team-artifacts", Policy=json.dumps(policy))
+        return s3
+
+    return create
+
+
+def test_a_bucket_that_bootstraps_role_may_write_is_fine(check, bucket):
+    """CloudFormation's role reads it by its own policies."""
+    bucket(bucket_statements("team-artifacts", **PLACE))
+    assert check({"bucket": "team-artifacts"}, **ZIP) == []
+
+
+def test_a_bucket_without_a_policy_stops(check, bucket):
+    """Bootstrap's role may write only into bootstrap's own bucket."""
+    bucket([])
+    found = check({"bucket": "team-artifacts"}, **ZIP)
+    assert [finding.stops for finding in found] == [True, True]
+    assert f"role/cdk-hnb659fds-file-publishing-role-{HOME}-{REGION}" in found[0].text
+
+
+def test_a_bucket_that_is_not_there_stops(check):
+    """S3 answers 404."""
+    (finding,) = check({"bucket": "team-artifacts"}, **ZIP)
+    assert finding.stops
+    assert finding.text.startswith("there is no bucket team-artifacts")
+
+
+def test_a_bucket_whose_objects_expire_is_a_note(check, bucket):
+    """The rule may be for another prefix."""
+    s3 = bucket(bucket_statements("team-artifacts", **PLACE))
+    rule = {"ID": "month", "Status": "Enabled", "Prefix": "", "Expiration": {"Days": 30}}
+    s3.put_bucket_lifecycle_configuration(
+        Bucket="team-artifacts", LifecycleConfiguration={"Rules": [rule]}
+    )
+    (finding,) = check({"bucket": "team-artifacts"}, **ZIP)
+    assert not finding.stops
+    assert "objects expire: month" in finding.text
+
+
+def test_a_log_group_must_be_there(aws, check):
+    """Another one whose name starts alike is not it."""
+    logs = aws.create_client("logs", region_name=REGION)
+    logs.create_log_group(logGroupName="/team/embedder-2")
+    (finding,) = check({"log_group": "/team/embedder"})
+    assert finding.stops
+    assert finding.text.startswith("there is no log group /team/embedder;")
+    logs.create_log_group(logGroupName="/team/embedder")
+    assert check({"log_group": "/team/embedder"}) == []
+
+
+def _role(aws, *, service: str = "lambda.amazonaws.com", arn: str = ROLE) -> None:
+    trust = {
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+        ]
+    }
+    role = {
+        "Path": "/team/",
+        "RoleName": "embedder",
+        "RoleId": "AROA1234567890123456",
+        "Arn": arn,
+        "CreateDate": "2026-11-01T00:00:00Z",
+        "AssumeRolePolicyDocument": json.dumps(trust),
+    }
+    aws.stubs["iam"].add_response("get_role", {"Role": role}, {"RoleName": "embedder"})
+
+
+def _simulated(aws, resource: str, decision: str, *actions: str) -> None:
+    aws.stubs["iam"].add_response(
+        "simulate_principal_policy",
+        {
+            "EvaluationResults": [
+                {"EvalActionName": action, "EvalDecision": decision} for action in actions
+            ]
+        },
+        {"PolicySourceArn": ROLE, "ActionNames": list(actions), "ResourceArns": [resource]},
+    )
+
+
+TRACES = ("xray:PutTelemetryRecords", "xray:PutTraceSegments")
+LOGS = ("logs:CreateLogStream", "logs:PutLogEvents")
+GROUP = f"arn:aws:logs:{REGION}:{HOME}:log-group:/team/embedder:*"
+
+
+@pytest.mark.parametrize(("decision", "notes"), [("allowed", 0), ("implicitDeny", 1)])
+def test_the_role_must_be_allowed_to_write_the_log(aws, check, decision, notes):
+    """A deploy would succeed without it, and every alarm on the log would stay silent."""
+    aws.create_client("logs", region_name=REGION).create_log_group(logGroupName="/team/embedder")
+    _role(aws)
+    _simulated(aws, GROUP, decision, *LOGS)
+    found = check({"role": "team/embedder", "log_group": "/team/embedder"})
+    assert len(found) == notes
+    for finding in found:
+        assert not finding.stops
+        assert "may not do logs:CreateLogStream, logs:PutLogEvents" in finding.text
+        assert "cdk.out/iam-policy-report.txt" in finding.text
+
+
+def test_with_tracing_the_role_must_be_allowed_to_send_traces(aws, check):
+    """Without it, the role needs no permission of X-Ray."""
+    _role(aws)
+    _simulated(aws, "*", "implicitDeny", *TRACES)
+    (finding,) = check({"role": "team/embedder"}, observability={"tracing": True})
+    assert not finding.stops
+    assert "may not do xray:PutTelemetryRecords, xray:PutTraceSegments on *" in finding.text
+
+
+def test_lambda_must_be_trusted(aws, check):
+    """Lambda refuses a function with a role that it cannot assume."""
+    _role(aws, service="ecs-tasks.amazonaws.com")
+    (finding,) = check({"role": "team/embedder"})
+    assert finding.stops
+    assert "role team/embedder (its trust policy) lacks a statement" in finding.text
+
+
+def test_a_role_at_another_path_is_another_role(aws, check):
+    """IAM looks up a role by its name, but the function needs the ARN with the path."""
+    _role(aws, arn=ROLE.replace("team/", "other/"))
+    (finding,) = check({"role": "team/embedder"})
+    assert finding.stops
+    assert f"there is no role {ROLE}; found: {ROLE.replace('team/', 'other/')}" in finding.text
+
+
+def test_a_role_that_is_not_there_stops(aws, check):
+    """As after a typing error."""
+    aws.stubs["iam"].add_client_error("get_role", "NoSuchEntity")
+    (finding,) = check({"role": "team/embedder"})
+    assert finding.stops
+    assert "found: none" in finding.text
+
+
+@pytest.fixture
+def change(aws):
+    """Return the findings about the deployed role and the file's."""
+
+    def change(deployed: str, **tables: object) -> list:
+        alias = f"arn:aws:lambda:{REGION}:{HOME}:function:embedder:live"
+        stack = {
+            "StackName": "EmbeddingKit-dev-Endpoint",
+            "CreationTime": "2026-11-01T00:00:00Z",
+            "StackStatus": "UPDATE_COMPLETE",
+            "Outputs": [{"OutputKey": "AliasArn", "OutputValue": alias}],
+        }
+        aws.stubs["cloudformation"].add_response("describe_stacks", {"Stacks": [stack]})
+        aws.stubs["lambda"].add_response(
+            "get_function_configuration",
+            {"Role": f"arn:aws:iam::{HOME}:role/{deployed}"},
+            {"FunctionName": "embedder", "Qualifier": "live"},
+        )
+        of = Environment.model_validate({"name": "dev", "model": MODEL, **tables})
+        return list(check_role_change(aws, of))
+
+    return change
+
+
+CANARY = {"release": {"kind": "canary"}}
+PROVISIONED = {"cold_start": {"kind": "provisioned", "minimum": 1, "maximum": 2}}
+OURS = "EmbeddingKit-dev-Endpoint-EndpointEmbedderRole-1A2B"
+
+
+@pytest.mark.parametrize(
+    ("deployed", "tables"),
+    [
+        (OURS, {"roles": {"path": "/team/"}, **CANARY}),
+        (f"other/{OURS}", {"roles": {"path": "/team/"}, **PROVISIONED}),
+        (OURS, {"existing": {"role": "team/embedder"}, **CANARY}),
+        ("embedder", {"existing": {"role": "team/embedder"}, **CANARY}),
+    ],
+)
+def test_a_changed_role_stops_a_release_with_weights(change, deployed, tables):
+    """AWS refuses weights on an alias of two versions with different roles."""
+    (finding,) = change(deployed, **tables)
+    assert finding.stops
+    assert f"the role {deployed} of the deployed version" in finding.text
+    assert 'kind = "all-at-once"' in finding.text
+
+
+@pytest.mark.parametrize(
+    ("deployed", "tables"),
+    [
+        (f"team/{OURS}", {"roles": {"path": "/team/"}, **CANARY}),
+        ("team/embedder", {"existing": {"role": "team/embedder"}, **PROVISIONED}),
+    ],
+)
+def test_the_same_role_is_fine(change, deployed, tables):
+    """The second deploy with the path or the role shifts traffic as ever."""
+    assert change(deployed, **tables) == []
+
+
+def test_a_release_all_at_once_may_change_the_role(aws):
+    """It needs no weights, so nothing is looked up."""
+    of = Environment.model_validate({"name": "dev", "model": MODEL, "roles": {"path": "/team/"}})
+    assert list(check_role_change(aws, of)) == []

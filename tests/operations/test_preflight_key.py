@@ -1,0 +1,193 @@
+"""Test the check of an environment's own key before a deploy, against moto's KMS and ECR."""
+
+import copy
+import json
+
+import pytest
+from botocore.session import get_session
+from moto import mock_aws
+
+from embedding_kit.environment import Environment
+from embedding_kit.key_policy import needed_statements
+from operations.preflight_key import check_key
+
+HOME, REGION = "123456789012", "eu-central-1"
+MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
+
+
+@pytest.fixture
+def aws(monkeypatch):
+    """Return a session of an empty account."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        yield get_session()
+
+
+@pytest.fixture
+def kms(aws):
+    return aws.create_client("kms", region_name=REGION)
+
+
+@pytest.fixture
+def key(kms):
+    """Return the ARN of a key with KMS's default policy."""
+    return kms.create_key()["KeyMetadata"]["Arn"]
+
+
+def environment(key: str, **tables: object) -> Environment:
+    return Environment.model_validate(
+        {
+            "name": "dev",
+            "model": MODEL,
+            "encryption": {"key": key},
+            "alarms": {"emails": ["ops@example.com"]},
+            **tables,
+        }
+    )
+
+
+@pytest.fixture
+def check(aws):
+    """Return the findings about an environment."""
+
+    def check(of: Environment) -> list:
+        return list(check_key(aws, of, of.encryption))
+
+    return check
+
+
+def allow(kms, key: str, of: Environment, *, without: str = "", **changed: object) -> None:
+    """Give the key the statements of the environment, as the page says."""
+    statements = needed_statements(of, partition="aws", region=REGION, account=HOME)
+    kept = [copy.deepcopy(one) for one in statements if one["Sid"] != without]
+    for statement in kept:
+        statement.update({name: value for name, value in changed.items() if name in statement})
+    policy = {"Version": "2012-10-17", "Statement": kept}
+    kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
+
+
+def test_a_key_with_the_pages_policy_is_fine(kms, key, check):
+    """With all parts that have a statement of their own."""
+    of = environment(key, budget={"monthly_usd": 10.0}, index={})
+    allow(kms, key, of)
+    assert check(of) == []
+
+
+def test_the_default_policy_of_a_key_is_not_enough(key, check):
+    """The services of logs and alarms are no roles of the account."""
+    found = check(environment(key))
+    assert [finding.stops for finding in found] == [True, True]
+    assert '"Service": "logs.eu-central-1.amazonaws.com"' in found[0].text
+    assert '"Service": "cloudwatch.amazonaws.com"' in found[1].text
+    assert all("lacks a statement (docs/security.md)" in finding.text for finding in found)
+
+
+@pytest.mark.parametrize(
+    "sid", ["LogsAreEncrypted", "CloudwatchPublishes", "BudgetsPublishes", "VectorsAreIndexed"]
+)
+def test_each_missing_statement_stops_and_is_printed(kms, key, check, sid):
+    """The one that is missing, ready to be copied."""
+    of = environment(key, budget={"monthly_usd": 10.0}, index={})
+    allow(kms, key, of, without=sid)
+    (finding,) = check(of)
+    assert finding.stops
+    assert json.loads(finding.text.partition("): ")[2])["Sid"] == sid
+
+
+def test_without_a_recipient_nobody_publishes(kms, key, check):
+    """There is no topic, so its statements are not missing."""
+    of = environment(key, alarms={}, budget={"monthly_usd": 10.0})
+    allow(kms, key, of)
+    assert check(of) == []
+    needed = needed_statements(of, partition="aws", region=REGION, account=HOME)
+    assert [one["Sid"] for one in needed] == ["PoliciesOfTheAccountDecide", "LogsAreEncrypted"]
+
+
+def test_a_policy_that_names_each_role_is_a_note(kms, key, check):
+    """Without the statement for IAM, a policy may name roles, which the check cannot know."""
+    of = environment(key)
+    allow(kms, key, of, without="PoliciesOfTheAccountDecide")
+    (finding,) = check(of)
+    assert not finding.stops
+    assert finding.text.endswith("unless it names each role")
+
+
+def test_a_statement_for_another_account_does_not_count(kms, key, check):
+    """A policy that was copied from elsewhere looks complete."""
+    of = environment(key)
+    allow(kms, key, of, Condition={"StringEquals": {"aws:SourceAccount": "999988887777"}})
+    logs, alarms = check(of)
+    assert "logs.eu-central-1.amazonaws.com" in logs.text
+    assert "cloudwatch.amazonaws.com" in alarms.text
+
+
+def test_one_statement_for_several_services_counts(kms, key, check):
+    """The statements need not be the page's own, if they allow the same."""
+    of = environment(key, budget={"monthly_usd": 10.0})
+    root = {"AWS": HOME}
+    services = {"Service": ["logs.eu-central-1.amazonaws.com", "cloudwatch.amazonaws.com"]}
+    budgets = {"Service": "budgets.amazonaws.com"}
+    policy = {
+        "Statement": [
+            {"Effect": "Allow", "Principal": root, "Action": "kms:*", "Resource": "*"},
+            {"Effect": "Allow", "Principal": services, "Action": "kms:*", "Resource": "*"},
+            {
+                "Effect": "Allow",
+                "Principal": budgets,
+                "Action": ["kms:Decrypt", "kms:GenerateDataKey"],
+                "Resource": "*",
+            },
+        ]
+    }
+    kms.put_key_policy(KeyId=key, PolicyName="default", Policy=json.dumps(policy))
+    assert check(of) == []
+
+
+def test_a_key_that_cannot_be_used_stops(kms, key, check):
+    """CloudFormation would fail at the first resource."""
+    of = environment(key)
+    allow(kms, key, of)
+    kms.disable_key(KeyId=key.rpartition("/")[2])
+    (finding,) = check(of)
+    assert finding.stops
+    assert "found: Disabled, SYMMETRIC_DEFAULT, ENCRYPT_DECRYPT; allowed: Enabled" in finding.text
+
+
+def test_a_key_that_is_not_there_stops(key, check):
+    """A typing error in the ARN."""
+    other = key.rpartition("/")[0] + "/11111111-2222-3333-4444-555555555555"
+    (finding,) = check(environment(other))
+    assert finding.stops
+    assert finding.text.startswith(f"there is no KMS key {other}")
+
+
+def test_a_key_of_another_region_stops(key, check):
+    """The file names no region, so synth cannot know it."""
+    (finding,) = check(environment(key.replace(REGION, "us-east-1")))
+    assert finding.stops
+    assert "encryption.key in us-east-1, and a deploy to eu-central-1" in finding.text
+
+
+def test_the_policy_of_another_accounts_key_is_not_read(kms, key, check):
+    """KMS returns it in its own account only."""
+    of = environment(key, account="999988887777", region=REGION)
+    (finding,) = check(of)
+    assert not finding.stops
+    assert "can be read in its own account only" in finding.text
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_a_repository_that_is_there_must_have_the_key(aws, kms, key, check, encrypted):
+    """ECR cannot change it, and CloudFormation cannot replace a repository with a name."""
+    of = environment(key)
+    allow(kms, key, of)
+    with_key = {"encryptionConfiguration": {"encryptionType": "KMS", "kmsKey": key}}
+    ecr = aws.create_client("ecr", region_name=REGION)
+    ecr.create_repository(repositoryName="embedding-kit-dev", **(with_key if encrypted else {}))
+    found = check(of)
+    assert bool(found) is not encrypted
+    for finding in found:
+        assert finding.stops
+        assert "found: AES256; allowed: a repository of your own with the key" in finding.text

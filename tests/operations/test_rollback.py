@@ -1,0 +1,336 @@
+"""Test rolling an environment back."""
+
+import copy
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from botocore.response import StreamingBody
+from botocore.stub import ANY
+
+from operations import rollback, version_command
+from operations.rollback import main, roll_back
+
+STACK = "EmbeddingKit-dev-Endpoint"
+VERSION = {"Fn::GetAtt": ["Version6", "Version"]}
+TEMPLATE: dict[str, Any] = {
+    "Parameters": {"BootstrapVersion": {"Type": "String"}},
+    "Resources": {
+        "Candidate": {"Type": "AWS::Lambda::Alias", "Properties": {"FunctionVersion": "4"}},
+        "Live": {
+            "Type": "AWS::Lambda::Alias",
+            "Properties": {"Name": "live", "FunctionVersion": VERSION},
+            "UpdatePolicy": {"CodeDeployLambdaAliasUpdate": {"ApplicationName": "the-Application"}},
+        },
+        "Group": {
+            "Type": "AWS::CodeDeploy::DeploymentGroup",
+            "Properties": {
+                "DeploymentConfigName": {"Ref": "Steps"},
+                "AlarmConfiguration": {"Enabled": True, "Alarms": [{"Name": "Crashes-6"}]},
+            },
+        },
+        "Check": {
+            "Type": "Custom::ReleaseCheck",
+            "Properties": {"Version": VERSION, "RecordedAs": "Space"},
+        },
+    },
+    "Outputs": {"Space": {"Value": "one"}, "AliasArn": {"Value": "two"}},
+}
+GROUP = {"applicationName": "the-Application", "deploymentGroupName": "the-DeploymentGroup"}
+
+
+def _template(session, template=TEMPLATE, *, served: str = "6") -> None:
+    session.stubs["lambda"].add_response(
+        "get_alias", {"FunctionVersion": served}, {"FunctionName": "embedder", "Name": "live"}
+    )
+    session.stubs["cloudformation"].add_response(
+        "get_template", {"TemplateBody": json.dumps(template)}, {"StackName": STACK}
+    )
+
+
+def _group(session) -> None:
+    resources = [
+        {
+            "LogicalResourceId": kind,
+            "ResourceType": f"AWS::CodeDeploy::{kind}",
+            "PhysicalResourceId": f"the-{kind}",
+            "LastUpdatedTimestamp": session.day,
+            "ResourceStatus": "CREATE_COMPLETE",
+        }
+        for kind in ("Application", "DeploymentGroup")
+    ]
+    session.stubs["cloudformation"].add_response(
+        "list_stack_resources", {"StackResourceSummaries": resources}, {"StackName": STACK}
+    )
+
+
+def _last_release(session, *, creator: str = "CloudFormation") -> None:
+    """Describe a last release that moved the alias from version 5 to 6."""
+    _group(session)
+    deploy = session.stubs["codedeploy"]
+    info = {"lastSuccessfulDeployment": {"deploymentId": "d-1"}}
+    deploy.add_response("get_deployment_group", {"deploymentGroupInfo": info}, GROUP)
+    deployment = {"deploymentInfo": {"creator": creator}}
+    deploy.add_response("get_deployment", deployment, {"deploymentId": "d-1"})
+    if creator == "codeDeployRollback":
+        return
+    deploy.add_response("list_deployment_targets", {"targetIds": ["t-1"]}, {"deploymentId": "d-1"})
+    moved = {"functionAlias": "live", "currentVersion": "5", "targetVersion": "6"}
+    deploy.add_response(
+        "batch_get_deployment_targets",
+        {"deploymentTargets": [{"lambdaTarget": {"lambdaFunctionInfo": moved}}]},
+        {"deploymentId": "d-1", "targetIds": ["t-1"]},
+    )
+
+
+def _published(session, version: str, *states: str, answers: Sequence[Any] = (200,) * 3) -> None:
+    """Describe a version in these states, the last of which is Active, and its answers."""
+    which = {"FunctionName": "embedder", "Qualifier": version}
+    stub = session.stubs["lambda"]
+    for number, state in enumerate((*states, "Active")):
+        stub.add_response("get_function_configuration", {"State": state}, which)
+        if number == 0 and states:
+            stub.add_client_error("invoke", "CodeArtifactUserPendingException")
+    for answer in answers:
+        if isinstance(answer, str):
+            stub.add_client_error("invoke", answer)
+            continue
+        crash = {"FunctionError": "Unhandled"} if answer == 502 else {}
+        body = json.dumps({"statusCode": answer}).encode()
+        payload = StreamingBody(io.BytesIO(body), len(body))
+        stub.add_response("invoke", {"Payload": payload, **crash}, which | {"Payload": ANY})
+
+
+def _updated(session, version: str) -> None:
+    """Check the updated stack: only the alias, the group and the recorded space differ."""
+    template = copy.deepcopy(TEMPLATE)
+    template["Resources"]["Live"]["Properties"]["FunctionVersion"] = version
+    group = template["Resources"]["Group"]["Properties"]
+    group["DeploymentConfigName"] = "CodeDeployDefault.LambdaAllAtOnce"
+    group["AlarmConfiguration"]["Enabled"] = False
+    del template["Outputs"]["Space"]
+    session.stubs["cloudformation"].add_response(
+        "update_stack",
+        {"StackId": "id"},
+        {
+            "StackName": STACK,
+            "TemplateBody": json.dumps(template, separators=(",", ":")),
+            "Parameters": [{"ParameterKey": "BootstrapVersion", "UsePreviousValue": True}],
+            "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"],
+        },
+    )
+    session.deployed()
+
+
+def test_after_a_release_cloudformation_moves_the_alias_back(session, environments):
+    """The update shifts all traffic at once, ignores alarms, and records the alias's version."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    _published(session, "5")
+    _updated(session, "5")
+    done = roll_back(session, environments["dev"])
+    assert done.startswith("the alias live serves version 5. Next: fix the cause")
+
+
+def test_an_inactive_version_serves_once_it_is_active(session, environments, capsys, monkeypatch):
+    """Lambda rejects the first invocation of a version that had none for weeks, and prepares it."""
+    monkeypatch.setattr("botocore.waiter.time.sleep", lambda _: None)
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    _published(session, "5", "Inactive", "Inactive", "Pending")
+    _updated(session, "5")
+    assert "serves version 5" in roll_back(session, environments["dev"])
+    assert "version 5 is Inactive; waiting until it is Active" in capsys.readouterr().out
+
+
+def test_a_version_that_does_not_answer_is_refused(session, environments):
+    """Requests would move from one broken version to another; nothing is changed."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    _published(session, "5", answers=(200, 502, 200))
+    with pytest.raises(ValueError, match="version 5 does not answer GET /health; found: 502; all"):
+        roll_back(session, environments["dev"])
+
+
+@pytest.mark.parametrize("error", ["TooManyRequestsException", "AccessDeniedException"])
+def test_a_version_that_cannot_be_warmed_can_serve(session, environments, capsys, error):
+    """In an outage, requests may be throttled, and the permission to invoke may be missing."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    _published(session, "5", answers=(error,) * 3)
+    _updated(session, "5")
+    assert "serves version 5" in roll_back(session, environments["dev"])
+    assert f"note: version 5 was not warmed: An error occurred ({error})" in capsys.readouterr().err
+
+
+def test_an_inactive_version_without_the_permission_is_not_waited_for(session, environments):
+    """No request makes it Active before the alias moves to it."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    which = {"FunctionName": "embedder", "Qualifier": "5"}
+    stub = session.stubs["lambda"]
+    stub.add_response("get_function_configuration", {"State": "Inactive"}, which)
+    stub.add_client_error("invoke", "AccessDeniedException")
+    _updated(session, "5")
+    assert "serves version 5" in roll_back(session, environments["dev"])
+
+
+def test_twice_is_once(session, environments):
+    """A second run moves neither one version further back nor forward again."""
+    session.deployed()
+    pinned = copy.deepcopy(TEMPLATE)
+    pinned["Resources"]["Live"]["Properties"]["FunctionVersion"] = "5"
+    _template(session, pinned)
+    assert roll_back(session, environments["dev"]) == (
+        f"the last release of {STACK} is rolled back already; nothing was changed. "
+        "To choose a version: --version N"
+    )
+
+
+@pytest.mark.parametrize("by", ["CloudFormation", "CodeDeploy"])
+def test_a_release_that_was_rolled_back_by_itself_is_left_alone(session, environments, by):
+    """The serving version is the good one; the one before it may be much older."""
+    session.deployed(
+        status="UPDATE_ROLLBACK_COMPLETE" if by == "CloudFormation" else "UPDATE_COMPLETE"
+    )
+    _template(session)
+    if by == "CodeDeploy":
+        _last_release(session, creator="codeDeployRollback")
+    assert "is rolled back already; nothing was changed" in roll_back(session, environments["dev"])
+
+
+def test_a_version_may_be_chosen(session, environments):
+    """A version can be chosen, even after a rollback to a version that was no better."""
+    session.deployed(status="UPDATE_ROLLBACK_COMPLETE")
+    _template(session)
+    _published(session, "3")
+    _updated(session, "3")
+    assert "serves version 3" in roll_back(session, environments["dev"], version="3")
+
+
+def test_a_running_release_is_stopped(session, environments):
+    """CodeDeploy moves the traffic back, and CloudFormation follows."""
+    session.deployed(status="UPDATE_IN_PROGRESS")
+    _group(session)
+    deploy = session.stubs["codedeploy"]
+    deploy.add_response("list_deployments", {"deployments": ["d-2"]})
+    deploy.add_response(
+        "stop_deployment",
+        {"status": "Pending"},
+        {"deploymentId": "d-2", "autoRollbackEnabled": True},
+    )
+    assert roll_back(session, environments["dev"]).startswith(
+        "stopped d-2: CodeDeploy gives all requests back to the version before"
+    )
+
+
+def test_an_update_before_the_release_is_canceled(session, environments):
+    """While the check runs, the stack's update is canceled, because no deployment exists yet."""
+    session.deployed(status="UPDATE_IN_PROGRESS")
+    _group(session)
+    session.stubs["codedeploy"].add_response("list_deployments", {"deployments": []})
+    session.stubs["cloudformation"].add_response("cancel_update_stack", {}, {"StackName": STACK})
+    assert roll_back(session, environments["dev"]).startswith(f"canceled the update of {STACK}")
+
+
+@pytest.mark.parametrize(
+    "status", ["UPDATE_ROLLBACK_IN_PROGRESS", "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS"]
+)
+def test_a_rollback_that_runs_is_left_alone(session, environments, status):
+    """A second run right after the first changes nothing."""
+    session.deployed(status=status)
+    assert roll_back(session, environments["dev"]) == (
+        f"{STACK} is rolling back ({status}); nothing was changed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback --stack-name EmbeddingKit-dev-End"),
+        ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "or to wait until it is"),
+    ],
+)
+def test_a_stack_that_cannot_be_updated_is_an_error(session, environments, status, message):
+    """The message names the step to take first."""
+    session.deployed(status=status)
+    with pytest.raises(ValueError, match=message):
+        roll_back(session, environments["dev"])
+
+
+def test_an_alias_with_fixed_weights_is_an_error(session, environments):
+    """Only the user knows which of the two versions is the good one."""
+    session.deployed()
+    weighted = copy.deepcopy(TEMPLATE)
+    del weighted["Resources"]["Live"]["UpdatePolicy"]
+    _template(session, weighted)
+    with pytest.raises(ValueError, match="found: an experiment by weights"):
+        roll_back(session, environments["dev"])
+
+
+def test_an_alias_that_was_changed_by_other_means_is_an_error(session, environments):
+    """The last release then does not show which version served before."""
+    session.deployed()
+    _template(session, served="9")
+    _last_release(session)
+    with pytest.raises(ValueError, match=r"serves version 9, and the last release moved it to 6"):
+        roll_back(session, environments["dev"])
+
+
+def test_before_the_second_release_there_is_nothing_to_go_back_to(session, environments):
+    """The first deploy does not move an alias."""
+    session.deployed()
+    _template(session)
+    _group(session)
+    session.stubs["codedeploy"].add_response(
+        "get_deployment_group", {"deploymentGroupInfo": {}}, GROUP
+    )
+    with pytest.raises(ValueError, match="no release has replaced a version yet"):
+        roll_back(session, environments["dev"])
+
+
+def test_a_version_that_is_gone_is_an_error(session, environments):
+    """With SnapStart the old version is deleted; the command then changes nothing."""
+    session.deployed()
+    _template(session)
+    _last_release(session)
+    session.stubs["lambda"].add_client_error(
+        "get_function_configuration", "ResourceNotFoundException"
+    )
+    with pytest.raises(ValueError, match=r"there is no version 5 \(with SnapStart"):
+        roll_back(session, environments["dev"])
+
+
+def test_what_is_not_deployed_cannot_be_rolled_back(session, environments):
+    """The message names the environment."""
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
+    with pytest.raises(ValueError, match="dev is not deployed; nothing was changed"):
+        roll_back(session, environments["dev"])
+
+
+def test_the_command_prints_what_it_did(monkeypatch, capsys):
+    """The command prints the result, or one line on stderr with exit status 1."""
+    asked = []
+
+    def answer(_, environment, *, version):
+        asked.append((environment.name, version))
+        if version == "3":
+            raise ValueError("there is no version 3")
+        return "the alias live serves version 5"
+
+    monkeypatch.setattr(rollback, "roll_back", answer)
+    monkeypatch.setattr(version_command, "session_for", lambda *_, **__: None)
+    assert main(["dev"]) == 0
+    assert main(["dev", "--version", "3"]) == 1
+    assert main(["nowhere"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "the alias live serves version 5\n"
+    assert printed.err.startswith("error: there is no version 3\nerror: there is no environment")
+    assert asked == [("dev", None), ("dev", "3")]

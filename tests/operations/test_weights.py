@@ -1,0 +1,183 @@
+"""Test clearing weights that a failed release left on the alias."""
+
+import json
+from typing import Any
+
+import pytest
+
+from operations import version_command
+from operations.weights import clear_weights, find_stuck_weights, main
+
+LEFT = {"3": 1.0}
+CLEARED = {
+    "FunctionName": "embedder",
+    "Name": "live",
+    "RoutingConfig": {"AdditionalVersionWeights": {}},
+    "RevisionId": "revision-1",
+}
+
+
+def _alias(session, version: str, others: dict[str, float]) -> None:
+    answer: dict[str, Any] = {"FunctionVersion": version, "RevisionId": "revision-1"}
+    if others:
+        answer["RoutingConfig"] = {"AdditionalVersionWeights": others}
+    asked = {"FunctionName": "embedder", "Name": "live"}
+    session.stubs["lambda"].add_response("get_alias", answer, asked)
+
+
+def _template(session, *, weighted: bool = False) -> None:
+    properties: dict[str, Any] = {"Name": "live"} | ({"RoutingConfig": {}} if weighted else {})
+    resources = {
+        "Live": {"Type": "AWS::Lambda::Alias", "Properties": properties},
+        "Embedder": {"Type": "AWS::Lambda::Function", "Properties": {}},
+    }
+    session.stubs["cloudformation"].add_response(
+        "get_template", {"TemplateBody": json.dumps({"Resources": resources})}
+    )
+
+
+def _deployments(session, *running: str) -> None:
+    resources = [
+        {
+            "LogicalResourceId": kind,
+            "ResourceType": f"AWS::CodeDeploy::{kind}",
+            "PhysicalResourceId": f"the-{kind}",
+            "LastUpdatedTimestamp": session.day,
+            "ResourceStatus": "CREATE_COMPLETE",
+        }
+        for kind in ("Application", "DeploymentGroup")
+    ]
+    session.stubs["cloudformation"].add_response(
+        "list_stack_resources", {"StackResourceSummaries": resources}
+    )
+    session.stubs["codedeploy"].add_response(
+        "list_deployments",
+        {"deployments": list(running)},
+        {
+            "applicationName": "the-Application",
+            "deploymentGroupName": "the-DeploymentGroup",
+            "includeOnlyStatuses": ["Created", "Queued", "InProgress", "Baking", "Ready"],
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "kept", "weights"),
+    [
+        (("4", {"3": 1.0}), "3", "version 4: 0%, version 3: 100%"),
+        (("3", {"4": 0.1}), "3", "version 3: 90%, version 4: 10%"),
+        (("3", {"4": 0.75}), "4", "version 3: 25%, version 4: 75%"),
+        (("3", {"4": 0.5}), "3", "version 3: 50%, version 4: 50%"),
+    ],
+)
+def test_all_requests_go_where_most_go(session, environments, before, kept, weights):
+    """The new version may be unable to start, so all requests go to the one that gets most."""
+    session.deployed()
+    _alias(session, *before)
+    _template(session)
+    _deployments(session)
+    session.stubs["lambda"].add_response("update_alias", {}, CLEARED | {"FunctionVersion": kept})
+    assert clear_weights(session, environments["dev"], version=None) == (
+        f"the alias live divides its traffic ({weights}); now version {kept} gets all of it"
+    )
+
+
+def test_the_version_may_be_chosen(session, environments):
+    """The user may choose either of the two versions, but no other."""
+    session.deployed()
+    _alias(session, "4", LEFT)
+    _template(session)
+    _deployments(session)
+    session.stubs["lambda"].add_response("update_alias", {}, CLEARED | {"FunctionVersion": "4"})
+    assert clear_weights(session, environments["dev"], version="4").endswith(
+        "now version 4 gets all of it"
+    )
+
+
+def test_another_version_is_refused(session, environments):
+    """A version that gets no requests now is refused."""
+    session.deployed()
+    _alias(session, "4", LEFT)
+    _template(session)
+    _deployments(session)
+    with pytest.raises(ValueError, match="--version: found: 2; allowed: 4 or 3, to which the ali"):
+        clear_weights(session, environments["dev"], version="2")
+
+
+def test_a_running_deployment_keeps_its_weights(session, environments):
+    """CodeDeploy set the weights of a running deployment and will remove them."""
+    session.deployed()
+    _alias(session, "3", {"4": 0.1})
+    _template(session)
+    _deployments(session, "d-123")
+    with pytest.raises(ValueError, match=r"the deployment d-123 is running; wait .* nothing was c"):
+        clear_weights(session, environments["dev"], version=None)
+
+
+@pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"])
+def test_a_stack_that_is_being_changed_keeps_its_weights(session, environments, status):
+    """CloudFormation also moves the alias, so a stack in an update keeps its weights."""
+    session.deployed(status=status)
+    _alias(session, "3", {"4": 0.1})
+    _template(session)
+    with pytest.raises(ValueError, match=rf"EmbeddingKit-dev-Endpoint \({status}\) is running"):
+        clear_weights(session, environments["dev"], version=None)
+
+
+def test_clearing_again_changes_nothing(session, environments):
+    """The command may be run at any time."""
+    session.deployed()
+    _alias(session, "3", {})
+    assert clear_weights(session, environments["dev"], version=None) == (
+        "the alias live has no weights of a release; nothing was changed"
+    )
+
+
+def test_the_weights_of_an_experiment_stay(session, environments):
+    """An experiment's weights are in the deployed template, so no release left them."""
+    session.deployed()
+    _alias(session, "3", {"2": 0.1})
+    _template(session, weighted=True)
+    assert clear_weights(session, environments["dev"], version=None).endswith("nothing was changed")
+
+
+def test_what_is_not_deployed_has_no_weights(session, environments):
+    """There is nothing to clear before the first deploy."""
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "ValidationError")
+    assert clear_weights(session, environments["dev"], version=None) == (
+        "dev is not deployed; nothing was changed"
+    )
+
+
+def test_stuck_weights_are_found(session, environments):
+    """Weights are stuck if neither an experiment nor a running release explains them."""
+    session.deployed()
+    _alias(session, "4", LEFT)
+    _template(session)
+    _deployments(session)
+    found = find_stuck_weights(session, environments["dev"])
+    assert found is not None
+    assert found.favorite == "3"
+
+
+def test_the_weights_of_a_running_release_are_not_stuck(session, environments):
+    """A running release explains the weights, however long its shift takes."""
+    session.deployed()
+    _alias(session, "3", {"4": 0.1})
+    _template(session)
+    _deployments(session, "d-123")
+    assert find_stuck_weights(session, environments["dev"]) is None
+
+
+def test_the_command_prints_what_it_did(session, environments, monkeypatch, capsys):
+    """The command prints one line on stdout, or an error with exit status 1."""
+    monkeypatch.setattr(version_command, "session_for", lambda *_, **__: session)
+    session.deployed()
+    _alias(session, "3", {})
+    assert main(["dev"]) == 0
+    assert capsys.readouterr().out.startswith("the alias live has no weights of a release")
+    assert main(["nowhere"]) == 1
+    assert capsys.readouterr().err.startswith("error: there is no environment 'nowhere'")
+    session.stubs["cloudformation"].add_client_error("describe_stacks", "ExpiredToken")
+    assert main(["dev"]) == 1
+    assert capsys.readouterr().err.startswith("error: the weights of dev: An error occurred (Expir")
