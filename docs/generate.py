@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import embedding_kit
-from embedder.service import ROUTES
+from embedder.http.router import ROUTES
 from embedding_client import errors
 from embedding_kit.environment import Environment
 from embedding_kit.settings.descriptions import export_schema

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from embedder.artifact import Artifact, load_artifact
+from embedder.core.artifact import Artifact, load_artifact
 from model_compiler.compile import Options, compile_model
 from model_compiler.graph.quantization import Precision
 from model_compiler.source.find import find_source

@@ -18,7 +18,7 @@ from pathlib import Path
 import tokenizers
 from tqdm import tqdm
 
-from embedder.fast_tokenizers import Tokenizer, load
+from embedder.core.fast_tokenizers import Tokenizer, load
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.tables import build

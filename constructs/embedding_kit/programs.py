@@ -60,7 +60,7 @@ def import_modules(*names: str) -> list[ModuleType]:
     """Import modules of the programs; the path of the process stays as it was.
 
     Args:
-        names: Their names, such as `embedder.engine`.
+        names: Their names, such as `embedder.core.engine`.
     """
     folder = str(image_folder())
     sys.path.insert(0, folder)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from embedder.artifact import load_artifact
-from embedder.errors import ArtifactError
+from embedder.core.artifact import load_artifact
+from embedder.core.errors import ArtifactError
 from model_compiler import inspection, listing
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model

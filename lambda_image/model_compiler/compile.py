@@ -8,8 +8,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from embedder.artifact import MANIFEST_FILE
-from embedder.fast_tokenizers import Tokenizer, load
+from embedder.core.artifact import MANIFEST_FILE
+from embedder.core.fast_tokenizers import Tokenizer, load
 from model_compiler.artifact.manifest import (
     Choices,
     manifest_bytes,

@@ -14,16 +14,16 @@ import numpy as np
 import orjson
 from tqdm import tqdm
 
-from embedder.artifact import load_artifact
-from embedder.engine import Engine
-from embedder.errors import EmbedderError
+from embedder.core.artifact import load_artifact
+from embedder.core.engine import Engine
+from embedder.core.errors import EmbedderError
 from model_compiler.artifact.writer import new_folder
 from model_compiler.docstrings import standard_library
 from model_compiler.errors import CompilerError, SourceError
 
 __all__ = ["build_index", "main", "read_texts"]
 
-#: The format of the index's manifest, which `embedder.search` reads.
+#: The format of the index's manifest, which `embedder.core.search` reads.
 FORMAT_VERSION = 1
 #: Number of texts per step of the progress bar.
 BATCH = 64

@@ -9,12 +9,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import embedding_kit
-from embedder.artifact import Artifact
-from embedder.engine import Engine
+from embedder.core.artifact import Artifact
+from embedder.core.engine import Engine
+from embedder.core.settings import Settings
+from embedder.http.telemetry import Telemetry
 from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
-from embedder.settings import Settings
-from embedder.telemetry import Telemetry
 from embedding_kit.front.access_log import THROTTLED_METRIC
 from embedding_kit.monitoring import dashboard
 from embedding_kit.monitoring.metrics import PLATFORM_METRICS

@@ -4,8 +4,8 @@ from typing import Any
 
 import orjson
 
-from embedder.messages import Request, Response
-from embedder.service import Service
+from embedder.http.http_types import Request, Response
+from embedder.http.router import Service
 
 __all__ = ["get", "post", "read"]
 

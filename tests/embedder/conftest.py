@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from embedder.engine import Engine
-from embedder.service import Service
+from embedder.core.engine import Engine
+from embedder.http.router import Service
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, service_of
 
 

@@ -18,12 +18,12 @@ from typing import Any
 import atheris
 
 with atheris.instrument_imports(include=["embedder"]):
-    from embedder.engine import Engine
-    from embedder.errors import ClientError
-    from embedder.function_url import in_format_2, request_from_event, response_to_event
-    from embedder.service import ROUTES, Service
-    from embedder.settings import Settings
-    from embedder.telemetry import Telemetry
+    from embedder.aws_lambda.function_url import in_format_2, request_from_event, response_to_event
+    from embedder.core.engine import Engine
+    from embedder.core.errors import ClientError
+    from embedder.core.settings import Settings
+    from embedder.http.router import ROUTES, Service
+    from embedder.http.telemetry import Telemetry
 
 from tests.embedder.rest_api_event import rest_api_event
 from tests.embedder.small_model import (

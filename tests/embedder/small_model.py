@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from embedder.apis.operation import Model
-from embedder.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
-from embedder.engine import Engine
-from embedder.fast_tokenizers import Span
-from embedder.search import SearchIndex
-from embedder.service import Service
-from embedder.telemetry import Telemetry
+from embedder.core.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
+from embedder.core.engine import Engine
+from embedder.core.fast_tokenizers import Span
+from embedder.core.search import SearchIndex
+from embedder.http.apis.operation import Model
+from embedder.http.router import Service
+from embedder.http.telemetry import Telemetry
 
 CLS, SEP, FIRST_WORD = 1, 2, 3
 VOCABULARY_SIZE = 1000

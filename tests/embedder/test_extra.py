@@ -6,14 +6,14 @@ import sys
 import tomllib
 from pathlib import Path
 
-from embedder.artifact import Artifact
+from embedder.core.artifact import Artifact
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import json, sys
 from importlib.metadata import packages_distributions
-from embedder.artifact import load_artifact
-from embedder.engine import Engine
+from embedder.core.artifact import load_artifact
+from embedder.core.engine import Engine
 
 Engine.load(load_artifact(sys.argv[1])).embed(["a text"])
 found = packages_distributions()

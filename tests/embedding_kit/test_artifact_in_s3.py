@@ -62,7 +62,7 @@ def test_the_function_gets_the_place_of_the_artifact(made):
     template.has_resource_properties(
         "AWS::Lambda::Function",
         {
-            "Handler": "embedder.handler.handler",
+            "Handler": "embedder.aws_lambda.handler.handler",
             "Environment": {
                 "Variables": Match.object_like(
                     {
@@ -172,7 +172,7 @@ def test_the_permission_is_there_before_the_first_initialization(made):
     (function,) = (
         function
         for function in template.find_resources("AWS::Lambda::Function").values()
-        if function["Properties"].get("Handler") == "embedder.handler.handler"
+        if function["Properties"].get("Handler") == "embedder.aws_lambda.handler.handler"
     )
     assert any("RoleDefaultPolicy" in name for name in function["DependsOn"])
 

@@ -12,7 +12,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 
 import embedding_kit
-from embedder.settings import Settings
+from embedder.core.settings import Settings
 from embedding_kit import (
     AliasExperiment,
     Callers,

@@ -162,7 +162,13 @@ def test_what_lies_about_does_not_make_another_image(docker_image, copied_folder
 
 
 @pytest.mark.parametrize(
-    "file", ["embedder/handler.py", "requirements.txt", "Dockerfile", "model_compiler/compile.py"]
+    "file",
+    [
+        "embedder/aws_lambda/handler.py",
+        "requirements.txt",
+        "Dockerfile",
+        "model_compiler/compile.py",
+    ],
 )
 def test_what_is_copied_makes_another_image(docker_image, copied_folder, file):
     """A change of code, pins or recipe gives another image."""

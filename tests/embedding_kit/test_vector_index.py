@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Match, Template
 from constructs import Construct
 
-from embedder.settings import Settings
+from embedder.core.settings import Settings
 from embedding_kit import EmbeddingEndpoint, Model, VectorIndex, VectorIndexSettings
 from tests.embedding_kit.roles import HOME, KEY_POLICY
 from tests.embedding_kit.roles import KEY as ANY_KEY

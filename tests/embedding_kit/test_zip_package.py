@@ -56,7 +56,7 @@ def test_the_functions_run_the_published_zip(synthesize_zip, model, synthesizer)
     _, template, assets = synthesize_zip(model, synthesizer=synthesizer and synthesizer())
     name, _ = _built(assets)
     (destination,) = assets["files"][name]["destinations"].values()
-    for handler in ("embedder.handler.handler", "jobs.release_check.handler.handler"):
+    for handler in ("embedder.aws_lambda.handler.handler", "jobs.release_check.handler.handler"):
         template.has_resource_properties(
             "AWS::Lambda::Function",
             {
@@ -83,7 +83,7 @@ def test_every_strategy_against_cold_starts_works_with_a_zip(
     """A zip can have SnapStart, provisioned concurrency, or neither."""
     _, template, _ = synthesize_zip(model, cold_start=cold_start)
     template.has_resource_properties(
-        "AWS::Lambda::Function", {"Handler": "embedder.handler.handler", **expected}
+        "AWS::Lambda::Function", {"Handler": "embedder.aws_lambda.handler.handler", **expected}
     )
     allocated = template.find_resources("AWS::ApplicationAutoScaling::ScalableTarget")
     assert len(allocated) == isinstance(cold_start, Provisioned)
@@ -98,7 +98,8 @@ def test_the_assembly_has_the_recipe_and_no_zip(synthesize_zip, model):
     assert script.is_relative_to(out)
     recipe = {path.name for path in script.parent.iterdir()}
     assert {"build_zip.py", "requirements.txt", "embedder", "model_compiler"} <= recipe
-    assert not recipe & {"Dockerfile", "jobs.embed", "server-requirements.txt"}
+    assert not recipe & {"Dockerfile", "server-requirements.txt"}
+    assert not (script.parent / "jobs" / "embed").exists()
     assert not (script.parent / "embedder" / "server").exists()
     assert not list(out.rglob("*.zip"))
     done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
@@ -115,11 +116,11 @@ def test_the_name_of_the_zip_changes_with_what_is_in_it(
     shutil.copytree(
         programs.image_folder(),
         copy,
-        ignore=shutil.ignore_patterns("__pycache__", "jobs.embed"),
+        ignore=shutil.ignore_patterns("__pycache__", "embed"),
     )
     monkeypatch.setattr("embedding_kit.zip_command.image_folder", lambda: copy)
     assert _built(synthesize_zip(model)[2])[0] == name
-    (copy / "embedder" / "handler.py").write_text("# other code\n")
+    (copy / "embedder" / "aws_lambda" / "handler.py").write_text("# other code\n")
     assert len({name, other, _built(synthesize_zip(model)[2])[0]}) == 3
 
 

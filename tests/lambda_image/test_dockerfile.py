@@ -163,7 +163,7 @@ def test_the_servers_image_installs_what_uv_lock_pins(stages):
 
 def test_the_artifact_lies_where_the_embedder_looks_for_it():
     """The embedder's default paths are those of the image."""
-    from embedder.settings import Settings
+    from embedder.core.settings import Settings
 
     artifact = Path(Settings.from_env({"LAMBDA_TASK_ROOT": "/var/task"}).artifact)
     text = DOCKERFILE.read_text()

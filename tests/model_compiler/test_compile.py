@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tokenizers
 
-from embedder.artifact import Artifact
-from embedder.engine import Engine
-from embedder.session import Session
+from embedder.core.artifact import Artifact
+from embedder.core.engine import Engine
+from embedder.core.session import Session
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import SourceError

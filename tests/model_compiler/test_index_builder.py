@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedder.artifact import Artifact
-from embedder.engine import Engine
-from embedder.search import load_index
+from embedder.core.artifact import Artifact
+from embedder.core.engine import Engine
+from embedder.core.search import load_index
 from model_compiler.docstrings import standard_library
 from model_compiler.errors import SourceError
 from model_compiler.index_builder import build_index, main, read_texts

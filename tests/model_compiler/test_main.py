@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from embedder.artifact import load_artifact
+from embedder.core.artifact import load_artifact
 from model_compiler.command import main
 from model_compiler.source import find
 from model_compiler.source.find import Source

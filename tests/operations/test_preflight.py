@@ -52,7 +52,7 @@ class _Session:
             "EmbeddingKit-dev-Endpoint", Outputs=[{"OutputKey": "AliasArn", "OutputValue": arn}]
         )
         check = {"Handler": "jobs.release_check.handler.handler"} if package == "zip" else {}
-        own = {"Handler": "embedder.handler.handler"} if package == "zip" else {}
+        own = {"Handler": "embedder.aws_lambda.handler.handler"} if package == "zip" else {}
         functions = {"Check": check, "Embedder": own, "Framework": {"Handler": "framework.onEvent"}}
         resources = {
             name: {"Type": "AWS::Lambda::Function", "Properties": properties}

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import pytest
 
-from embedder.artifact import Artifact
+from embedder.core.artifact import Artifact
 from embedding_kit.programs import PROGRAMS, image_folder
 
 from .conftest import Environment

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pytest
 from botocore.credentials import Credentials
 
-from embedder.artifact import Artifact
+from embedder.core.artifact import Artifact
 from embedding_client import EmbeddingClient, SigV4Auth
 from tools.local_endpoint.endpoint import endpoint
 from tools.local_endpoint.signature import Caller, SignatureError, SignedRequest, Verifier

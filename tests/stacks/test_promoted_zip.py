@@ -51,7 +51,7 @@ def _runs(functions, bucket):
     return sorted(function["Handler"] for function in functions if function["Code"] == code)
 
 
-HANDLERS = ["embedder.handler.handler", "jobs.release_check.handler.handler"]
+HANDLERS = ["embedder.aws_lambda.handler.handler", "jobs.release_check.handler.handler"]
 
 
 @pytest.mark.parametrize(("context", "qualifier"), [({}, "hnb659fds"), (QUALIFIER, "mine")])

@@ -47,7 +47,7 @@ def recipe(tmp_path) -> Path:
         "model_compiler/artifact/__init__.py": "",
         "model_compiler/artifact/packed.py": PACKER,
         "embedder/__init__.py": "",
-        "embedder/handler.py": "def handler(event, context):\n    return event\n",
+        "embedder/aws_lambda/handler.py": "def handler(event, context):\n    return event\n",
         "embedder/server/__init__.py": "",
         "jobs/__init__.py": "",
         "jobs/embed/__init__.py": "",

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from embedder.artifact import Artifact
-from embedder.service import build_service
-from embedder.settings import Settings
+from embedder.core.artifact import Artifact
+from embedder.core.settings import Settings
+from embedder.http.router import build_service
 from tests.embedder.calls import post
 from tests.fixtures.s3_object_server import REGION, serving_object
 from zip_builder.build import build_artifact_object, build_zip
@@ -27,7 +27,7 @@ BODY = {"text": "first things first"}
 #: What Lambda does with the function: an initialization, then an invocation.
 PROGRAM = """
 import json, sys
-from embedder.handler import handler
+from embedder.aws_lambda.handler import handler
 event = {
     "version": "2.0", "rawPath": "/", "rawQueryString": "", "isBase64Encoded": False,
     "headers": {"content-type": "application/json"}, "body": sys.argv[1],

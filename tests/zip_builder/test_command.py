@@ -84,9 +84,11 @@ def test_without_docker_on_the_path_it_builds_and_prints_the_zip(run):
     assert done.returncode == 0, done.stderr
     (printed,) = done.stdout.splitlines()
     with zipfile.ZipFile(printed) as archive:
-        assert {"numpy/__init__.py", "embedder/handler.py", "artifact/manifest.json"} <= {
-            *archive.namelist()
-        }
+        assert {
+            "numpy/__init__.py",
+            "embedder/aws_lambda/handler.py",
+            "artifact/manifest.json",
+        } <= {*archive.namelist()}
         said = json.loads(archive.read("artifact/manifest.json"))["said"]
     assert said == ["--precision", "int8", "--quiet"]
     assert "zip: writing the zip: " in done.stderr

@@ -47,8 +47,8 @@ _ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1"}
 
 _LOOP = """
 import json, sys
-from embedder.artifact import load_artifact
-from embedder.engine import Engine
+from embedder.core.artifact import load_artifact
+from embedder.core.engine import Engine
 texts = [json.loads(line)["text"] for line in open(sys.argv[1])]
 engine = Engine.load(load_artifact(sys.argv[2]))
 for start in range(0, len(texts), 64):

@@ -20,8 +20,8 @@ def main() -> None:
     """Process one event for each text."""
     os.environ["EMBEDDING_ARTIFACT"] = sys.argv[1]
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
-    from embedder.handler import handler  # noqa: PLC0415 - reads the environment
-    from embedder.session import Session  # noqa: PLC0415
+    from embedder.aws_lambda.handler import handler  # noqa: PLC0415 - reads the environment
+    from embedder.core.session import Session  # noqa: PLC0415
 
     spent = [0.0]
     run = Session.run

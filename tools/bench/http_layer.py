@@ -33,29 +33,32 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from embedder.apis.operation import Model
-from embedder.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
-from embedder.engine import Engine
-from embedder.fast_tokenizers import Span
-from embedder.function_url import request_from_event, response_to_event
-from embedder.large_pages import back_heap_with_large_pages
-from embedder.service import Service
-from embedder.settings import Settings
-from embedder.telemetry import RequestRecord, Telemetry
+from embedder.aws_lambda.function_url import request_from_event, response_to_event
+from embedder.core.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
+from embedder.core.engine import Engine
+from embedder.core.fast_tokenizers import Span
+from embedder.core.huge_pages import back_heap_with_huge_pages
+from embedder.core.settings import Settings
+from embedder.http.apis.operation import Model
+from embedder.http.router import Service
+from embedder.http.telemetry import RequestRecord, Telemetry
 
 SOURCE_ROOT = Path(__file__).parents[2] / "lambda_image"
 DIMENSIONS = 768
 STARTS = 15
 
 # The parts of a start. Both import the engine's libraries; the difference is the HTTP layer.
-_ENGINE = "import numpy, onnxruntime, orjson, embedder.engine, embedder.search, embedder.settings"
+_ENGINE = (
+    "import numpy, onnxruntime, orjson\n"
+    "import embedder.core.engine, embedder.core.search, embedder.core.settings"
+)
 _SERVICE = (
-    "import embedder.function_url\n"
-    "from embedder.service import Service\n"
-    "from embedder.apis.operation import Model\n"
-    "from embedder.telemetry import Telemetry\n"
-    "from embedder.settings import Settings\n"
-    "from embedder.embedding_request import Limits\n"
+    "import embedder.aws_lambda.function_url\n"
+    "from embedder.http.router import Service\n"
+    "from embedder.http.apis.operation import Model\n"
+    "from embedder.http.telemetry import Telemetry\n"
+    "from embedder.core.settings import Settings\n"
+    "from embedder.core.embedding_request import Limits\n"
     "class Stub:\n"
     "    limits = Limits((768, 512), 2048, 512000, 262144, {'query': 'q: '}, None, 'refuse')\n"
     "Service(Model(Stub()), telemetry=Telemetry(Settings(artifact=None)))"
@@ -112,7 +115,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="show where the time goes")
     arguments = parser.parse_args()
     # A session does the same when it starts; otherwise page faults slow down each large response.
-    back_heap_with_large_pages(64 << 20)
+    back_heap_with_huge_pages(64 << 20)
     service = ready_service()
     gc.freeze()  # The handler does the same when it has started.
     text = "word " * 31

@@ -78,7 +78,7 @@ def main() -> None:
     if binary is None:
         sys.exit("error: AWS's emulator has no binary for this machine")
     function = Function(
-        handler="embedder.handler.handler",
+        handler="embedder.aws_lambda.handler.handler",
         source_root=SOURCE_ROOT,
         environment={"EMBEDDING_ARTIFACT": str(arguments.artifact.resolve())},
     )

@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import tokenizers
 
-from embedder.fast_tokenizers import Tokenizer, load
-from embedder.fast_tokenizers.memo import WordMemo
+from embedder.core.fast_tokenizers import Tokenizer, load
+from embedder.core.fast_tokenizers.memo import WordMemo
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer.tables import build
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
@@ -42,7 +42,7 @@ CHINESE = "人工智能是计算机科学的一个分支，它企图了解智能
 #: Runs in a separate process; takes a tokenizer's kind and file, and a text.
 LOAD = """
 import sys, time
-import numpy, onnxruntime, orjson, embedder.artifact
+import numpy, onnxruntime, orjson, embedder.core.artifact
 from pathlib import Path
 
 def memory():
@@ -50,7 +50,7 @@ def memory():
     return [int(lines[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile")]
 
 before, started = memory(), time.process_time()
-from embedder.fast_tokenizers import load
+from embedder.core.fast_tokenizers import load
 tokenizer = load(sys.argv[1], sys.argv[2])
 loaded, after = time.process_time(), memory()
 tokenizer.encode(sys.argv[3])

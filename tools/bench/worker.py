@@ -41,8 +41,8 @@ def _kit(folder: str) -> Embed:
     """Start this project: the whole service, as Lambda's handler starts it."""
     os.environ["EMBEDDING_ARTIFACT"] = folder
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
-    from embedder.embedding_request import EmbedRequest, Inputs  # noqa: PLC0415 - after the measured part
-    from embedder.handler import _service  # noqa: PLC0415 - what Lambda imports
+    from embedder.aws_lambda.handler import _service  # noqa: PLC0415 - what Lambda imports
+    from embedder.core.embedding_request import EmbedRequest, Inputs  # noqa: PLC0415 - after the measured part
 
     engine = _service.model.engine
     before, after = len(engine.tokenizer.prefix), len(engine.tokenizer.suffix)

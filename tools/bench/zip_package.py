@@ -29,7 +29,7 @@ _RECIPE = Path(__file__).resolve().parents[2] / "lambda_image"
 #: Starts the handler as Lambda does, embeds a text, and prints CPU milliseconds and peak memory.
 _START = """
 import json, os, sys, time
-from embedder.handler import handler
+from embedder.aws_lambda.handler import handler
 started = time.process_time()
 body = json.dumps({"text": "hello world"})
 http = {"method": "POST", "path": "/", "sourceIp": "127.0.0.1"}

@@ -68,7 +68,7 @@ def endpoint(
         variables["EMBEDDING_VECTOR_INDEX"] = vector_index
         variables |= {name: os.environ[name] for name in _CALLING_AWS if name in os.environ}
     function = Function(
-        handler="embedder.handler.handler",
+        handler="embedder.aws_lambda.handler.handler",
         source_root=ROOT / "lambda_image",
         environment=variables,
         memory=memory,

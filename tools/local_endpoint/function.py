@@ -18,7 +18,7 @@ class Function:
     """A function to run.
 
     Attributes:
-        handler: The module and the name, such as `embedder.handler.handler`.
+        handler: The module and the name, such as `embedder.aws_lambda.handler.handler`.
         source_root: The folder to import it from.
         environment: The function's environment variables.
         memory: The memory setting in MB. It is passed to the function, but not enforced.

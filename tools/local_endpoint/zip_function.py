@@ -64,7 +64,7 @@ def zip_function(
     try:
         archive = build_zip(choice, recipe=_RECIPE, cache=cache, machine=machine)
         return Function(
-            handler="embedder.handler.handler",
+            handler="embedder.aws_lambda.handler.handler",
             source_root=unpack_zip(archive, cache=cache),
             environment={"PYTHONDONTWRITEBYTECODE": "1"},
             memory=memory,

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 #: The handler of the function that serves requests, as a zip names it.
-EMBEDDER = "embedder.handler.handler"
+EMBEDDER = "embedder.aws_lambda.handler.handler"
 #: Lambda unpacks up to 250 MB of 1,024².
 _LIMIT = 262_144_000
 #: Packages and code, unpacked; a test builds and weighs them. Source: docs/performance.md.

@@ -4,11 +4,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from embedder import startup as _startup  # noqa: F401 - first, for its effect
-from embedder.errors import StartError
+from embedder.core import startup as _startup  # noqa: F401 - first, for its effect
+from embedder.core.errors import StartError
+from embedder.core.settings import Settings
 from embedder.server import lazy_packages as _lazy_packages  # noqa: F401 - before them
 from embedder.server.settings import PREFIX, parse
-from embedder.settings import Settings
 
 __all__ = ["main"]
 

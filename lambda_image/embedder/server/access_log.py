@@ -6,9 +6,9 @@ import time
 
 import orjson
 
+from embedder.core.settings import Settings
+from embedder.http.telemetry import RequestRecord, Telemetry
 from embedder.server.exchange import Exchange
-from embedder.settings import Settings
-from embedder.telemetry import RequestRecord, Telemetry
 
 __all__ = ["AccessLog"]
 

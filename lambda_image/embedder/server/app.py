@@ -13,8 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from embedder.errors import AnswerableError, ServerError, ShuttingDownError, UnauthorizedError
-from embedder.messages import MAX_REQUEST_BYTES, Request, Response
+from embedder.core.errors import AnswerableError, ServerError, ShuttingDownError, UnauthorizedError
+from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
+from embedder.http.router import Service, new_request_id
+from embedder.http.telemetry import RequestRecord, fault
 from embedder.server.access_log import AccessLog
 from embedder.server.body import Receive, check_length, read_body
 from embedder.server.bounds import Shares
@@ -25,8 +27,6 @@ from embedder.server.lifecycle import Lifecycle
 from embedder.server.queue import BatchingSession, ClientGoneError, Ticket
 from embedder.server.settings import ServerSettings
 from embedder.server.status_paths import StatusPaths
-from embedder.service import Service, new_request_id
-from embedder.telemetry import RequestRecord, fault
 
 __all__ = ["App"]
 
@@ -287,7 +287,7 @@ def _decoded(body: bytes, headers: Mapping[str, str]) -> bytes:
     encoding = headers.get("content-encoding", "").strip().lower()
     if encoding in {"", "identity"}:
         return body
-    from embedder.packing import decoded  # noqa: PLC0415 - hardly a request is in gzip
+    from embedder.http.compression import decoded  # noqa: PLC0415 - hardly a request is in gzip
 
     return decoded(body, encoding, MAX_REQUEST_BYTES)
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from embedder.errors import BodyTooLargeError, MalformedBodyError, SlowBodyError
-from embedder.messages import MAX_REQUEST_BYTES
+from embedder.core.errors import BodyTooLargeError, MalformedBodyError, SlowBodyError
+from embedder.http.http_types import MAX_REQUEST_BYTES
 
 __all__ = ["Receive", "check_length", "read_body"]
 

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from embedder.errors import OverloadedError
+from embedder.core.errors import OverloadedError
 
 __all__ = ["Bounds", "Shares"]
 

@@ -3,8 +3,8 @@
 import time
 from typing import NamedTuple
 
+from embedder.http.telemetry import RequestRecord
 from embedder.server.queue import Ticket
-from embedder.telemetry import RequestRecord
 
 __all__ = ["Caller", "Exchange"]
 

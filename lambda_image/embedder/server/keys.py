@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from embedder.errors import SettingsError, UnauthorizedError
+from embedder.core.errors import SettingsError, UnauthorizedError
 from embedder.server.exchange import Caller
 
 __all__ = ["Key", "Keys", "check_name", "format_line", "parse_keys", "parse_limit"]

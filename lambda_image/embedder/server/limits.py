@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 
-from embedder.errors import RateLimitedError
+from embedder.core.errors import RateLimitedError
 from embedder.server.exchange import Caller
 
 __all__ = ["Limits", "format_reset"]

@@ -2,7 +2,7 @@
 
 import sys
 
-from embedder.errors import SettingsError
+from embedder.core.errors import SettingsError
 from embedder.server.hooks import Authenticator, Hooks, Metrics, QueueState, Tracer
 from embedder.server.settings import PREFIX, ServerSettings
 

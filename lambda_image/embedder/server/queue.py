@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from embedder.errors import ClientError, OutOfTimeError
-from embedder.runtimes import Batch, Ran, Runs
+from embedder.core.errors import ClientError, OutOfTimeError
+from embedder.core.runtimes import Batch, Ran, Runs
 from embedder.server.bounds import Bounds
-from embedder.server.pace import MeasuredPace
+from embedder.server.throughput import MeasuredPace
 from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Ticket:
 
 
 class BatchingSession:
-    """A session that many requests share; see `embedder.runtimes.RunAll`.
+    """A session that many requests share; see `embedder.core.runtimes.RunAll`.
 
     Args:
         session: what computes; threads may share it.

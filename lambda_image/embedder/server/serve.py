@@ -10,21 +10,21 @@ from types import FrameType
 import uvicorn.server
 from uvicorn.config import Config
 
-from embedder.engine import Engine
-from embedder.errors import SettingsError
-from embedder.runtimes import Runs
+from embedder.core.engine import Engine
+from embedder.core.errors import SettingsError
+from embedder.core.runtimes import Runs
+from embedder.core.settings import Settings
+from embedder.http.router import build_service
 from embedder.server.access_log import AccessLog
 from embedder.server.app import App
 from embedder.server.bounds import Bounds
-from embedder.server.cores import available_cores
-from embedder.server.heap import use_one_heap, use_small_pages
+from embedder.server.cpu_count import available_cores
 from embedder.server.http_protocol import protocol_with
 from embedder.server.lifecycle import Lifecycle
 from embedder.server.load_hooks import load_hooks
+from embedder.server.malloc_arenas import use_one_heap, use_small_pages
 from embedder.server.queue import BatchingSession
 from embedder.server.settings import ServerSettings
-from embedder.service import build_service
-from embedder.settings import Settings
 
 __all__ = ["Server", "http_server", "listen", "serve"]
 

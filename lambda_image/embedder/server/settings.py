@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
-from embedder.errors import SettingsError
+from embedder.core.errors import SettingsError
 
 __all__ = ["PREFIX", "ServerSettings", "parse"]
 
@@ -54,7 +54,7 @@ _OBSERVATION = "Metrics and traces"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """How to serve. The model's own settings are those of `embedder.settings`."""
+    """How to serve. The model's own settings are those of `embedder.core.settings`."""
 
     host: str = _flag(_NETWORK, "Address to listen at; 0.0.0.0 is every one.", "0.0.0.0")  # noqa: S104
     port: int = _flag(_NETWORK, "Port to listen at; 0 takes a free one.", 8080, most=65535)

@@ -5,8 +5,8 @@
 
 from collections.abc import Callable
 
-from embedder.apis.operation import json_response
-from embedder.messages import Response
+from embedder.http.apis.operation import json_response
+from embedder.http.http_types import Response
 from embedder.server.lifecycle import Lifecycle
 from embedder.server.queue import BatchingSession
 

@@ -32,7 +32,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 from embedder import __version__
-from embedder.errors import SettingsError
+from embedder.core.errors import SettingsError
 from embedder.server.exchange import Exchange
 
 __all__ = ["Span", "Tracer"]

@@ -13,9 +13,9 @@ after its arrival, a run waits at most its patience behind those that came later
 starved.
 
 Runs of one padded length that wait at the same time are taken together, up to a number of tokens.
-Padding does not change by that, so neither does any vector (see `embedder.planning`). A run that is
-large enough by itself is not taken with a smaller one that is due before it: nothing would be
-saved, and a single text would wait for the run of a list.
+Padding does not change by that, so neither does any vector (see `embedder.core.batching`). A run
+that is large enough by itself is not taken with a smaller one that is due before it: nothing would
+be saved, and a single text would wait for the run of a list.
 """
 
 from bisect import insort
@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
-from embedder.runtimes import Batch
+from embedder.core.runtimes import Batch
 from embedder.server.bounds import Shares
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from embedder.errors import EmbedderError
+from embedder.core.errors import EmbedderError
 from jobs.embed.errors import BatchError, RejectedRowsError
 
 __all__ = ["between", "positive", "run_command"]

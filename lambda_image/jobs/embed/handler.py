@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from embedder.artifact import load_artifact
-from embedder.engine import Engine
-from embedder.settings import Settings
+from embedder.core.artifact import load_artifact
+from embedder.core.engine import Engine
+from embedder.core.settings import Settings
 from jobs.embed.logged_step import run_logged
 from jobs.embed.steps import Steps
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from embedder.rendering import DTYPES
+from embedder.http.vector_encoding import DTYPES
 from jobs.embed.errors import BatchError
 from jobs.embed.job_files import EMBEDDING_COLUMN, ID_COLUMN
 from jobs.embed.storage import StoredFile

@@ -11,8 +11,8 @@ from multiprocessing import get_context, parent_process
 
 from tqdm import tqdm
 
-from embedder.artifact import load_artifact
-from embedder.engine import Engine
+from embedder.core.artifact import load_artifact
+from embedder.core.engine import Engine
 from jobs.embed.errors import BatchError
 from jobs.embed.job import Job, Shard
 from jobs.embed.pool import run_all

@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from embedder.errors import EmbedderError
-from embedder.settings import Settings
-from embedder.telemetry import fault
+from embedder.core.errors import EmbedderError
+from embedder.core.settings import Settings
+from embedder.http.telemetry import fault
 from jobs.embed.errors import BatchError
 
 __all__ = ["Step", "UnexpectedError", "run_logged", "run_step"]

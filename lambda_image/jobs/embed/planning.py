@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from embedder.artifact import Manifest
+from embedder.core.artifact import Manifest
 from jobs.embed.errors import BatchError
 from jobs.embed.formats import format_of, is_compressed
 from jobs.embed.job import Job, Shard

@@ -8,7 +8,7 @@ import orjson
 import pyarrow as arrow
 import pyarrow.parquet
 
-from embedder.json_body import has_repeated_key
+from embedder.http.json_body import has_repeated_key
 from jobs.embed.errors import BatchError
 from jobs.embed.formats import is_compressed
 from jobs.embed.job import Job, Shard

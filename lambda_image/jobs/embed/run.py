@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from embedder.artifact import Manifest
+from embedder.core.artifact import Manifest
 from jobs.embed.errors import BatchError, IncompleteJobError, RejectedRowsError
 from jobs.embed.job import Job, Shard, job_id
 from jobs.embed.job_files import JOB_FILE, RESULT_FILE, SHARDS_FILE

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from embedder.engine import Engine
+from embedder.core.engine import Engine
 from jobs.embed.errors import BatchError, ChangedModelError
 from jobs.embed.job import Job, Shard
 from jobs.embed.job_files import SHARDS_FILE

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from embedder.embedding_request import EmbedRequest, Inputs
-from embedder.engine import Engine
-from embedder.errors import InputError
-from embedder.rendering import quantize
+from embedder.core.embedding_request import EmbedRequest, Inputs
+from embedder.core.engine import Engine
+from embedder.core.errors import InputError
+from embedder.http.vector_encoding import quantize
 from jobs.embed.job import Job, Shard
 from jobs.embed.parts import Counts, part_bytes, read_counts
 from jobs.embed.readers import metadata_types, read_records

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from embedder.settings import Settings
+from embedder.core.settings import Settings
 from jobs.embed.logged_step import run_logged
 from jobs.ingest.steps import Steps
 

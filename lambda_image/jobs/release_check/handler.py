@@ -25,8 +25,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 from botocore.session import get_session
 
-from embedder.artifact import Manifest, load_manifest
-from embedder.settings import Settings
+from embedder.core.artifact import Manifest, load_manifest
+from embedder.core.settings import Settings
 
 __all__ = [
     "Answer",

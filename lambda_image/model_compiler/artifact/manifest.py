@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from embedder.artifact import FORMAT_VERSION, MANIFEST_FILE, manifest_checksum
+from embedder.core.artifact import FORMAT_VERSION, MANIFEST_FILE, manifest_checksum
 from model_compiler.artifact import identity
 from model_compiler.errors import SourceError
 from model_compiler.files.hashes import file_sha256

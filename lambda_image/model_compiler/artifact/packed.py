@@ -1,4 +1,4 @@
-"""Writes an artifact as one object for S3, which `embedder.artifact_download` reads.
+"""Writes an artifact as one object for S3, which `embedder.core.artifact_download` reads.
 
 `python -m model_compiler.artifact.packed FOLDER FILE` writes it.
 """
@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedder.artifact import load_artifact
+from embedder.core.artifact import load_artifact
 
 __all__ = ["main", "write_object"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from embedder.artifact import MANIFEST_FILE
+from embedder.core.artifact import MANIFEST_FILE
 from model_compiler.errors import OutputError
 
 __all__ = ["new_folder"]

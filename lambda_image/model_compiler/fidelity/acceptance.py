@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from embedder.artifact import Artifact, parse_manifest
-from embedder.engine import Engine
-from embedder.errors import EmbedderError
-from embedder.fast_tokenizers import load
-from embedder.runtimes import Runs, load_session
+from embedder.core.artifact import Artifact, parse_manifest
+from embedder.core.engine import Engine
+from embedder.core.errors import EmbedderError
+from embedder.core.fast_tokenizers import load
+from embedder.core.runtimes import Runs, load_session
 from model_compiler.artifact.manifest import manifest_bytes
 from model_compiler.errors import FidelityError, PrecisionError, SourceError
 from model_compiler.fidelity.measure import (

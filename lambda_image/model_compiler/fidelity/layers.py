@@ -15,7 +15,7 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from embedder.fast_tokenizers import Tokenizer
+from embedder.core.fast_tokenizers import Tokenizer
 from model_compiler.fidelity.measure import texts
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import GRAPH_FILE, Graph, Model

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import orjson
 from tqdm import tqdm
 
-from embedder.engine import Engine
+from embedder.core.engine import Engine
 from model_compiler.source.catalog import Golden
 
 __all__ = [

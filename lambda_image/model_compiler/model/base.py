@@ -27,7 +27,7 @@ class Prompts:
 class Graph:
     """A graph that was written to an artifact's folder."""
 
-    #: What runs it, and its file; see `embedder.artifact.GraphEntry`.
+    #: What runs it, and its file; see `embedder.core.artifact.GraphEntry`.
     runtime: str
     file: str
     #: A hash of the computation; see `identity.graph_digest`.

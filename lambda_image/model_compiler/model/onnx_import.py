@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto, compose
 
-from embedder.artifact import MANIFEST_FILE
+from embedder.core.artifact import MANIFEST_FILE
 from model_compiler.errors import SourceError
 from model_compiler.files.weights import Weights
 from model_compiler.graph.builder import GraphBuilder

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from embedder.static_session import SCALES_FILE
+from embedder.core.static_session import SCALES_FILE
 from model_compiler.errors import SourceError
 from model_compiler.files.weights import Weights
 from model_compiler.graph.quantization import Precision, quantize_rows

@@ -9,7 +9,7 @@ from unicodedata import combining, normalize
 import tokenizers
 from tokenizers import normalizers
 
-from embedder.fast_tokenizers.byte_level import BYTE_ALPHABET
+from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
 from model_compiler.tokenizer.byte_pair_tables import merge_sections
 from model_compiler.tokenizer.coverage import NotCoveredError
 

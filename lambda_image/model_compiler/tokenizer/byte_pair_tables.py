@@ -23,7 +23,7 @@ def byte_pair_sections(
     vocabulary: Mapping[str, int],
     merges: Sequence[str | Sequence[str]],
 ) -> dict[str, bytes]:
-    """Return the sections that only a BPE file has, as `embedder.fast_tokenizers.bpe` reads them.
+    """Return the sections that only a BPE file has, as `fast_tokenizers.bpe` reads them.
 
     Args:
         model: The library's, which is asked what each token's own text becomes.

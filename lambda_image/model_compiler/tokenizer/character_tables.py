@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tokenizers import normalizers, pre_tokenizers
 
-from embedder.fast_tokenizers.characters import REORDERED
+from embedder.core.fast_tokenizers.characters import REORDERED
 from model_compiler.tokenizer.coverage import NotCoveredError
 
 __all__ = ["character_sections", "paged"]
@@ -252,7 +252,7 @@ def _places(marks: Sequence[str]) -> dict[str, int]:
 
 
 def paged(texts: Mapping[str, str], gone: Collection[int] = ()) -> tuple[bytes, bytes, bytes]:
-    """Return page numbers, pages and pool, as `embedder.fast_tokenizers.characters` reads them.
+    """Return page numbers, pages and pool, as `fast_tokenizers.characters` reads them.
 
     Args:
         texts: What becomes of the characters that do not stay as they are.

@@ -25,7 +25,7 @@ def text_sections(texts: Sequence[str]) -> dict[str, bytes]:
 
 
 def id_slots(ids: Mapping[str, int]) -> bytes:
-    """Return a half-full look-up table, as `embedder.fast_tokenizers.table_file` reads it.
+    """Return a half-full look-up table, as `fast_tokenizers.table_file` reads it.
 
     Raises:
         NotCoveredError: If an id does not fit into 20 bits.
@@ -45,7 +45,7 @@ def id_slots(ids: Mapping[str, int]) -> bytes:
 
 
 def prefix_bits(texts: Iterable[str]) -> bytes:
-    """Return a bit set of the prefixes of these texts, for `embedder.fast_tokenizers.wordpiece`.
+    """Return a bit set of the prefixes of these texts, for `fast_tokenizers.wordpiece`.
 
     A bit that is set for another reason costs a look-up and no more; one in sixteen is.
     """
@@ -68,7 +68,7 @@ def added_token_sections(
     *,
     normalizer: tokenizers.normalizers.Normalizer | None = None,
 ) -> dict[str, bytes]:
-    """Return the sections of added tokens, as `embedder.fast_tokenizers.added_tokens` reads them.
+    """Return the sections of added tokens, as `fast_tokenizers.added_tokens` reads them.
 
     Args:
         name: The prefix of the sections' names.

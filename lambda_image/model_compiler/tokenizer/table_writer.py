@@ -1,8 +1,8 @@
-"""Writes the file that `embedder.fast_tokenizers.table_file` maps."""
+"""Writes the file that `embedder.core.fast_tokenizers.table_file` maps."""
 
 from collections.abc import Mapping
 
-from embedder.fast_tokenizers.table_file import HEADER, MAGIC, SECTION, VERSION
+from embedder.core.fast_tokenizers.table_file import HEADER, MAGIC, SECTION, VERSION
 
 __all__ = ["table_file"]
 

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import orjson
 import tokenizers
 
-from embedder.fast_tokenizers import load
-from embedder.fast_tokenizers.fallback import is_tokenizer_error
+from embedder.core.fast_tokenizers import load
+from embedder.core.fast_tokenizers.fallback import is_tokenizer_error
 from model_compiler.errors import SourceError
 from model_compiler.supervision import budget
 from model_compiler.tokenizer.bpe_coverage import (

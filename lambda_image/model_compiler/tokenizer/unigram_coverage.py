@@ -8,7 +8,7 @@ import base64
 import binascii
 from dataclasses import dataclass
 
-from embedder.fast_tokenizers.unigram_text import ALWAYS, FIRST, NEVER, SPACE
+from embedder.core.fast_tokenizers.unigram_text import ALWAYS, FIRST, NEVER, SPACE
 from model_compiler.tokenizer.coverage import Json, not_covered, only_keys, trimming
 
 __all__ = ["Steps", "check_unigram"]

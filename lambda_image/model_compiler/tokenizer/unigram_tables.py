@@ -7,10 +7,10 @@ from itertools import groupby
 import orjson
 import tokenizers
 
-from embedder.fast_tokenizers.added_tokens import WHITE_SPACE
-from embedder.fast_tokenizers.character_map import KINDS
-from embedder.fast_tokenizers.characters import REORDERED
-from embedder.fast_tokenizers.unigram_text import Options
+from embedder.core.fast_tokenizers.added_tokens import WHITE_SPACE
+from embedder.core.fast_tokenizers.character_map import KINDS
+from embedder.core.fast_tokenizers.characters import REORDERED
+from embedder.core.fast_tokenizers.unigram_text import Options
 from model_compiler.tokenizer.character_tables import paged
 from model_compiler.tokenizer.charsmap import read_charsmap
 from model_compiler.tokenizer.coverage import Json, not_covered

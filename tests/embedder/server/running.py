@@ -14,10 +14,12 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from embedder.apis.operation import Model
-from embedder.engine import Engine
-from embedder.runtimes import Runs
-from embedder.search import Searchable
+from embedder.core.engine import Engine
+from embedder.core.runtimes import Runs
+from embedder.core.search import Searchable
+from embedder.core.settings import Settings
+from embedder.http.apis.operation import Model
+from embedder.http.router import Service
 from embedder.server.access_log import AccessLog
 from embedder.server.app import App
 from embedder.server.bounds import Bounds
@@ -26,8 +28,6 @@ from embedder.server.lifecycle import Lifecycle
 from embedder.server.queue import BatchingSession
 from embedder.server.serve import Server, http_server, listen
 from embedder.server.settings import ServerSettings
-from embedder.service import Service
-from embedder.settings import Settings
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, service_of
 
 __all__ = ["GatedSession", "Running", "running", "wait_until"]

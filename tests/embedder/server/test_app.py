@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from embedder.errors import UnauthorizedError
-from embedder.messages import MAX_REQUEST_BYTES, Request
+from embedder.core.errors import UnauthorizedError
+from embedder.http.http_types import MAX_REQUEST_BYTES, Request
+from embedder.http.router import ROUTES
 from embedder.server import app
 from embedder.server.bounds import Bounds
 from embedder.server.exchange import Caller
 from embedder.server.hooks import Hooks
-from embedder.service import ROUTES
 from tests.embedder.server.running import (
     PATIENCE,
     GatedSession,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedder.errors import OverloadedError
+from embedder.core.errors import OverloadedError
 from embedder.server.bounds import Bounds, Shares
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from embedder.errors import SettingsError, UnauthorizedError
+from embedder.core.errors import SettingsError, UnauthorizedError
 from embedder.server.exchange import Caller
 from embedder.server.keys import Keys, format_line, parse_keys
 from tests.embedder.server.clock import Clock

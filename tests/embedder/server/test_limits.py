@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedder.errors import RateLimitedError
+from embedder.core.errors import RateLimitedError
 from embedder.server.exchange import Caller
 from embedder.server.limits import Limits, format_reset
 from tests.embedder.server.clock import Clock

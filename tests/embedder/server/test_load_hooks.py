@@ -13,7 +13,7 @@ import openai
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from embedder.errors import SettingsError
+from embedder.core.errors import SettingsError
 from embedder.server import keys as keys_module
 from embedder.server.hooks import Hooks
 from embedder.server.keys import Keys

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from embedder.engine import Engine
-from embedder.errors import InferenceError, OutOfTimeError, OverloadedError
-from embedder.runtimes import Batch, Runs
+from embedder.core.engine import Engine
+from embedder.core.errors import InferenceError, OutOfTimeError, OverloadedError
+from embedder.core.runtimes import Batch, Runs
 from embedder.server.bounds import Bounds
 from embedder.server.queue import BatchingSession, ClientGoneError, MergedRun, Ticket
 from tests.embedder.server.running import PATIENCE, GatedSession, wait_until

@@ -17,7 +17,7 @@ import httpx
 import orjson
 import pytest
 
-from embedder.artifact import Artifact
+from embedder.core.artifact import Artifact
 
 PATIENCE = 120.0
 WORDS = (
@@ -74,7 +74,7 @@ def by_lambdas_handler(artifact: Artifact, inputs: Sequence[str]) -> list[bytes]
     ]
     program = """
 import io, sys
-from embedder.handler import handler
+from embedder.aws_lambda.handler import handler
 import orjson
 log, sys.stdout = sys.stdout, io.StringIO()
 events = orjson.loads(sys.stdin.buffer.read())

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from embedder.errors import SettingsError
+from embedder.core.errors import SettingsError
 from embedder.server.settings import ServerSettings, parse
 
 

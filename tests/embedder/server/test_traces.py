@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from embedder.errors import SettingsError
+from embedder.core.errors import SettingsError
 from embedder.server.exchange import Caller, Exchange
 from embedder.server.queue import RunTimes, Ticket
 from embedder.server.traces import Tracer
@@ -170,7 +170,7 @@ def test_an_address_of_another_kind_is_refused() -> None:
 def test_lambda_imports_neither_library() -> None:
     """What only the server needs costs no cold start anything."""
     code = (
-        "import sys, embedder.service; "
+        "import sys, embedder.http.router; "
         "names = ('embedder.server', 'prometheus', 'opentelemetry'); "
         "print([name for name in sys.modules if name.startswith(names)])"
     )

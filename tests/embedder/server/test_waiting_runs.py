@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from embedder.runtimes import Batch
+from embedder.core.runtimes import Batch
 from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 
 

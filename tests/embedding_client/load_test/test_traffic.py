@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedder.engine import Engine
+from embedder.core.engine import Engine
 from embedding_client.load_test.traffic import Texts, make_plan
 
 

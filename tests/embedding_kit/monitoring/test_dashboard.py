@@ -13,9 +13,9 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
-from embedder.messages import Request
-from embedder.service import build_service
-from embedder.settings import Settings
+from embedder.core.settings import Settings
+from embedder.http.http_types import Request
+from embedder.http.router import build_service
 from embedding_kit import (
     AlarmSettings,
     AlarmTopic,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from embedder.engine import Engine
+from embedder.core.engine import Engine
 from jobs.embed.job import Job
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.jobs.embed.local_s3 import LocalS3, local_s3

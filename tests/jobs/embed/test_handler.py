@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from embedder.artifact import Artifact
-from embedder.settings import Settings
+from embedder.core.artifact import Artifact
+from embedder.core.settings import Settings
 from jobs.embed.errors import BatchError
 from jobs.embed.steps import Steps
 

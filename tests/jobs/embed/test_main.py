@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from embedder.artifact import Artifact
-from embedder.engine import Engine
+from embedder.core.artifact import Artifact
+from embedder.core.engine import Engine
 from jobs.embed.__main__ import main
 
 TEXTS = [f"This is text number {number} of a folder." for number in range(60)]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedder.artifact import FileEntry
+from embedder.core.artifact import FileEntry
 from jobs.embed.errors import BatchError
 from jobs.embed.job import Job
 from jobs.embed.planning import LAMBDA_SCANNED_BYTES, plan_shards, shard_bytes

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from embedder.engine import Engine
+from embedder.core.engine import Engine
 from embedding_client.batch.progress import run_of
 from jobs.embed.errors import (
     BatchError,

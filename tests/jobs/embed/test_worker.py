@@ -10,9 +10,9 @@ import pyarrow as arrow
 import pyarrow.parquet
 import pytest
 
-from embedder.engine import Engine
-from embedder.errors import InferenceError
-from embedder.rendering import quantize
+from embedder.core.engine import Engine
+from embedder.core.errors import InferenceError
+from embedder.http.vector_encoding import quantize
 from jobs.embed.errors import BatchError, ChangedInputError
 from jobs.embed.job import Job, Shard
 from jobs.embed.planning import plan_shards

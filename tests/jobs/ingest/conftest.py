@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from embedder.engine import Engine
+from embedder.core.engine import Engine
 from jobs.embed.job import Job
 from jobs.embed.run import finish_job, plan_job
 from jobs.embed.storage import open_folder

@@ -112,7 +112,7 @@ def test_the_handler_loads_no_model() -> None:
     """Neither the engine nor its library is imported."""
     code = (
         "import sys, jobs.ingest.handler\n"
-        "print([name for name in ('onnxruntime', 'embedder.engine') if name in sys.modules])"
+        "print([name for name in ('onnxruntime', 'embedder.core.engine') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -10,11 +10,11 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError, WaiterError
 
 import jobs.release_check.handler as release_check
-from embedder.artifact import Golden
-from embedder.function_url import request_from_event, response_to_event
-from embedder.messages import Request
-from embedder.service import Service, build_service
-from embedder.settings import Settings
+from embedder.aws_lambda.function_url import request_from_event, response_to_event
+from embedder.core.artifact import Golden
+from embedder.core.settings import Settings
+from embedder.http.http_types import Request
+from embedder.http.router import Service, build_service
 from jobs.release_check.handler import (
     MAX_REASON,
     Answer,

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file, save_file
 
-from embedder.artifact import Artifact
+from embedder.core.artifact import Artifact
 from model_compiler.artifact.identity import graph_digest
 from model_compiler.artifact.manifest import Choices
 from model_compiler.compile import Options, compile_model

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from embedder.artifact import Artifact
-from embedder.errors import ArtifactError
+from embedder.core.artifact import Artifact
+from embedder.core.errors import ArtifactError
 from model_compiler.artifact.packed import main, write_object
 
 

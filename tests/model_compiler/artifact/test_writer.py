@@ -13,8 +13,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from embedder.artifact import load_artifact
-from embedder.errors import ArtifactError
+from embedder.core.artifact import load_artifact
+from embedder.core.errors import ArtifactError
 from model_compiler.artifact import writer as artifact_writer
 from model_compiler.artifact.writer import new_folder
 from model_compiler.errors import OutputError

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.artifact import Artifact, load_artifact
-from embedder.engine import Engine
+from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.engine import Engine
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError
 from model_compiler.fidelity import measure as fidelity

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.engine import Engine
+from embedder.core.engine import Engine
 from model_compiler.graph.quantization import Precision
 from model_compiler.graph.residual_stream import rotate
 from tests.model_compiler.conftest import Compile

@@ -12,9 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
-from embedder.artifact import Artifact, load_artifact
-from embedder.engine import Engine
-from embedder.session import Session
+from embedder.core.artifact import Artifact, load_artifact
+from embedder.core.engine import Engine
+from embedder.core.session import Session
 from model_compiler.compile import Options, compile_model
 from model_compiler.errors import FidelityError, SourceError, UnsupportedModelError
 from model_compiler.graph.quantization import Precision

@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.artifact import Artifact
-from embedder.engine import Engine
-from embedder.errors import EmptyInputError, InputTooLongError
+from embedder.core.artifact import Artifact
+from embedder.core.engine import Engine
+from embedder.core.errors import EmptyInputError, InputTooLongError
 from model_compiler.artifact.manifest import Choices
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.hashes import verify_files

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from embedder.fast_tokenizers.character_map import KINDS
+from embedder.core.fast_tokenizers.character_map import KINDS
 from model_compiler.tokenizer.grapheme_tables import character_kinds
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tokenizers
 
-from embedder.fast_tokenizers import load
+from embedder.core.fast_tokenizers import load
 from model_compiler.errors import SourceError
 from model_compiler.tokenizer import tables as tables_module
 from model_compiler.tokenizer import wordpiece_tables

@@ -2,9 +2,9 @@
 
 from itertools import islice
 
-from embedder.artifact import Artifact
-from embedder.fast_tokenizers import load
-from embedder.fast_tokenizers.memo import WordMemo
+from embedder.core.artifact import Artifact
+from embedder.core.fast_tokenizers import load
+from embedder.core.fast_tokenizers.memo import WordMemo
 from tools.bench.soak import FILLING, FILLING_WORDS, cases
 
 REMEMBERED = 16_384

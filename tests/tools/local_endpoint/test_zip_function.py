@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedder.engine import Engine
+from embedder.core.engine import Engine
 from tools.local_endpoint.__main__ import main
 from tools.local_endpoint.events import to_event
 from tools.local_endpoint.function import Function
@@ -35,7 +35,7 @@ def test_the_tree_is_read_only(tmp_path):
     """As Lambda's /var/task; a second call unpacks nothing."""
     archive = tmp_path / "abc.zip"
     with zipfile.ZipFile(archive, "w") as opened:
-        opened.writestr("embedder/handler.py", "pass\n")
+        opened.writestr("embedder/aws_lambda/handler.py", "pass\n")
     tree = unpack_zip(archive, cache=tmp_path)
     modes = {stat.S_IMODE(path.stat().st_mode) for path in tree.rglob("*")}
     assert modes == {0o555, 0o444}

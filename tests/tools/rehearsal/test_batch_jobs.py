@@ -20,8 +20,8 @@ import pytest
 from aws_cdk import App, Stack
 from botocore.exceptions import ClientError
 
-from embedder.artifact import Artifact
-from embedder.engine import Engine
+from embedder.core.artifact import Artifact
+from embedder.core.engine import Engine
 from embedding_client.batch.jobs import BatchJobs
 from embedding_kit import BatchSettings, EmbeddingBatch, Model
 from embedding_kit.batch_definition import batch_definition

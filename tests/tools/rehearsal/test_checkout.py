@@ -26,7 +26,7 @@ def source(tmp_path: Path) -> Path:
     root = tmp_path / "source"
     for name, text in {
         "environments/dev.toml": FILE,
-        "lambda_image/embedder/handler.py": "A = 1\n",
+        "lambda_image/embedder/aws_lambda/handler.py": "A = 1\n",
         ".gitignore": GITIGNORE,
         "ignored": "",
         ".venv/bin/python": "",
@@ -50,7 +50,7 @@ def settings(checkout: Checkout) -> dict:
 
 def test_it_has_the_files_that_git_tracks_or_would_add(checkout):
     """Installed packages are linked."""
-    assert (checkout.root / "lambda_image/embedder/handler.py").is_file()
+    assert (checkout.root / "lambda_image/embedder/aws_lambda/handler.py").is_file()
     assert not (checkout.root / "ignored").exists()
     assert (checkout.root / ".venv/bin/python").is_file()
     assert (checkout.root / ".venv").is_symlink()
@@ -63,7 +63,7 @@ def test_the_users_files_are_unchanged(checkout, source):
     checkout.use_demo_model()
     checkout.change_code()
     assert (source / "environments/dev.toml").read_text() == FILE
-    assert (source / "lambda_image/embedder/handler.py").read_text() == "A = 1\n"
+    assert (source / "lambda_image/embedder/aws_lambda/handler.py").read_text() == "A = 1\n"
 
 
 def test_a_caller_is_added_and_listed(checkout):

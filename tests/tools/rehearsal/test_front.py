@@ -22,7 +22,7 @@ from aws_cdk import App, Stack
 from langchain_openai import OpenAIEmbeddings
 from pydantic import SecretStr
 
-from embedder.artifact import Artifact
+from embedder.core.artifact import Artifact
 from embedding_client import ApiKeyAuth, EmbeddingClient, ForbiddenError
 from embedding_kit import ApiGatewayFront, EmbeddingEndpoint, EmbeddingRestApi
 from tests.tools.rehearsal.conftest import echo
@@ -63,7 +63,7 @@ def runtime(minilm_artifact: Artifact) -> Iterator[Runtime]:
     """Run the handler with the real model, in Lambda's emulator if it has a binary here."""
     made = start(
         Function(
-            handler="embedder.handler.handler",
+            handler="embedder.aws_lambda.handler.handler",
             source_root=SOURCE_ROOT,
             environment={"EMBEDDING_ARTIFACT": str(minilm_artifact.folder)},
         )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from botocore.credentials import Credentials
 
-from embedder.artifact import Artifact
+from embedder.core.artifact import Artifact
 from embedding_client import (
     EmbeddingClient,
     ForbiddenError,

@@ -45,7 +45,7 @@ def broken(tmp_path, monkeypatch):
         ({"numpy/tests/test_core.py": b""}, "no build stages, package caches, tests"),
         ({"onnxruntime/capi/libonnxruntime.so.1": ARM}, "no build stages, package caches, tests"),
         ({"a/b.so": bytes(1_000_000), "c/d.so": bytes(1_000_000)}, "no file of 1 MB or more is"),
-        ({"embedder/handler.py": b"pass\n"}, "has its .pyc"),
+        ({"embedder/aws_lambda/handler.py": b"pass\n"}, "has its .pyc"),
     ],
 )
 def test_what_a_layer_may_not_have_no_zip_has(broken, files, found):

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from embedder.server.cores import available_cores
+from embedder.server.cpu_count import available_cores
 from tools.bench.server.load import Load, Sent, send
 from tools.bench.server.servers import Server
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedder.artifact import manifest_checksum
+from embedder.core.artifact import manifest_checksum
 from tools.local_endpoint.runtime import Function, FunctionError, Runtime, start
 from tools.rehearsal.deploy.emulator import Credentials, Emulator
 from tools.rehearsal.deploy.function import Invocation
@@ -31,7 +31,7 @@ from tools.rehearsal.image.asset import ImageAsset, image_assets
 
 __all__ = ["DeployedFunctions", "rename_space"]
 
-_EMBEDDER = "embedder.handler.handler"
+_EMBEDDER = "embedder.aws_lambda.handler.handler"
 _BATCH = "jobs.embed.handler.handler"
 #: What runs here of a zip: the code, the model and its index.
 _OF_ZIP = ("artifact/", "embedder/", "index/", "jobs/")

@@ -50,7 +50,7 @@ class ImageUnderTest:
     variables: dict[str, str]
     folder: Path
     name: str = "image"
-    imports: str = "embedder.handler"
+    imports: str = "embedder.aws_lambda.handler"
     layers: tuple[str, ...] = ("dependencies", "model", "code")
     most_bytes: int = 100_000_000
 

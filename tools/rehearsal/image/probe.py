@@ -19,9 +19,9 @@ def main() -> None:
 
 
 def _tokens() -> None:
-    from embedder.artifact import load_artifact  # noqa: PLC0415 - known to be there only now
-    from embedder.fast_tokenizers import load  # noqa: PLC0415
-    from embedder.settings import Settings  # noqa: PLC0415
+    from embedder.core.artifact import load_artifact  # noqa: PLC0415 - known to be there only now
+    from embedder.core.fast_tokenizers import load  # noqa: PLC0415
+    from embedder.core.settings import Settings  # noqa: PLC0415
 
     artifact = load_artifact(Path(Settings.from_env(os.environ).artifact))
     tokenizer = load(artifact.manifest.tokenizer.kind, artifact.tokenizer_path)
@@ -29,7 +29,7 @@ def _tokens() -> None:
 
 
 def _answers() -> None:
-    from embedder.handler import handler  # noqa: PLC0415 - known to be there only now
+    from embedder.aws_lambda.handler import handler  # noqa: PLC0415 - known to be there only now
 
     # The handler logs to the standard output, as Lambda expects. Keep its answers separate.
     answers, sys.stdout = sys.stdout, sys.stderr

@@ -80,7 +80,7 @@ def server_image(root: Path, environment: str, output: Path) -> TargetImage:
         "embedder.server.traces",
         layers=("dependencies", "model", "code", "dependencies", "code"),
         own_layers=[3, 4],
-        command=("embedder.handler.handler",),
+        command=("embedder.aws_lambda.handler.handler",),
         most_bytes=110_000_000,
         check=check,
     )

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from embedder.artifact import Artifact
-from embedder.engine import Engine
+from embedder.core.artifact import Artifact
+from embedder.core.engine import Engine
 from model_compiler.errors import CompilerError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures

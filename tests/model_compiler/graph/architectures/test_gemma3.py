@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.artifact import Artifact
-from embedder.session import Session
+from embedder.core.artifact import Artifact
+from embedder.core.session import Session
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.graph.architectures import gemma3
 from model_compiler.graph.quantization import Precision

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.engine import Engine
+from embedder.core.engine import Engine
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.graph.architectures import modernbert
 from model_compiler.graph.quantization import Precision

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.artifact import Artifact
-from embedder.session import Session
+from embedder.core.artifact import Artifact
+from embedder.core.session import Session
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedder.engine import Engine
+from embedder.core.engine import Engine
 from model_compiler.artifact.manifest import Choices
 from model_compiler.errors import CompilerError, SourceError, UnsupportedModelError
 from model_compiler.graph.architectures import qwen3

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from embedder.artifact import Artifact
+from embedder.core.artifact import Artifact
 from tools.bench.contenders import KIT, Contender
 from tools.bench.families.run import SHORT_TEXTS, folder_megabytes, latency, starts
 from tools.bench.measure import Request

@@ -1,0 +1,1 @@
+"""The Lambda function: its events, its snapshots, its handler."""

@@ -1,0 +1,1 @@
+"""From texts to vectors: artifact, tokenizers, batches, ONNX Runtime, search."""

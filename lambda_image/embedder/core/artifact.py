@@ -1,0 +1,250 @@
+"""The artifact: the folder that the compiler writes and the embedder serves.
+
+`load_artifact` reads `manifest.json` into typed, frozen values. It rejects a manifest of another
+format or with a wrong checksum (edited by hand, incomplete), and a file that is missing or has the
+wrong size. Hashing the files would add hundreds of milliseconds to every cold start, so only
+the compiler's `verify` command does it.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from embedder.core.digest import digest
+from embedder.core.errors import ArtifactError
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Artifact",
+    "FileEntry",
+    "Golden",
+    "GraphEntry",
+    "Manifest",
+    "ModelEntry",
+    "TokenizerEntry",
+    "load_artifact",
+    "load_manifest",
+    "manifest_checksum",
+]
+
+FORMAT_VERSION = 3
+MANIFEST_FILE = "manifest.json"
+
+
+class ModelEntry(NamedTuple):
+    """Which model the artifact was compiled from."""
+
+    name: str
+    #: The commit of the hub repository, or `sha256:` and the start of the source's own hash.
+    revision: str
+    #: The family (`bert`, `static`), or `onnx` for an export that was taken as it is.
+    architecture: str
+    #: The short name of the model's license (`apache-2.0`, `gemma`), where it is known.
+    license: str | None
+
+
+class TokenizerEntry(NamedTuple):
+    """Which tokenizer serves the model."""
+
+    #: `wordpiece`, `bpe`, or `tokenizers` (the library of that name).
+    kind: str
+    file: str
+    #: Why the fast tokenizer does not serve this model; null where it does.
+    reason: str | None
+
+
+class GraphEntry(NamedTuple):
+    """Where the graph is, what runs it and how it is fed.
+
+    Inputs are int64 [batch, tokens]; the output is float32 [batch, dimensions], its rows
+    of length 1.
+    """
+
+    #: `onnxruntime`, or `numpy` for a static model, whose graph is a table of rows.
+    runtime: str
+    #: An ONNX file, or the table.
+    file: str
+    inputs: tuple[str, ...]
+    output: str
+    #: `none`: the graph is written as it should run. `extended`: ONNX Runtime optimizes it at
+    #: start-up, which an export that was taken as it is needs, and pays for.
+    optimization: str
+
+
+class FileEntry(NamedTuple):
+    """Size in bytes and SHA-256, in hexadecimal, of one file of the artifact."""
+
+    bytes: int
+    sha256: str
+
+
+class Golden(NamedTuple):
+    """A text, the name of its prompt, and the first components of its full-size embedding."""
+
+    text: str
+    prompt: str | None
+    embedding_head: tuple[float, ...]
+
+
+class Manifest(NamedTuple):
+    """What `manifest.json` says."""
+
+    format_version: int
+    model: ModelEntry
+    #: Names the space of full-size vectors. It changes when, and only when, vectors could change.
+    vector_space: str
+    precision: str
+    #: The numbers of dimensions that a caller may ask for, largest first.
+    dimensions: tuple[int, ...]
+    #: The longest text that the model takes, in tokens, special tokens included.
+    max_tokens: int
+    #: The longest text in characters; None for a limit that follows from `max_tokens`.
+    max_characters: int | None
+    prompts: Mapping[str, str]
+    default_prompt: str | None
+    tokenizer: TokenizerEntry
+    graph: GraphEntry
+    #: The compiler's report on how far the vectors are from the model's own; not used to serve.
+    fidelity: Mapping[str, Any]
+    golden: tuple[Golden, ...]
+    files: Mapping[str, FileEntry]
+    checksum: str
+
+    @property
+    def full_dimensions(self) -> int:
+        """The number of dimensions that a vector has by default."""
+        return self.dimensions[0]
+
+    def vector_space_of(self, *, dimensions: int) -> str:
+        """Return the name of the vector space with these dimensions, as callers see it."""
+        return f"{self.vector_space}/{dimensions}"
+
+
+class Artifact(NamedTuple):
+    """A folder with a valid manifest and complete files."""
+
+    folder: str | os.PathLike[str]
+    manifest: Manifest
+
+    @property
+    def graph_path(self) -> str:
+        """The file that the session loads."""
+        return os.path.join(self.folder, self.manifest.graph.file)
+
+    @property
+    def tokenizer_path(self) -> str:
+        """The file that the tokenizer reads."""
+        return os.path.join(self.folder, self.manifest.tokenizer.file)
+
+
+def load_artifact(folder: str | os.PathLike[str]) -> Artifact:
+    """Read and check the artifact in `folder`.
+
+    Raises:
+        ArtifactError: The folder is not an artifact, has another format, was changed after the
+            compiler wrote it, or is incomplete.
+    """
+    manifest = load_manifest(folder)
+    for name, entry in manifest.files.items():
+        _check_size(os.path.join(folder, name), entry.bytes)
+    return Artifact(folder=folder, manifest=manifest)
+
+
+def load_manifest(folder: str | os.PathLike[str]) -> Manifest:
+    """Read and check the manifest in `folder`, whose other files may be elsewhere.
+
+    Raises:
+        ArtifactError: As `load_artifact`, except for the files.
+    """
+    path = os.path.join(folder, MANIFEST_FILE)
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError as error:
+        raise ArtifactError(
+            f"{folder} is not an artifact: {path} cannot be read ({error.strerror}). "
+            "`embedding-kit model_compiler MODEL --output DIR` writes one."
+        ) from error
+    return parse_manifest(raw, where=path)
+
+
+def parse_manifest(raw: bytes, *, where: str) -> Manifest:
+    """Turn the bytes of a `manifest.json` into a manifest; `where` names it in errors.
+
+    The checksum shows that the compiler wrote the manifest, so its fields need no further check.
+    Only the names of files do, because anyone can compute a checksum: an artifact must not make the
+    embedder read outside its folder.
+
+    Raises:
+        ArtifactError: As `load_artifact`, except for the files.
+    """
+    try:
+        document = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise ArtifactError(f"{where} is not JSON: {error}.") from error
+    if not isinstance(document, dict):
+        raise ArtifactError(f"{where} must be a JSON object.")
+    # Another format may have other rules for everything else.
+    version = document.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ArtifactError(
+            f"{where} has format_version {version}; this embedder reads {FORMAT_VERSION}. "
+            "Compile the model again with the compiler of this version."
+        )
+    checksum = document.pop("checksum", None)
+    found = manifest_checksum(document)
+    if found != checksum:
+        raise ArtifactError(
+            f"{where} was changed after it was written: its checksum is {checksum}, the "
+            f"checksum of its content is {found}. Do not edit a manifest; compile the model again."
+        )
+    for name in document["files"]:
+        if "/" in name or name in {"", ".", ".."}:
+            raise ArtifactError(
+                f"{where}: files must be names in the artifact's own folder; found {name!r}."
+            )
+    return _manifest(document, checksum=found)
+
+
+def _manifest(document: dict[str, Any], *, checksum: str) -> Manifest:
+    graph = document["graph"]
+    return Manifest(
+        **{
+            **document,
+            "model": ModelEntry(**document["model"]),
+            "dimensions": tuple(document["dimensions"]),
+            "tokenizer": TokenizerEntry(**document["tokenizer"]),
+            "graph": GraphEntry(**{**graph, "inputs": tuple(graph["inputs"])}),
+            "golden": tuple(
+                Golden(**{**entry, "embedding_head": tuple(entry["embedding_head"])})
+                for entry in document["golden"]
+            ),
+            "files": {name: FileEntry(**entry) for name, entry in document["files"].items()},
+        },
+        checksum=checksum,
+    )
+
+
+def _check_size(path: str, expected: int) -> None:
+    try:
+        found = os.stat(path).st_size
+    except OSError as error:
+        raise ArtifactError(
+            f"{path} is named in the manifest and cannot be read ({error.strerror}). "
+            "The artifact is incomplete."
+        ) from error
+    if found != expected:
+        raise ArtifactError(
+            f"{path} has {found} bytes and the manifest says {expected}. "
+            "The artifact was changed or is incomplete."
+        )
+
+
+def manifest_checksum(content: Mapping[str, Any]) -> str:
+    """Return the BLAKE2b-256 of a manifest without its checksum, in hexadecimal.
+
+    It is that of the canonical JSON: UTF-8, keys sorted, no spaces, numbers as orjson writes them.
+    """
+    return digest(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), 32).hex()

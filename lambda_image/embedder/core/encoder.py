@@ -1,0 +1,179 @@
+"""Texts to token ids as the model takes them: prompt, limits, truncation, special tokens."""
+
+from collections.abc import Sequence
+
+from embedder.core.embedding_request import EmbedRequest, Limits
+from embedder.core.errors import (
+    EmptyInputError,
+    ForeignTokenIdsError,
+    InputTooLongError,
+    InvalidFieldError,
+)
+from embedder.core.fast_tokenizers import Tokenizer
+
+__all__ = ["CHARACTERS_PER_TOKEN", "Encoder"]
+
+#: Ratio of the default limit of characters to the limit of tokens: high enough for the text of any
+#: language, low enough to bound the tokenizer's work.
+CHARACTERS_PER_TOKEN = 250
+
+#: The part of EmbeddingGemma's document prompt that a title replaces.
+_NO_TITLE = "title: none |"
+
+
+class Encoder:
+    """A tokenizer and the rules around it."""
+
+    def __init__(self, tokenizer: Tokenizer, limits: Limits) -> None:
+        self._tokenizer = tokenizer
+        self._limits = limits
+        self._specials = len(tokenizer.prefix) + len(tokenizer.suffix)
+
+    def encode(self, request: EmbedRequest) -> tuple[list[list[int]], int]:
+        """Turn the inputs into token ids as the model takes them, special tokens included.
+
+        Returns:
+            The ids of each input, and the number of characters (or token ids) that were sent.
+        """
+        self._check(request)
+        inputs, truncate = request.inputs, request.truncate
+        if inputs.token_ids is not None:
+            if request.prompt is not None:
+                raise InvalidFieldError(
+                    "A prompt cannot be put in front of token ids: put its own token ids there."
+                )
+            sequences = [
+                self._fit(
+                    self._own_ids(ids, position, bare=request.add_special_tokens),
+                    truncate,
+                    position,
+                    prompt_length=0,
+                )
+                for position, ids in enumerate(inputs.token_ids)
+            ]
+            return sequences, sum(map(len, inputs.token_ids))
+        prompt = self.prompt_text(request.prompt, request.title)
+        prompt_length = self._prompt_length(prompt) if truncate == "left" else 0
+        done: dict[str, list[int]] = {}
+        sequences = []
+        characters = 0
+        most = self._limits.max_characters
+        encode = self._tokenizer.encode
+        for position, text in enumerate(inputs.texts or ()):
+            characters += len(text)
+            ids = done.get(text)
+            if ids is None:
+                bounded = text if len(text) <= most else self._bounded(text, truncate, position)
+                ids = encode(prompt + bounded)
+                ids = self._fit(ids, truncate, position, prompt_length=prompt_length)
+                done[text] = ids
+            sequences.append(ids)
+        return sequences, characters
+
+    def prompt_text(self, name: str | None, title: str | None = None) -> str:
+        """Return the text of a prompt by its name (None: the default prompt)."""
+        prompts = self._limits.prompts
+        chosen = self._limits.default_prompt if name is None else name
+        prompt = prompts[chosen] if chosen is not None else ""
+        if title is None:
+            return prompt
+        if _NO_TITLE not in prompt:
+            raise InvalidFieldError(
+                f'"title" is allowed with a prompt that has a place for it '
+                f"({', '.join(n for n, text in prompts.items() if _NO_TITLE in text) or 'none'} of "
+                f"this model's); found the prompt {chosen or 'none'}.",
+                field="title",
+            )
+        return prompt.replace(_NO_TITLE, f"title: {title} |")
+
+    def check_characters(self, text: str, position: int) -> None:
+        """Refuse a text over the limit of characters.
+
+        Raises:
+            InputTooLongError: with the text's position.
+        """
+        limit = self._limits.max_characters
+        if len(text) > limit:
+            raise InputTooLongError(
+                f"has {len(text)} characters; at most {limit} are allowed.", position=position
+            )
+
+    def _check(self, request: EmbedRequest) -> None:
+        limits = self._limits
+        if request.dimensions is not None and request.dimensions not in limits.dimensions:
+            raise InvalidFieldError(
+                f"The dimensions must be one of {', '.join(map(str, limits.dimensions))}; found "
+                f"{request.dimensions}.",
+                field="dimensions",
+            )
+        if request.prompt is not None and request.prompt not in limits.prompts:
+            raise InvalidFieldError(
+                f"The prompt must be one of {', '.join(limits.prompts) or '(the model has none)'}.",
+                field="prompt",
+            )
+        if not len(request.inputs):
+            raise EmptyInputError("must have at least one input.")
+
+    def _bounded(self, text: str, truncate: str, position: int) -> str:
+        limit = self._limits.max_characters
+        if truncate == "refuse":
+            self.check_characters(text, position)
+        return text[-limit:] if truncate == "left" else text[:limit]
+
+    def _fit(
+        self, ids: list[int], truncate: str, position: int, *, prompt_length: int
+    ) -> list[int]:
+        """Put the special tokens around an input's own ids, cut to the limit."""
+        if not ids:
+            raise EmptyInputError(
+                "must hold text to embed; the tokenizer found no token in it.", position=position
+            )
+        room = self._limits.max_tokens - self._specials
+        if len(ids) > room:
+            if truncate == "refuse":
+                raise InputTooLongError(
+                    f"has {len(ids) + self._specials} tokens, special tokens and prompt included; "
+                    f"the model allows {self._limits.max_tokens}.",
+                    position=position,
+                )
+            if truncate == "right":
+                ids = ids[:room]
+            else:
+                # The prompt decides the kind of embedding: keep it, and drop the start of the text.
+                kept = min(prompt_length, room - 1)
+                ids = ids[:kept] + ids[len(ids) - room + kept :]
+        return [*self._tokenizer.prefix, *ids, *self._tokenizer.suffix]
+
+    def _own_ids(self, ids: Sequence[int], position: int, *, bare: bool) -> list[int]:
+        """Take off the special tokens around token ids.
+
+        Ids are numbers; only their special tokens show which tokenizer made them. So ids that lack
+        them are refused, unless they may be `bare`.
+        """
+        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
+        inner = list(ids)
+        if prefix and tuple(inner[: len(prefix)]) == tuple(prefix):
+            inner = inner[len(prefix) :]
+        if suffix and tuple(inner[-len(suffix) :]) == tuple(suffix):
+            inner = inner[: -len(suffix)]
+        found = len(ids) - len(inner)
+        if not bare and (found < self._specials or not found):
+            raise ForeignTokenIdsError(
+                "must hold token ids of this model, as POST /tokenize returns them: "
+                f"{_listed(prefix)} at the beginning and {_listed(suffix)} at the end; found "
+                f"{_listed(ids[: len(prefix) or 1])} and {_listed(ids[-len(suffix) or -1 :])}. "
+                "For ids of this model without special tokens, send "
+                '"add_special_tokens": true.',
+                position=position,
+            )
+        return inner
+
+    def _prompt_length(self, prompt: str) -> int:
+        # Its last space is a part of the text's first token, for tokenizers that have words begin
+        # with theirs.
+        own = prompt.rstrip()
+        return len(self._tokenizer.encode(own)) if own else 0
+
+
+def _listed(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids)) or "none"

@@ -1,0 +1,187 @@
+r"""Byte-level BPE, as in GPT-2, RoBERTa, ModernBERT and Qwen, over mapped tables.
+
+A text is split into words by a regular expression, a word is written as UTF-8, and its bytes are
+merged (Radford et al. 2019; https://github.com/openai/gpt-2/blob/master/src/encoder.py). The
+vocabulary spells each byte as a printable character: `Ġ` is a space.
+
+Python's `re` has no `\p{L}`, and its Unicode version is not the library's. So each character is
+replaced by an ASCII character that the regular expression treats alike, a letter by `a` and a digit
+by `0`, and the compiler writes the expression for these. Before that, a text is cut where white
+space begins, and the pieces are remembered: a common one costs one look-up.
+
+Sections besides those of `table_file`, `merges` and `added_tokens` (`added` are matched in the text
+as it is, `normal` after normalization):
+    byte_ids    u32[256]
+    whole       look-up of the tokens whose own text becomes that one token
+    alike_pages u16 per 256 code points: the number of their page
+    alike       u8, 256 to a page: the ASCII character, and 128 if NFC may change the character
+    cut         UTF-8: a regular expression that cuts a text into pieces
+    split       UTF-8: one that splits the ASCII characters of a piece into words
+    options     u8: 1 if a text gets a space in front, 1 if it is normalized to NFC
+"""
+
+import re
+from collections.abc import Iterator
+from zlib import crc32
+
+from embedder.core.fast_tokenizers import Span
+from embedder.core.fast_tokenizers.added_tokens import AddedTokens
+from embedder.core.fast_tokenizers.memo import Memo, WordMemo
+from embedder.core.fast_tokenizers.merges import Merges
+from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
+
+__all__ = ["BYTE_ALPHABET", "ByteLevel"]
+
+#: Entries; 3 to 4 MB when full.
+_REMEMBERED = 1 << 14
+#: Entries of the table in memory: the characters of any few scripts.
+_CHARACTERS = 1 << 16
+_ASCII = 0x7F
+
+
+def _byte_alphabet() -> str:
+    """Return GPT-2's character for each byte: itself if it is printable, else one from U+0100 on.
+
+    Source: `bytes_to_unicode` in https://github.com/openai/gpt-2/blob/master/src/encoder.py.
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return "".join(chr(byte if byte in printable else next(others)) for byte in range(0x100))
+
+
+BYTE_ALPHABET = _byte_alphabet()
+
+
+class ByteLevel(TableTokenizer):
+    """A byte-level BPE tokenizer that the compiler wrote into one file.
+
+    Raises:
+        ArtifactError: The file cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = file = TableFile(path)
+        super().__init__(file)
+        self._whole = TokenIds(file, "whole", self._texts)
+        self._added = AddedTokens(file, "added")
+        self._normal = AddedTokens(file, "normal")
+        self._byte_ids = file.section("byte_ids").cast("I")
+        self._pages = file.section("alike_pages").cast("H")
+        self._alike = file.section("alike")
+        self._prefix_space, self._composes = file.section("options")
+        self._cut = re.compile(file.text("cut")).findall
+        self._split = re.compile(file.text("split")).findall
+        self._merge = Merges(file).merge
+        self._pieces = WordMemo(self._encode_piece, limit=_REMEMBERED)
+        self._words = WordMemo(self._encode_word, limit=_REMEMBERED)
+        self._characters = Memo(self._find_alike, limit=_CHARACTERS)
+        # One object for each id, as in WordPiece: a character may be three tokens.
+        self._shared: Memo[int, int] = Memo(int, limit=_REMEMBERED)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the text's own ids: no special tokens around them, no truncation."""
+        if not self._added.may_be_in(text):
+            return self._encode_part(text)
+        ids: list[int] = []
+        for part, _, _ in self._added.pieces(text):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += self._encode_part(part)
+        return ids
+
+    def spans(self, text: str) -> list[Span]:
+        """Return the same ids with the characters that each covers; slower than `encode`."""
+        from embedder.core.fast_tokenizers.spans import byte_level_spans, trimmed  # noqa: PLC0415
+
+        spans: list[Span] = []
+        texts: list[str] = []
+        for part, places in self._aligned(text):
+            if isinstance(part, int):
+                spans.append(Span(part, places[0], places[-1] + 1))
+                texts.append(text[places[0] : places[-1] + 1])
+                continue
+            added = self._prefix_space and part[0] != " "
+            spaced = f" {part}" if added else part
+            ids = [token_id for piece in self._cut(spaced) for token_id in self._pieces[piece]]
+            tokens = [self.token(token_id) for token_id in ids]
+            # The space in front counts as a part of the character after it.
+            spans += byte_level_spans(ids, tokens, spaced, places[:1] * added + places)
+            texts += tokens
+        return spans if self._trim is None else trimmed(spans, texts, prefix_space=self._trim)
+
+    def _encode_part(self, text: str) -> list[int]:
+        """Encode a text between tokens that are matched in the text as it is."""
+        if self._composes and not text.isascii():
+            text = self._compose(text)
+        if not self._normal.may_be_in(text):
+            return self._encode_plain(text)
+        ids: list[int] = []
+        for part, _, _ in self._normal.pieces(text):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += self._encode_plain(part)
+        return ids
+
+    def _encode_plain(self, text: str) -> list[int]:
+        """Encode a normalized text without added tokens in it."""
+        if self._prefix_space and text and text[0] != " ":
+            text = f" {text}"
+        ids: list[int] = []
+        pieces = self._pieces
+        for piece in self._cut(text):
+            ids += pieces[piece]
+        return ids
+
+    def _encode_piece(self, piece: str) -> tuple[int, ...]:
+        words = self._split(piece.translate(self._characters))
+        if len(words) == 1:
+            return self._encode_word(piece)
+        ids: list[int] = []
+        start = 0
+        for word in words:
+            stop = start + len(word)
+            ids += self._words[piece[start:stop]]
+            start = stop
+        return tuple(ids)
+
+    def _encode_word(self, word: str) -> tuple[int, ...]:
+        utf8 = word.encode("utf-8", "replace")
+        spelled = utf8.decode("latin-1").translate(BYTE_ALPHABET).encode()
+        whole = self._whole.find(spelled, crc32(spelled))
+        if whole >= 0:
+            return (whole,)
+        byte_ids = self._byte_ids
+        shared = self._shared
+        return tuple([shared[token_id] for token_id in self._merge([byte_ids[b] for b in utf8])])
+
+    def _find_alike(self, character: int) -> str:
+        """Return the ASCII character that the regular expression treats like this one."""
+        return chr(self._alike[self._pages[character >> 8] << 8 | character & 0xFF] & _ASCII)
+
+    def _compose(self, text: str) -> str:
+        from unicodedata import is_normalized  # noqa: PLC0415
+
+        if is_normalized("NFC", text):
+            return text
+        from embedder.core.fast_tokenizers.composition import Composition  # noqa: PLC0415
+
+        return Composition(self._pages, self._alike).compose(text)
+
+    def _aligned(self, text: str) -> Iterator[tuple[str | int, list[int]]]:
+        """Yield added tokens and normalized texts, with the place of each character in the text."""
+        for part, start, stop in self._added.pieces(text):
+            if isinstance(part, int):
+                yield part, list(range(start, stop))
+                continue
+            normal, places = self._aligned_part(part)
+            for piece, piece_start, piece_stop in self._normal.pieces(normal):
+                yield piece, [start + place for place in places[piece_start:piece_stop]]
+
+    def _aligned_part(self, text: str) -> tuple[str, list[int]]:
+        if not self._composes or text.isascii():
+            return text, list(range(len(text)))
+        from embedder.core.fast_tokenizers.composition import Composition  # noqa: PLC0415
+
+        return Composition(self._pages, self._alike).align(text)

@@ -1,0 +1,180 @@
+"""The file of a fast tokenizer: tables that are mapped into memory and read on demand.
+
+A JSON reader takes most of a second and hundreds of megabytes for a vocabulary of 262,144 tokens
+with half a million merges. Here an initialization reads only the header; the operating system loads
+a page when a text first needs it.
+
+The contents are not checked: the compiler wrote the file, the manifest has its size, and the image
+is immutable. `embedding-kit model_compiler verify` compares the file's SHA-256.
+
+Layout, little-endian like every machine that Lambda has:
+
+    offset  bytes  content
+    0       8      magic, `EKTOKENS`
+    8       4      u32 version of this layout, 2
+    12      4      u32 number of sections, n
+    16      8      u64 size of the whole file
+    24      32 n   per section: name (16 bytes, ASCII, padded with zeros), u64 offset, u64 bytes
+
+Sections begin at multiples of 64. Every fast tokenizer has these:
+
+    parameters    u32: how many special tokens come before a text, how many after it, their ids,
+                  and one past the largest id
+    token_offsets u32: where each id's text begins in `token_text`, and one more
+    token_text    UTF-8; an id with an empty text does not exist
+
+and, if spans leave out the white space around tokens, this one:
+    trim          u8: 1 if a text may begin with a space that is not its own
+
+and, under a name of its own, a look-up of ids by text:
+    …             u32, a power of two: open addressing by the low bits of the CRC-32 of the text's
+                  UTF-8; 0 is free, else the CRC's upper 12 bits << 20 | the id + 1
+"""
+
+import mmap
+import struct
+
+from embedder.core.errors import ArtifactError
+
+__all__ = [
+    "HEADER",
+    "MAGIC",
+    "SECTION",
+    "VERSION",
+    "TableFile",
+    "TableTokenizer",
+    "TokenIds",
+    "TokenTexts",
+]
+
+MAGIC = b"EKTOKENS"
+VERSION = 2
+HEADER = struct.Struct("<8sIIQ")
+SECTION = struct.Struct("<16sQQ")
+_ID = (1 << 20) - 1
+
+
+class TableFile:
+    """The sections of one file, by name.
+
+    Raises:
+        ArtifactError: The file is not a table file, has another version, or is incomplete.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        try:
+            with open(path, "rb") as file:
+                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise ArtifactError(f"{path} cannot be read: {error}.") from error
+        self._entries = self._read_header()
+
+    def section(self, name: str) -> memoryview:
+        """Return the bytes of a section.
+
+        Raises:
+            ArtifactError: The file has no section of this name.
+        """
+        entry = self._entries.get(name)
+        if entry is None:
+            raise ArtifactError(f"{self._path} has no section {name!r}. Compile the model again.")
+        offset, size = entry
+        return memoryview(self._bytes)[offset : offset + size]
+
+    def __contains__(self, name: str) -> bool:
+        """Say whether the file has a section of this name."""
+        return name in self._entries
+
+    def text(self, name: str) -> str:
+        """Return a section as text."""
+        return self.section(name).tobytes().decode()
+
+    def _read_header(self) -> dict[str, tuple[int, int]]:
+        data, path = self._bytes, self._path
+        if len(data) < HEADER.size or data[:8] != MAGIC:
+            raise ArtifactError(f"{path} is not a tokenizer's table file: the magic is missing.")
+        _, version, count, size = HEADER.unpack_from(data)
+        if version != VERSION:
+            raise ArtifactError(
+                f"{path} has version {version}; this embedder reads {VERSION}. "
+                "Compile the model again with the compiler of this version."
+            )
+        if size != len(data):
+            raise ArtifactError(
+                f"{path} has {len(data)} bytes and its header says {size}. The file is incomplete."
+            )
+        entries = {}
+        for index in range(count):
+            name, offset, length = SECTION.unpack_from(data, HEADER.size + index * SECTION.size)
+            entries[name.rstrip(b"\0").decode("ascii")] = (offset, length)
+        return entries
+
+
+class TokenTexts:
+    """The text of each token, by id."""
+
+    __slots__ = ("_offsets", "_text", "count")
+
+    def __init__(self, file: TableFile) -> None:
+        self._offsets = file.section("token_offsets").cast("I")
+        self._text = file.section("token_text")
+        self.count = len(self._offsets) - 1
+
+    def utf8(self, token_id: int) -> bytes:
+        """Return the token's text as UTF-8; empty where no token has this id."""
+        if not 0 <= token_id < self.count:
+            return b""
+        return self._text[self._offsets[token_id] : self._offsets[token_id + 1]].tobytes()
+
+    def __getitem__(self, token_id: int) -> str:
+        text = self.utf8(token_id)
+        if not text:
+            raise ValueError(f"No token has the id {token_id}.")
+        return text.decode()
+
+
+class TokenIds:
+    """The id of each token in one look-up section, by text."""
+
+    __slots__ = ("_mask", "_slots", "_texts")
+
+    def __init__(self, file: TableFile, name: str, texts: TokenTexts) -> None:
+        self._slots = file.section(name).cast("I")
+        self._mask = len(self._slots) - 1
+        self._texts = texts
+
+    def find(self, utf8: bytes, crc: int) -> int:
+        """Return the id of the token with this text, whose CRC-32 is `crc`, or -1."""
+        slots, mask = self._slots, self._mask
+        slot = crc & mask
+        while True:
+            entry = slots[slot]
+            if not entry:
+                return -1
+            if entry >> 20 == crc >> 20:
+                token_id = (entry & _ID) - 1
+                if self._texts.utf8(token_id) == utf8:
+                    return token_id
+            slot = slot + 1 & mask
+
+
+class TableTokenizer:
+    """The part that is the same for every fast tokenizer."""
+
+    def __init__(self, file: TableFile) -> None:
+        numbers = file.section("parameters").cast("I").tolist()
+        middle = 2 + numbers[0]
+        self.prefix = tuple(numbers[2:middle])
+        self.suffix = tuple(numbers[middle:-1])
+        self.vocabulary_size = numbers[-1]
+        self._texts = TokenTexts(file)
+        self._trim = bool(file.section("trim")[0]) if "trim" in file else None
+
+    def token(self, token_id: int) -> str:
+        """Return the token's text as the vocabulary spells it.
+
+        Raises:
+            ValueError: if no token has this id.
+        """
+        return self._texts[token_id]

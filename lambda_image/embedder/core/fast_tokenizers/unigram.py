@@ -1,0 +1,248 @@
+"""SentencePiece's Unigram, over mapped tables: the same ids as `tokenizers`.
+
+A text is normalized by a character map, split at spaces, and each piece is taken apart into the
+tokens with the largest sum of scores (Kudo 2018, https://arxiv.org/abs/1804.10959). The search is
+Viterbi's from left to right; of two equal sums the first that is found stays. What is between white
+space is encoded by itself and remembered, so that a common word costs one look-up.
+
+Sections besides those of `table_file`, `token_trie`, `unigram_text` and `added_tokens` (`added` are
+matched in the text as it is, `normal` after normalization):
+    byte_ids    u32[256], if unknown text becomes its bytes
+    odd_spaces  UTF-8: characters that Python splits at and this tokenizer does not
+"""
+
+from embedder.core.fast_tokenizers import Span
+from embedder.core.fast_tokenizers.added_tokens import WHITE_SPACE, AddedTokens
+from embedder.core.fast_tokenizers.memo import Memo, WordMemo
+from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer
+from embedder.core.fast_tokenizers.token_trie import Children, Node, TokenTrie
+from embedder.core.fast_tokenizers.unigram_text import FIRST, NEVER, SPACE, UnigramText
+
+__all__ = ["Unigram"]
+
+#: Entries; 3 to 4 MB when full.
+_REMEMBERED = 1 << 14
+_WORST = float("-inf")
+_SPLITS = WHITE_SPACE | {SPACE}
+
+
+class _CrossingError(Exception):
+    """What is between white space cannot be encoded without its neighbors."""
+
+
+class Unigram(TableTokenizer):
+    """A Unigram tokenizer that the compiler wrote into one file.
+
+    Raises:
+        ArtifactError: The file cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        file = TableFile(path)
+        super().__init__(file)
+        self._text = UnigramText(file)
+        self._map = self._text.map
+        self._options = options = self._text.options
+        self._trie = TokenTrie(file)
+        self._unknown: Node = (self._trie.unknown_score, None, options.unknown, 1, False)
+        self._byte_ids = file.section("byte_ids").cast("I") if options.bytes else None
+        self._added = AddedTokens(file, "added")
+        self._normal = AddedTokens(file, "normal")
+        # Whether white space ends a piece and leaves nothing, except perhaps at the text's end.
+        self._by_chunks = bool(options.split) and (
+            options.prefix != FIRST
+            if options.words
+            else bool(options.collapse) and options.prefix != NEVER and not options.strip_left
+        )
+        #: In a text with one of these, that is not so.
+        self._odd = (*self._normal.first_characters, *file.text("odd_spaces"))
+        #: In front of each chunk.
+        self._prefix = "" if options.prefix == NEVER else SPACE
+        self._chunks = WordMemo(self._encode_chunk, limit=_REMEMBERED)
+        self._pieces = WordMemo(self._encode_piece, limit=_REMEMBERED)
+        self._endings = Memo(self._ends_in_space, limit=_REMEMBERED)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the text's own ids: no special tokens around them, no truncation."""
+        for character in self._added.first_characters:
+            if character in text:
+                break
+        else:
+            return self._encode_part(text, first=True)
+        ids: list[int] = []
+        for part, start, _ in self._added.pieces(text):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += self._encode_part(part, first=not start)
+        return ids
+
+    def spans(self, text: str) -> list[Span]:
+        """Return the same ids with the characters that each covers; slower than `encode`."""
+        from embedder.core.fast_tokenizers.unigram_spans import unigram_spans  # noqa: PLC0415
+
+        spans: list[Span] = []
+        for part, start, stop in self._added.pieces(text):
+            if isinstance(part, int):
+                spans.append(Span(part, start, stop))
+                continue
+            spans += unigram_spans(
+                part,
+                start=start,
+                steps=self._text,
+                added=self._normal,
+                segments=self._segments,
+            )
+        return spans
+
+    def _encode_part(self, part: str, *, first: bool) -> list[int]:
+        """Encode a text without the added tokens that are matched before normalization."""
+        if self._by_chunks and (first or self._options.prefix != FIRST):
+            for character in self._odd:
+                if character in part:
+                    break
+            else:
+                try:
+                    return self._encode_chunks(part)
+                except _CrossingError:
+                    pass
+        ids: list[int] = []
+        for text, start, _ in self._normal.pieces(self._text.normalize(part)):
+            if isinstance(text, int):
+                ids.append(text)
+                continue
+            for piece, _, _ in self._text.pieces(text, first=first and not start):
+                ids += self._pieces[piece]
+        return ids
+
+    def _encode_chunks(self, part: str) -> list[int]:
+        """Encode what is between white space one by one.
+
+        Raises:
+            _CrossingError: If one depends on its neighbors.
+        """
+        ids: list[int] = []
+        chunks = self._chunks
+        for chunk in part.split():
+            ids += chunks[chunk]
+        if not self._options.words and self._endings[part[-1:]]:
+            ids += self._pieces[SPACE]
+        return ids
+
+    def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
+        if self._map:
+            if self._map.joins(chunk):
+                raise _CrossingError
+            chunk = self._map.normalize(chunk)
+        for character in self._normal.first_characters:
+            if character in chunk:
+                raise _CrossingError
+        if _SPLITS.isdisjoint(chunk):
+            return self._encode_piece(self._prefix + chunk) if chunk else ()
+        ids: list[int] = []
+        if self._options.words:
+            for piece, _, _ in self._text.pieces(chunk, first=False):
+                ids += self._pieces[piece]
+            return tuple(ids)
+        if SPACE in chunk:
+            raise _CrossingError  # It is joined to a space before it.
+        for word in chunk.split(" "):
+            if word:
+                ids += self._pieces[self._prefix + word]
+        return tuple(ids)
+
+    def _ends_in_space(self, character: str) -> bool:
+        """Say whether a text with this last character ends in a space, which is then a piece.
+
+        Raises:
+            _CrossingError: If it depends on what is before.
+        """
+        if self._options.strip_right or not character:
+            return False
+        if not self._map:
+            return character == " "
+        normal = self._map.normalize(character)
+        if not normal or character == "\n" or self._map.joins(character):
+            raise _CrossingError
+        return normal[-1] == " "
+
+    def _encode_piece(self, piece: str) -> tuple[int, ...]:
+        whole = self._trie.find(piece)
+        if whole is not None and whole[4]:
+            return (whole[2],)
+        ids = tuple([node[2] for node in self._path(piece)])
+        if self._options.unknown not in ids:
+            return ids
+        return tuple(token_id for several, _ in self._segments(piece) for token_id in several)
+
+    def _segments(self, piece: str) -> list[tuple[tuple[int, ...], int]]:
+        """Return the ids of a piece, each with the number of characters that it covers.
+
+        Unknown characters next to each other are together: one token, or the bytes of all.
+        """
+        segments: list[tuple[tuple[int, ...], int]] = []
+        unknown = self._options.unknown
+        start = at = 0
+        for node in self._path(piece):
+            if node[2] != unknown:
+                if start < at:
+                    segments.append((self._unknown_ids(piece[start:at]), at - start))
+                segments.append(((node[2],), node[3]))
+                start = at + node[3]
+            at += node[3]
+        if start < at:
+            segments.append((self._unknown_ids(piece[start:at]), at - start))
+        return segments
+
+    def _unknown_ids(self, text: str) -> tuple[int, ...]:
+        node = self._trie.find(text)
+        if node is not None and node[0] is not None:
+            return (node[2],)  # As in the library, which looks for the text of all.
+        if self._byte_ids:
+            return tuple([self._byte_ids[byte] for byte in text.encode("utf-8", "replace")])
+        return (self._options.unknown,)
+
+    def _path(self, piece: str) -> list[Node]:
+        """Return the tokens of a piece with the largest sum of scores."""
+        size, longest = len(piece), self._options.longest
+        root, unknown, unknown_score = self._trie.root, self._unknown, self._trie.unknown_score
+        # The largest sum up to each place, and the token that ends there.
+        best = [_WORST] * (size + 1)
+        best[0] = 0.0
+        taken = [unknown] * (size + 1)
+        for start in range(size):
+            before = best[start]
+            node = root[piece[start]]
+            at = start + 1
+            # A character without a token of its own is unknown, even if longer tokens begin so.
+            if node is None or node[0] is None:
+                score, last = unknown_score + before, unknown
+            else:
+                score, last = node[0] + before, node
+            if score > best[at]:
+                best[at] = score
+                taken[at] = last
+            if node is None:
+                continue
+            children: Children | None = node[1]
+            for character in piece[at : start + longest]:
+                if children is None:
+                    break
+                node = children[character]
+                if node is None:
+                    break
+                at += 1
+                own = node[0]
+                if own is not None:
+                    score = own + before
+                    if score > best[at]:
+                        best[at] = score
+                        taken[at] = node
+                children = node[1]
+        path = []
+        while size:
+            node = taken[size]
+            path.append(node)
+            size -= node[3]
+        path.reverse()
+        return path

@@ -1,0 +1,170 @@
+"""BERT's WordPiece, over mapped tables: the same ids as `tokenizers`, from the first millisecond.
+
+A text is cut at white space. What lies between is normalized, split at punctuation and Chinese
+characters, and each word is taken apart greedily into the longest tokens that fit (Wu et al. 2016,
+https://arxiv.org/abs/1609.08144). Both steps remember their results, so that a common word costs
+one look-up.
+
+Sections besides those of `table_file`, `characters`, `reordering` and `added_tokens`:
+    words        u32: the unknown token, and how long a word may be, in characters
+    token_slots  look-up of all tokens
+    prefixes     bits, a power of two: set at the CRC-32 of all that a token begins with
+    continuation UTF-8: what tokens inside a word begin with, `##`
+    odd_spaces   UTF-8: characters that Python splits at and this tokenizer does not
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from zlib import crc32
+
+from embedder.core.fast_tokenizers import Span
+from embedder.core.fast_tokenizers.added_tokens import AddedTokens
+from embedder.core.fast_tokenizers.characters import REORDERED, Aligned, character_table
+from embedder.core.fast_tokenizers.memo import Memo, WordMemo
+from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
+
+__all__ = ["WordPiece"]
+
+#: Entries; 3 to 4 MB when full, and 10 with nothing but the longest words.
+_REMEMBERED = 1 << 14
+
+
+class WordPiece(TableTokenizer):
+    """A WordPiece tokenizer that the compiler wrote into one file.
+
+    Raises:
+        ArtifactError: The file cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = file = TableFile(path)
+        super().__init__(file)
+        unknown, self._longest_word = file.section("words").cast("I")
+        self._unknown = (unknown,)
+        self._ids = TokenIds(file, "token_slots", self._texts)
+        self._prefixes = file.section("prefixes")
+        self._continuation = file.section("continuation").tobytes()
+        self._added = AddedTokens(file, "added")
+        self._odd_spaces = file.text("odd_spaces")
+        self._rare = (*self._added.first_characters, *self._odd_spaces)
+        self._characters = character_table(file)
+        self._chunks = WordMemo(self._encode_chunk, limit=_REMEMBERED)
+        self._words = WordMemo(self._encode_word, limit=_REMEMBERED)
+        # One object for each id. Names, numbers and other scripts are words of many tokens, and an
+        # id takes 32 bytes beside its place in the tuple: most of the memory of a cache.
+        self._shared: Memo[int, int] = Memo(int, limit=_REMEMBERED)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the text's own ids: no special tokens around them, no truncation."""
+        for character in self._rare:
+            if character in text:
+                return self._encode_with_added(text)
+        ids: list[int] = []
+        chunks = self._chunks
+        for chunk in text.split():
+            ids += chunks[chunk]
+        return ids
+
+    def spans(self, text: str) -> list[Span]:
+        """Return the same ids with the characters that each covers; slower than `encode`."""
+        from embedder.core.fast_tokenizers.spans import trimmed, wordpiece_spans  # noqa: PLC0415
+
+        spans: list[Span] = []
+        texts: list[str] = []
+        for part, start, stop in self._added.pieces(text):
+            if isinstance(part, int):
+                spans.append(Span(part, start, stop))
+                texts.append(text[start:stop])
+                continue
+            spans += wordpiece_spans(
+                self._aligned(part, start),
+                encode_word=self._words.__getitem__,
+                token=self.token,
+                continuation=len(self._continuation.decode()),
+            )
+            texts += (self.token(span.id) for span in spans[len(texts) :])
+        return spans if self._trim is None else trimmed(spans, texts, prefix_space=self._trim)
+
+    def _encode_with_added(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for part, _, _ in self._added.pieces(text):
+            if isinstance(part, int):
+                ids.append(part)
+                continue
+            odd = any(character in part for character in self._odd_spaces)
+            for chunk in part.split(" ") if odd else part.split():
+                ids += self._chunks[chunk]
+        return ids
+
+    def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
+        normal = self._normalize(chunk)
+        if " " not in normal:
+            return self._encode_word(normal) if normal else ()
+        ids: list[int] = []
+        for word in normal.split(" "):
+            if word:
+                ids += self._words[word]
+        return tuple(ids)
+
+    def _normalize(self, text: str) -> str:
+        """Normalize the text and put spaces between its words."""
+        normal = text.translate(self._characters)
+        if REORDERED in normal:
+            return "".join(character for character, _ in self._reordered(text))
+        return normal
+
+    def _aligned(self, text: str, start: int) -> Iterator[Aligned]:
+        """Normalize like `_normalize` and give the place of each character in the text."""
+        if REORDERED in text.translate(self._characters):
+            for character, place in self._reordered(text):
+                yield character, start + place
+            return
+        for place, source in enumerate(text, start):
+            for character in self._characters[ord(source)]:
+                yield character, place
+
+    @cached_property
+    def _reordered(self) -> Callable[[str], Iterator[Aligned]]:
+        # Hardly any text needs it: neither the module nor its tables are read before one does.
+        from embedder.core.fast_tokenizers.reordering import Reordering  # noqa: PLC0415
+
+        return Reordering(self._file, self._characters).align
+
+    def _encode_word(self, word: str) -> tuple[int, ...]:
+        if len(word) > self._longest_word:
+            return self._unknown
+        utf8 = word.encode("utf-8", "replace")
+        whole = self._ids.find(utf8, crc32(utf8))
+        if whole >= 0:
+            return (whole,)
+        characters = [character.encode("utf-8", "replace") for character in word]
+        ids = []
+        head = b""
+        start = 0
+        while start < len(characters):
+            token_id, start = self._longest(head, characters, start)
+            if token_id < 0:
+                return self._unknown
+            ids.append(self._shared[token_id])
+            head = self._continuation
+        return tuple(ids)
+
+    def _longest(self, head: bytes, characters: list[bytes], start: int) -> tuple[int, int]:
+        """Return the longest token at `start`, or -1, and where it ends."""
+        prefixes = self._prefixes
+        mask = 8 * len(prefixes) - 1
+        crc = crc32(head)
+        crcs = []
+        # Forward while any token has this prefix, then back to the last that was whole.
+        for stop in range(start, len(characters)):
+            crc = crc32(characters[stop], crc)
+            bit = crc & mask
+            if not prefixes[bit >> 3] >> (bit & 7) & 1:
+                break
+            crcs.append(crc)
+        while crcs:
+            stop = start + len(crcs)
+            token_id = self._ids.find(head + b"".join(characters[start:stop]), crcs.pop())
+            if token_id >= 0:
+                return token_id, stop
+        return -1, start

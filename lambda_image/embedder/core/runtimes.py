@@ -1,0 +1,83 @@
+"""The runtimes that compute vectors: ONNX Runtime, or numpy alone for a static model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from embedder.core.artifact import Artifact
+
+if TYPE_CHECKING:  # see startup
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["Batch", "Ran", "RunAll", "Runs", "load_session"]
+
+
+class Batch(NamedTuple):
+    """The arguments of `Runs.run`."""
+
+    input_ids: npt.NDArray[np.int64]
+    attention_mask: npt.NDArray[np.int64]
+
+
+class Runs(Protocol):
+    """The interface that the engine needs from a session."""
+
+    def run(
+        self, input_ids: npt.NDArray[np.int64], attention_mask: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Embed a batch.
+
+        Args:
+            input_ids: [batch, tokens], special tokens included; ids under a 0 of the mask are
+                ignored but must be in the vocabulary.
+            attention_mask: [batch, tokens], 1 for a token, 0 for padding; no row of zeros.
+
+        Returns:
+            float32 [batch, dimensions], rows of length 1.
+        """
+
+
+class Ran(NamedTuple):
+    """The result of `RunAll`."""
+
+    #: Of each batch, in their order; see `Runs.run`.
+    vectors: Sequence[npt.NDArray[np.float32]]
+    #: Seconds in which none of the batches ran.
+    queue_seconds: float
+
+
+class RunAll(Protocol):
+    """The method `run_all` of a session that many requests use at the same time.
+
+    It gets all batches of a request at once, decides their order among those of other requests, and
+    may run those of several requests together.
+    """
+
+    def __call__(self, batches: Iterable[Batch], *, deadline: float | None = None) -> Ran:
+        """Embed the batches of one request.
+
+        Args:
+            batches: see `Runs.run`.
+            deadline: the `time.monotonic()` after which a batch is not started.
+
+        Raises:
+            AnswerableError: if the batches were refused, dropped, or not started in time.
+        """
+
+
+def load_session(artifact: Artifact, *, threads: int = 1) -> Runs:
+    """Load an artifact's graph into its runtime; `threads` is for one run of ONNX Runtime.
+
+    Raises:
+        ArtifactError: if the graph cannot be loaded.
+    """
+    # Imported here: ONNX Runtime is most of a start, and a static model does not need it.
+    if artifact.manifest.graph.runtime == "numpy":
+        from embedder.core.static_session import StaticSession  # noqa: PLC0415
+
+        return StaticSession(artifact)
+    from embedder.core.session import Session  # noqa: PLC0415
+
+    return Session(artifact, threads=threads)

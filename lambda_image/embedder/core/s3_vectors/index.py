@@ -1,0 +1,248 @@
+"""An index of S3 Vectors as the endpoint searches it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from embedder.core.errors import (
+    ForeignIndexError,
+    IndexFailedError,
+    IndexUnavailableError,
+    InvalidFieldError,
+    NoIndexError,
+    SettingsError,
+    StartError,
+)
+from embedder.core.s3_vectors.client import S3VectorsClient
+from embedder.core.s3_vectors.errors import (
+    RejectedError,
+    S3VectorsError,
+    ThrottledError,
+    UnavailableError,
+)
+from embedder.core.search import Match
+
+if TYPE_CHECKING:  # see startup
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["MAX_RESULTS", "SPACE_TAG", "IndexArn", "VectorIndex", "open_index", "parse_arn"]
+
+#: The tag of the index that names the vector space of its vectors. The first load writes it.
+SPACE_TAG = "embedding-kit:vector-space"
+#: https://aws.amazon.com/about-aws/whats-new/2026/06/s3-vectors-supports-10000-search-results-per-query/
+MAX_RESULTS = 10_000
+#: The metadata key of a vector's text.
+_TEXT = "text"
+#: A start waits this long for the index's vector space; after that, the first search asks again.
+_START_SECONDS = 1.0
+_ARN_FORM = "arn:aws:s3vectors:REGION:ACCOUNT:bucket/BUCKET/index/INDEX"
+
+
+class IndexArn(NamedTuple):
+    """The parts of an index's ARN."""
+
+    arn: str
+    partition: str
+    region: str
+
+    @property
+    def endpoint(self) -> str:
+        """The URL of S3 Vectors in the index's region."""
+        suffix = "api.amazonwebservices.com.cn" if self.partition == "aws-cn" else "api.aws"
+        return f"https://s3vectors.{self.region}.{suffix}"
+
+
+class VectorIndex:
+    """An index of S3 Vectors, whose search is approximate.
+
+    Args:
+        arn: The index.
+        client: Calls S3 Vectors in the index's region.
+        spaces: The vector spaces that the model serves, one for each allowed number of dimensions.
+    """
+
+    max_results = MAX_RESULTS
+    takes_filter = True
+    #: S3 Vectors does not count its vectors.
+    entries = None
+
+    def __init__(self, arn: str, client: S3VectorsClient, *, spaces: Sequence[str]) -> None:
+        self._arn = arn
+        self._client = client
+        self._spaces = spaces
+        #: Known once a check found the model's own vector space.
+        self._space: str | None = None
+
+    @property
+    def vector_space(self) -> str:
+        """The vector space of the vectors, after `prepare`."""
+        if self._space is None:
+            raise RuntimeError("The index is searched before it is prepared.")
+        return self._space
+
+    @property
+    def dimensions(self) -> int:
+        """The number of dimensions of the vectors, after `prepare`."""
+        return int(self.vector_space.rpartition("/")[2])
+
+    def check_at_start(self) -> None:
+        """Refuse an index of another vector space before the first request.
+
+        An index without vectors and one that does not answer are no reason not to start: the
+        endpoint also embeds, and the first search asks again.
+
+        Raises:
+            StartError: if the vectors are of a space that the model does not serve.
+        """
+        try:
+            self.prepare(time.monotonic() + _START_SECONDS)
+        except ForeignIndexError as error:
+            self.forget()
+            raise StartError(error.message) from None
+        except (NoIndexError, IndexFailedError, IndexUnavailableError):
+            pass
+
+    def prepare(self, deadline: float | None) -> None:
+        """Find out the vector space of the vectors, unless it is known.
+
+        Raises:
+            NoIndexError: if the index has no vectors yet.
+            ForeignIndexError: if its vectors are of a space that the model does not serve.
+            IndexFailedError: if S3 Vectors refuses the call.
+            IndexUnavailableError: if S3 Vectors does not answer.
+        """
+        if self._space is not None:
+            return
+        try:
+            space = self._client.tags(self._arn, deadline=deadline).get(SPACE_TAG)
+        except S3VectorsError as error:
+            raise _answer(error) from error
+        if space is None:
+            raise NoIndexError(
+                "The index of this endpoint has no vectors yet. Load it first; docs/search.md says "
+                "how."
+            )
+        if space not in self._spaces:
+            raise ForeignIndexError(
+                f"The index is of the vector space {space}; the model serves "
+                f"{', '.join(self._spaces)}. Vectors of two spaces cannot be compared: load an "
+                "index with vectors of this model."
+            )
+        self._space = space
+
+    def search(
+        self,
+        query: npt.NDArray[np.float32],
+        num_results: int,
+        *,
+        where: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+    ) -> list[Match]:
+        """Return the entries most similar to a query, best first.
+
+        Args:
+            query: float32 [dimensions], of length 1, of the index's vector space.
+            num_results: how many to return; all that are found, if there are fewer.
+            where: the filter, a valid one.
+            deadline: the `time.monotonic()` until which failed calls are retried.
+
+        Raises:
+            InvalidFieldError: if S3 Vectors does not accept the filter.
+            IndexFailedError: if S3 Vectors refuses the call.
+            IndexUnavailableError: if S3 Vectors does not answer.
+        """
+        parameters: dict[str, Any] = {
+            "indexArn": self._arn,
+            "topK": num_results,
+            "queryVector": {"float32": query},
+            "returnDistance": True,
+            "returnMetadata": True,
+        }
+        if where is not None:
+            parameters["filter"] = where
+        matches: list[Match] = []
+        try:
+            while True:
+                page = self._client.query(parameters, deadline=deadline)
+                matches += map(_match, page["vectors"])
+                token = page.get("nextToken")
+                if not token or len(matches) >= num_results:
+                    return matches[:num_results]
+                parameters["nextToken"] = token
+        except RejectedError as error:
+            if where is None:
+                raise _answer(error) from error
+            raise InvalidFieldError(
+                'S3 Vectors does not accept this "filter". Its keys must be filterable metadata of '
+                "the index; the text of the vectors is not.",
+                field="filter",
+            ) from error
+        except S3VectorsError as error:
+            raise _answer(error) from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise IndexUnavailableError from error
+
+    def forget(self) -> None:
+        """Drop the connections and the credentials, which a snapshot must not carry."""
+        self._client.forget()
+
+
+def parse_arn(arn: str) -> IndexArn:
+    """Parse an index's ARN.
+
+    Raises:
+        SettingsError: if it is not one.
+    """
+    parts = arn.split(":", 5)
+    names = parts[-1].split("/")
+    if (
+        len(parts) != 6
+        or parts[0] != "arn"
+        or parts[2] != "s3vectors"
+        or not all(parts)
+        or names[::2] != ["bucket", "index"]
+        or len(names) != 4
+        or not all(names)
+    ):
+        raise SettingsError(f"EMBEDDING_VECTOR_INDEX must be {_ARN_FORM}; found {arn!r}.")
+    return IndexArn(arn, partition=parts[1], region=parts[3])
+
+
+def open_index(arn: str, *, endpoint: str | None, spaces: Sequence[str]) -> VectorIndex:
+    """Connect to an index and check its vector space.
+
+    Args:
+        arn: The index.
+        endpoint: The URL of S3 Vectors; by default that of the index's region.
+        spaces: See `VectorIndex`.
+
+    Raises:
+        StartError: if the ARN is not one of an index, or its vectors are of another space.
+    """
+    parsed = parse_arn(arn)
+    client = S3VectorsClient(region=parsed.region, endpoint=endpoint or parsed.endpoint)
+    index = VectorIndex(arn, client, spaces=spaces)
+    index.check_at_start()
+    return index
+
+
+def _match(vector: Mapping[str, Any]) -> Match:
+    metadata = dict(vector.get("metadata") or {})
+    text = metadata.pop(_TEXT, None)
+    return Match(
+        text=text if isinstance(text, str) else None,
+        position=None,
+        score=1.0 - float(vector["distance"]),
+        id=str(vector["key"]),
+        metadata=metadata,
+    )
+
+
+def _answer(error: S3VectorsError) -> IndexFailedError | IndexUnavailableError:
+    """Return the error that the caller of the endpoint receives."""
+    if isinstance(error, ThrottledError | UnavailableError):
+        return IndexUnavailableError()
+    return IndexFailedError()

@@ -1,0 +1,219 @@
+"""What an index is that can be searched, and the one that an image may carry.
+
+The carried index has texts and their vectors, and is searched by brute force. A matrix product over
+100,000 vectors of 384 floats takes about 10 ms, so nothing cleverer is wanted at the sizes that fit
+into an image; beyond that, `embedder.core.s3_vectors` searches an index of S3 Vectors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import orjson
+
+from embedder.core.errors import IndexFolderError
+
+if TYPE_CHECKING:  # see startup
+    import numpy.typing as npt
+
+__all__ = ["FORMAT_VERSION", "Match", "SearchIndex", "Searchable", "load_index"]
+
+FORMAT_VERSION = 1
+#: The most entries that one search of a carried index returns.
+MAX_RESULTS = 1000
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Match(NamedTuple):
+    """An entry of an index and the cosine of its angle to the query."""
+
+    #: None if the index does not have it.
+    text: str | None
+    #: Its place in a carried index, from 0.
+    position: int | None
+    score: float
+    id: str
+    metadata: Mapping[str, Any] = _NONE
+
+
+class Searchable(Protocol):
+    """An index that can be searched."""
+
+    @property
+    def vector_space(self) -> str:
+        """The vector space of the vectors, after `prepare`."""
+
+    @property
+    def dimensions(self) -> int:
+        """The number of dimensions of the vectors, after `prepare`."""
+
+    @property
+    def max_results(self) -> int:
+        """The most entries that one search returns."""
+
+    @property
+    def entries(self) -> int | None:
+        """The number of entries; None if the index does not know it."""
+
+    @property
+    def takes_filter(self) -> bool:
+        """Whether its entries have metadata, by which a search can be filtered."""
+
+    def prepare(self, deadline: float | None) -> None:
+        """Make sure that the index can be searched, before a text is embedded for it.
+
+        Raises:
+            AnswerableError: if it cannot be searched.
+        """
+
+    def search(
+        self,
+        query: npt.NDArray[np.float32],
+        num_results: int,
+        *,
+        where: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+    ) -> list[Match]:
+        """Return the entries most similar to a query, best first.
+
+        Args:
+            query: float32 [dimensions], of length 1, of the index's vector space.
+            num_results: how many to return; all, if there are fewer.
+            where: which metadata an entry must have, where the index takes such a filter.
+            deadline: the `time.monotonic()` by which an answer is wanted.
+        """
+
+    def forget(self) -> None:
+        """Drop what a snapshot must not carry."""
+
+
+class SearchIndex(NamedTuple):
+    """Texts and their vectors.
+
+    `vectors` is float32 [n, dimensions], rows of length 1, all of `vector_space`.
+    """
+
+    texts: Sequence[str]
+    vectors: npt.NDArray[np.float32]
+    vector_space: str
+
+    @property
+    def dimensions(self) -> int:
+        """The number of dimensions of the vectors."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def max_results(self) -> int:
+        """The most entries that one search returns."""
+        return MAX_RESULTS
+
+    @property
+    def entries(self) -> int | None:
+        """The number of entries."""
+        return len(self.texts)
+
+    @property
+    def takes_filter(self) -> bool:
+        """No: its entries have no metadata."""
+        return False
+
+    def prepare(self, deadline: float | None) -> None:
+        """Do nothing: the index is checked when it is loaded."""
+
+    def forget(self) -> None:
+        """Do nothing: a snapshot carries the index."""
+
+    def search(
+        self,
+        query: npt.NDArray[np.float32],
+        num_results: int,
+        *,
+        where: Mapping[str, Any] | None = None,  # noqa: ARG002 - the API refuses a filter
+        deadline: float | None = None,  # noqa: ARG002 - a search takes milliseconds
+    ) -> list[Match]:
+        """Return the entries most similar to a query, best first; equal scores in index order.
+
+        Args:
+            query: float32 [dimensions], of length 1, of the index's vector space.
+            num_results: how many to return; all, if there are fewer.
+            where: not used, for the entries have no metadata.
+            deadline: not used.
+        """
+        scores = self.vectors @ query
+        count = min(num_results, len(self.texts))
+        if not count:
+            return []
+        best = np.argpartition(-scores, count - 1)[:count]
+        # Rounding may put an equal score on either side of the partition; the order is still fixed.
+        best = best[np.lexsort((best, -scores[best]))]
+        return [
+            Match(self.texts[position], position, float(scores[position]), str(position))
+            for position in map(int, best)
+        ]
+
+
+def load_index(folder: str | os.PathLike[str], *, spaces: Sequence[str]) -> SearchIndex:
+    """Read an index.
+
+    Args:
+        folder: `manifest.json`, `vectors.npy` and `entries.json`.
+        spaces: the vector spaces that the model serves, one for each allowed number of dimensions.
+
+    Raises:
+        IndexFolderError: if the folder is not an index, is of a newer format, is incomplete, or
+            holds vectors of a space that the model does not serve.
+    """
+    where = os.path.join(folder, "manifest.json")
+    manifest = _json(where)
+    if not isinstance(manifest, dict):
+        raise IndexFolderError(f"{where} must be a JSON object.")
+    version = manifest.get("format_version")
+    if version != FORMAT_VERSION:
+        raise IndexFolderError(
+            f"{where} has format_version {version}; this embedder reads {FORMAT_VERSION}."
+        )
+    space, count = manifest.get("vector_space", ""), manifest.get("count", 0)
+    if space not in spaces:
+        raise IndexFolderError(
+            f"{where} is of the vector space {space}; the model serves {', '.join(spaces)}. "
+            "Vectors of two spaces cannot be compared: build the index again with this model."
+        )
+    entries = os.path.join(folder, "entries.json")
+    texts = _json(entries)
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise IndexFolderError(f"{entries} must be a list of strings.")
+    vectors = _vectors(os.path.join(folder, "vectors.npy"))
+    shape = (count, int(space.rpartition("/")[2]))
+    if vectors.shape != shape or len(texts) != count:
+        raise IndexFolderError(
+            f"{folder} has {len(texts)} entries and vectors of shape {vectors.shape}; its manifest "
+            f"says {shape}."
+        )
+    return SearchIndex(texts=texts, vectors=vectors, vector_space=space)
+
+
+def _vectors(path: str) -> npt.NDArray[np.float32]:
+    try:
+        # Mapped, not read: the pages come as the first search wants them.
+        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # numpy reads the header as a Python expression.
+        raise IndexFolderError(f"{path} cannot be read as an array: {error}.") from error
+    if vectors.dtype != np.float32 or vectors.ndim != 2:
+        raise IndexFolderError(
+            f"{path} must be float32 [n, dimensions]; found {vectors.dtype} {vectors.shape}."
+        )
+    return vectors  # type: ignore[no-any-return]
+
+
+def _json(path: str) -> object:
+    try:
+        with open(path, "rb") as file:
+            return orjson.loads(file.read())
+    except OSError as error:
+        raise IndexFolderError(f"{path} cannot be read ({error.strerror}).") from error
+    except orjson.JSONDecodeError as error:
+        raise IndexFolderError(f"{path} is not JSON: {error}.") from error

@@ -1,0 +1,134 @@
+"""The embedder's settings: environment variables, parsed once, at the edge.
+
+Nothing else in the embedder reads the environment, except `aws.credentials`, for secrets are no
+settings.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from embedder.core.errors import SettingsError
+
+__all__ = ["PREFIX", "TRUNCATIONS", "Settings"]
+
+PREFIX = "EMBEDDING_"
+#: What to do with a text over the model's limit: refuse it, cut its end off, cut its start off.
+TRUNCATIONS = ("refuse", "right", "left")
+#: Lambda gives a function one vCPU for each 1769 MB of memory.
+#: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
+MEGABYTES_PER_VCPU = 1769
+#: 2048 vectors of 768 float32 take 6 MB.
+DEFAULT_CACHE_ENTRIES = 2048
+
+_NAMES = (
+    "EMBEDDING_ARTIFACT",
+    "EMBEDDING_ARTIFACT_LOCATION",
+    "EMBEDDING_CACHE_ENTRIES",
+    "EMBEDDING_ENVIRONMENT",
+    "EMBEDDING_INDEX",
+    "EMBEDDING_MAX_CHARACTERS",
+    "EMBEDDING_METRICS_NAMESPACE",
+    "EMBEDDING_THREADS",
+    "EMBEDDING_TRUNCATE",
+    "EMBEDDING_VECTOR_INDEX",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to serve."""
+
+    #: The folder of the compiled model.
+    artifact: str | os.PathLike[str]
+    #: The object in S3 with the artifact's files, as `s3://BUCKET/KEY`, if they are not in the
+    #: folder; the folder then has the manifest and the checksums of the object's parts.
+    artifact_location: str | None = None
+    #: Where the artifact is downloaded to.
+    temporary: str = "/tmp"  # noqa: S108 - Lambda's only folder that can be written
+    #: The region of the bucket, which is the function's.
+    region: str | None = None
+    #: The URL of S3; None: that of the region. AWS's SDKs read the same variable.
+    s3_endpoint: str | None = None
+    #: The folder of the search index that the image carries, if it carries one.
+    index: str | os.PathLike[str] | None = None
+    #: The ARN of the index of S3 Vectors to search instead of a carried one.
+    vector_index: str | None = None
+    #: The URL of S3 Vectors; None: that of the region. AWS's SDKs read the same variable.
+    s3_vectors_endpoint: str | None = None
+    #: Threads of one ONNX run.
+    threads: int = 1
+    #: What happens to a text over the model's limit when the request does not say.
+    truncate: str = "refuse"
+    #: The longest text, in characters. None: computed from the model's limit in tokens.
+    max_characters: int | None = None
+    #: How many vectors are kept for texts that come again; 0 keeps none.
+    cache_entries: int = DEFAULT_CACHE_ENTRIES
+    #: The CloudWatch namespace of the metrics.
+    metrics_namespace: str = "EmbeddingKit"
+    #: The name of the environment that this is deployed to.
+    environment: str = "local"
+    #: The Lambda function's name, as its metrics' dimension.
+    function_name: str = "local"
+    #: The published version that runs, as its metrics' dimension.
+    function_version: str = "$LATEST"
+    #: How Lambda started this environment: `on-demand`, `provisioned-concurrency`, `snap-start`.
+    initialization: str = "on-demand"
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> "Settings":
+        """Parse the environment.
+
+        Raises:
+            SettingsError: if a variable with our prefix is unknown, or has a bad value.
+        """
+        unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in _NAMES)
+        if unknown:
+            raise SettingsError(
+                f"Unknown environment variables {', '.join(unknown)}. Allowed: {', '.join(_NAMES)}."
+            )
+        root = environ.get("LAMBDA_TASK_ROOT") or os.path.abspath(f"{__file__}/../../..")
+        carried = os.path.join(root, "index")
+        return cls(
+            artifact=environ.get("EMBEDDING_ARTIFACT") or os.path.join(root, "artifact"),
+            artifact_location=environ.get("EMBEDDING_ARTIFACT_LOCATION") or None,
+            temporary=environ.get("TMPDIR") or "/tmp",  # noqa: S108
+            region=environ.get("AWS_REGION") or None,
+            s3_endpoint=environ.get("AWS_ENDPOINT_URL_S3") or None,
+            index=environ.get("EMBEDDING_INDEX") or (carried if os.path.isdir(carried) else None),
+            vector_index=environ.get("EMBEDDING_VECTOR_INDEX") or None,
+            s3_vectors_endpoint=environ.get("AWS_ENDPOINT_URL_S3VECTORS") or None,
+            threads=_integer(environ, "EMBEDDING_THREADS", _threads(environ), minimum=1),
+            truncate=_choice(environ, "EMBEDDING_TRUNCATE", TRUNCATIONS),
+            max_characters=_integer(environ, "EMBEDDING_MAX_CHARACTERS", 0, minimum=1) or None,
+            cache_entries=_integer(
+                environ, "EMBEDDING_CACHE_ENTRIES", DEFAULT_CACHE_ENTRIES, minimum=0
+            ),
+            metrics_namespace=environ.get("EMBEDDING_METRICS_NAMESPACE") or "EmbeddingKit",
+            environment=environ.get("EMBEDDING_ENVIRONMENT") or "local",
+            function_name=environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local",
+            function_version=environ.get("AWS_LAMBDA_FUNCTION_VERSION") or "$LATEST",
+            initialization=environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") or "on-demand",
+        )
+
+
+def _threads(environ: Mapping[str, str]) -> int:
+    memory = environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "")
+    # More threads than vCPUs is four times slower, not faster.
+    return max(1, int(memory) // MEGABYTES_PER_VCPU) if memory.isdecimal() else 1
+
+
+def _integer(environ: Mapping[str, str], name: str, default: int, *, minimum: int) -> int:
+    text = environ.get(name)
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal()) or int(text) < minimum:
+        raise SettingsError(f"{name} must be a whole number from {minimum} up; found {text!r}.")
+    return int(text)
+
+
+def _choice(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    text = environ.get(name) or allowed[0]
+    if text not in allowed:
+        raise SettingsError(f"{name} must be one of {', '.join(allowed)}; found {text!r}.")
+    return text

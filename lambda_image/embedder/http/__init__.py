@@ -1,0 +1,1 @@
+"""The APIs over HTTP, the same on Lambda and on the server."""

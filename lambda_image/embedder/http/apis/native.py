@@ -1,0 +1,275 @@
+"""The kit's own API: `POST /`, `POST /similar`, `GET /health`."""
+
+import time
+from typing import Any, ClassVar
+
+from embedder.core.embedding_request import EmbedRequest, Inputs
+from embedder.core.errors import (
+    AnswerableError,
+    BatchTooLargeError,
+    InputTooLongError,
+    InvalidFieldError,
+    NoIndexError,
+)
+from embedder.core.search import MAX_RESULTS, Searchable
+from embedder.http.apis.input_types import InputsType, TextType
+from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
+from embedder.http.apis.options import (
+    TRUNCATE_HINT,
+    choose_prompt,
+    dimensions_field,
+    encoding_field,
+    output_dtype_field,
+    prompt_fields,
+    truncate_field,
+    truncation,
+)
+from embedder.http.apis.schemas import (
+    INTEGER,
+    STRING,
+    STRING_OR_NULL,
+    list_of,
+    object_of,
+    vector_schema,
+)
+from embedder.http.http_types import Response
+from embedder.http.json_types import Field, Integer, JsonType, Nothing, Object
+from embedder.http.vector_encoding import check_batch, encode
+
+__all__ = ["Embed", "Health", "Native", "Similar"]
+
+#: Entries that a search returns by default.
+DEFAULT_RESULTS = 10
+_COUNT = "The largest number of entries to return."
+_GIVEN = {"not": {"type": "null"}}
+_BOTH_COUNTS = {
+    "required": ["num_results", "top"],
+    "properties": {"num_results": _GIVEN, "top": _GIVEN},
+}
+
+
+class Native(Api):
+    """Errors as `{"error": message, "code": …, "field": …, "request_id": …}`."""
+
+    name = "native"
+    statuses: ClassVar = {**Api.statuses, InputTooLongError: 413, BatchTooLargeError: 413}
+    error_statuses = (400, 413, 500, 503)
+    error_schema: ClassVar = object_of(
+        error=STRING, code=STRING, field=STRING_OR_NULL, request_id=STRING
+    )
+
+    @staticmethod
+    def error_body(error: AnswerableError, _status: int, request_id: str) -> dict[str, Any]:
+        return {
+            "error": error.message,
+            "code": error.code,
+            "field": error.field,
+            "request_id": request_id,
+        }
+
+
+class Embed(Operation):
+    """`{"text": …, "size": …}` → `{"embedding": […], "size": n}`; `texts` gives `embeddings`."""
+
+    api = Native
+    name = "embed"
+    answers_vectors = True
+    summary = "Embed a text, or several."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        text = TextType(limits.max_characters)
+        self.body = Object(
+            (
+                Field("text", text, "The text to embed."),
+                Field("texts", InputsType(text, single=False), "Several texts to embed."),
+                dimensions_field("size", limits),
+                *prompt_fields(limits),
+                truncate_field(limits),
+                output_dtype_field(),
+                encoding_field(),
+            ),
+            rule={
+                "oneOf": [
+                    {"required": ["text"], "properties": {"text": {"type": "string"}}},
+                    {"required": ["texts"], "properties": {"texts": {"type": "array"}}},
+                ]
+            },
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        values = call.values
+        text, texts = values["text"], values["texts"]
+        if (text is None) == (texts is None):
+            raise InvalidFieldError(
+                'The body must have either "text", a string, or "texts", a list of strings; found '
+                + ("neither." if text is None else "both."),
+                field="text",
+            )
+        field = "text" if texts is None else "texts"
+        inputs = Inputs(texts=[text], is_list=False) if texts is None else texts
+        size, dtype, encoding = values["size"], values["output_dtype"], values["encoding_format"]
+        check_batch(len(inputs), size, dtype, encoding, field=field)
+        embeddings = self.embed(
+            EmbedRequest(
+                inputs=inputs,
+                prompt=choose_prompt(values, self.model.engine.limits),
+                title=values["title"],
+                dimensions=size,
+                truncate=truncation(values),
+            ),
+            call,
+            field=field,
+            truncate_hint=TRUNCATE_HINT,
+        )
+        rows = encode(embeddings.vectors, dtype, encoding)
+        return json_response(
+            {
+                **({"embedding": rows[0]} if texts is None else {"embeddings": rows}),
+                "size": size,
+                "tokens": sum(embeddings.tokens),
+                "vector_space": embeddings.vector_space,
+            },
+            headers={"x-vector-space": embeddings.vector_space},
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        vector = vector_schema()
+        either = {"embedding": vector, "embeddings": list_of(vector)}
+        always = object_of(size=INTEGER, tokens=INTEGER, vector_space=STRING)
+        return {
+            **always,
+            "properties": {**either, **always["properties"]},
+            "oneOf": [{"required": [name]} for name in either],
+        }
+
+
+class Similar(Operation):
+    """`{"text": …, "num_results": …}` → the most similar entries of the index."""
+
+    api = Native
+    name = "similar"
+    more_statuses = (404,)
+    summary = "Search the index."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        index = model.search_index
+        count = Integer(1, MAX_RESULTS if index is None else index.max_results)
+        self.body = Object(
+            (
+                Field(
+                    "text",
+                    TextType(limits.max_characters),
+                    "The text to search for.",
+                    required=True,
+                ),
+                Field("num_results", count, f"{_COUNT} By default {DEFAULT_RESULTS}."),
+                Field("top", count, "Another name for num_results."),
+                Field("filter", _filter_type(index), "Which metadata an entry must have."),
+                *prompt_fields(limits),
+                truncate_field(limits),
+            ),
+            rule={"not": _BOTH_COUNTS},
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        values = call.values
+        index = self.model.search_index
+        if index is None:
+            raise NoIndexError("This endpoint has no search index, so there is nothing to search.")
+        if values["num_results"] is not None and values["top"] is not None:
+            raise InvalidFieldError(
+                'The body must have "num_results" or "top", which mean the same; found both.',
+                field="top",
+            )
+        index.prepare(call.request.deadline)
+        limits = self.model.engine.limits
+        prompt = choose_prompt(values, limits)
+        if prompt is None and "query" in limits.prompts:
+            # The text of a search is a query, whatever the default prompt is.
+            prompt = "query"
+        embeddings = self.embed(
+            EmbedRequest(
+                inputs=Inputs(texts=[values["text"]], is_list=False),
+                prompt=prompt,
+                title=values["title"],
+                dimensions=index.dimensions,
+                truncate=truncation(values),
+            ),
+            call,
+            field="text",
+            truncate_hint=TRUNCATE_HINT,
+        )
+        began = time.perf_counter()
+        try:
+            matches = index.search(
+                embeddings.vectors[0],
+                values["num_results"] or values["top"] or DEFAULT_RESULTS,
+                where=values["filter"],
+                deadline=call.request.deadline,
+            )
+        finally:
+            call.record.search_seconds = time.perf_counter() - began
+        return json_response(
+            {
+                "results": [
+                    {
+                        "text": match.text,
+                        "index": match.position,
+                        "id": match.id,
+                        "score": match.score,
+                        "metadata": {**match.metadata},
+                    }
+                    for match in matches
+                ],
+                "vector_space": index.vector_space,
+            },
+            headers={"x-vector-space": index.vector_space},
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        entry = object_of(
+            text=STRING_OR_NULL,
+            index={"type": ["integer", "null"]},
+            id=STRING,
+            score={"type": "number"},
+            metadata={"type": "object"},
+        )
+        return object_of(results=list_of(entry), vector_space=STRING)
+
+
+def _filter_type(index: Searchable | None) -> JsonType:
+    if index is None or not index.takes_filter:
+        return Nothing("only an index of S3 Vectors has metadata")
+    # Imported when it is needed: other endpoints do not pay for it.
+    from embedder.http.metadata_filter import MetadataFilter  # noqa: PLC0415
+
+    return MetadataFilter()
+
+
+class Health(Operation):
+    """Whether requests can be served: the model is loaded before the first one is taken."""
+
+    api = Native
+    name = "health"
+    summary = "Report that the model is loaded, and its name."
+
+    def respond(self, _call: Call, /) -> Response:
+        engine = self.model.engine
+        return json_response(
+            {
+                "status": "ok",
+                "model": engine.manifest.model.name,
+                "vector_space": engine.vector_space(),
+            },
+            headers={"x-vector-space": engine.vector_space()},
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return object_of(status=STRING, model=STRING, vector_space=STRING)

@@ -1,0 +1,227 @@
+"""OpenAI's API: `POST /v1/embeddings`.
+
+https://platform.openai.com/docs/api-reference/embeddings/create
+"""
+
+from typing import Any, ClassVar
+
+from embedder.core.embedding_request import Embeddings, EmbedRequest, Limits
+from embedder.core.errors import AnswerableError, InvalidFieldError
+from embedder.http.apis.input_types import InputsType, TextType
+from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
+from embedder.http.apis.options import (
+    INPUT_TYPES,
+    TRUNCATE_HINT,
+    add_special_tokens_field,
+    choose_prompt,
+    dimensions_field,
+    encoding_field,
+    output_dtype_field,
+    prompt_fields,
+    truncate_field,
+    truncation,
+)
+from embedder.http.apis.schemas import (
+    INTEGER,
+    STRING,
+    STRING_OR_NULL,
+    USAGE,
+    list_of,
+    object_of,
+    vector_schema,
+)
+from embedder.http.http_types import Response
+from embedder.http.json_body import quotable
+from embedder.http.json_types import Field, Object, String
+from embedder.http.vector_encoding import check_batch, encode
+
+__all__ = ["CreateEmbeddings", "Models", "OpenAI", "alias_prompt"]
+
+#: LangChain's default: ids of tiktoken's cl100k_base, whatever the model is.
+_IDS_HINT = (
+    "Ids of another tokenizer give wrong vectors. LangChain's OpenAIEmbeddings sends those of "
+    "tiktoken unless it is made with check_embedding_ctx_length=False."
+)
+
+
+class OpenAI(Api):
+    """Errors as `{"error": {"message", "type", "param", "code"}}`."""
+
+    name = "openai"
+    error_statuses = (400, 413, 500, 503)
+    error_schema: ClassVar = object_of(
+        error=object_of(
+            message=STRING,
+            type={"enum": ["invalid_request_error", "server_error"]},
+            param=STRING_OR_NULL,
+            code=STRING_OR_NULL,
+        )
+    )
+
+    @staticmethod
+    def error_body(error: AnswerableError, status: int, _request_id: str) -> dict[str, Any]:
+        return {
+            "error": {
+                "message": error.message,
+                "type": "invalid_request_error" if status < 500 else "server_error",
+                "param": error.field,
+                "code": error.code,
+            }
+        }
+
+
+class CreateEmbeddings(Operation):
+    """`{"input": …, "model": …}` → `{"object": "list", "data": […], "model", "usage"}`."""
+
+    api: type[Api] = OpenAI
+    name = "create_embeddings"
+    answers_vectors = True
+    summary = "Embed texts or token ids, with OpenAI's API."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        text = TextType(limits.max_characters)
+        self.body = Object(
+            (
+                Field(
+                    "input",
+                    InputsType(text, vocabulary_size=limits.vocabulary_size, ids_hint=_IDS_HINT),
+                    "A text, a list of texts, token ids as POST /tokenize returns them, or a list "
+                    "of those.",
+                    required=True,
+                ),
+                add_special_tokens_field(),
+                Field(
+                    "model",
+                    String(256),
+                    "Any name: one model is served, and the answer names it. A prompt's name after "
+                    "the last colon chooses that prompt, as in embeddinggemma-300m:query.",
+                ),
+                dimensions_field("dimensions", limits),
+                encoding_field(),
+                Field("user", String(), "Accepted and ignored."),
+                *prompt_fields(limits),
+                truncate_field(limits),
+                output_dtype_field(),
+            )
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        values = call.values
+        limits = self.model.engine.limits
+        inputs, dimensions = values["input"], values["dimensions"]
+        dtype, encoding = values["output_dtype"], values["encoding_format"]
+        check_batch(len(inputs), dimensions, dtype, encoding, field="input")
+        embeddings = self.embed(
+            EmbedRequest(
+                inputs=inputs,
+                prompt=choose_prompt(values, limits, alias=self._alias_prompt(values["model"])),
+                title=values["title"],
+                dimensions=dimensions,
+                truncate=truncation(values),
+                add_special_tokens=values["add_special_tokens"],
+            ),
+            call,
+            field="input",
+            truncate_hint=TRUNCATE_HINT,
+            ids_hint=_IDS_HINT,
+        )
+        tokens = sum(embeddings.tokens)
+        return json_response(
+            {
+                "object": "list",
+                "data": [
+                    {"object": "embedding", "index": index, "embedding": row}
+                    for index, row in enumerate(encode(embeddings.vectors, dtype, encoding))
+                ],
+                "model": self.model.engine.manifest.model.name,
+                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+                "vector_space": embeddings.vector_space,
+            },
+            headers=self.headers(embeddings, call),
+        )
+
+    def headers(self, embeddings: Embeddings, _call: Call, /) -> dict[str, str]:
+        """Return the answer's own headers."""
+        return {"x-vector-space": embeddings.vector_space}
+
+    def _alias_prompt(self, model: str | None) -> str | None:
+        return alias_prompt(model, self.model.engine.manifest.model.name, self.model.engine.limits)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        entry = object_of(object={"const": "embedding"}, index=INTEGER, embedding=vector_schema())
+        return object_of(
+            object={"const": "list"},
+            data=list_of(entry),
+            model=STRING,
+            usage=USAGE,
+            vector_space=STRING,
+        )
+
+
+class Models(Operation):
+    """`{"object": "list", "data": [{"id", "object": "model", "created", "owned_by"}]}`."""
+
+    api: type[Api] = OpenAI
+    name = "list_models"
+    summary = "List the one model that is served, with OpenAI's API."
+
+    def respond(self, _call: Call, /) -> Response:
+        """See `Operation`; an artifact does not say when its model was made, so `created` is 0."""
+        engine = self.model.engine
+        name = engine.manifest.model.name
+        entry = {
+            "id": name,
+            "object": "model",
+            "created": 0,
+            "owned_by": name.partition("/")[0] if "/" in name else "unknown",
+            "vector_space": engine.vector_space(),
+        }
+        return json_response(
+            {"object": "list", "data": [entry]}, headers={"x-vector-space": engine.vector_space()}
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        entry = object_of(
+            id=STRING,
+            owned_by=STRING,
+            vector_space=STRING,
+            object={"const": "model"},
+            created=INTEGER,
+        )
+        return object_of(object={"const": "list"}, data=list_of(entry))
+
+
+def alias_prompt(model: str | None, served: str, limits: Limits) -> str | None:
+    """Return the prompt's name that a model's alias carries after its last colon.
+
+    An SDK that cannot send extra fields can still send a model's name. Others use colons for their
+    own purposes (`all-minilm:latest`, `ft:model:org::id`), so another suffix is part of
+    the name, unless it follows the name of the model that is served.
+
+    Raises:
+        InvalidFieldError: if the suffix of the served model's name is not one of its prompts.
+    """
+    name, colon, suffix = (model or "").rpartition(":")
+    if not colon:
+        return None
+    if suffix in limits.prompts:
+        return suffix
+    for prompt in INPUT_TYPES.get(suffix, ()):
+        if prompt in limits.prompts:
+            return prompt
+    if not limits.prompts or name.lower() not in {
+        served.lower(),
+        served.lower().rpartition("/")[2],
+    }:
+        return None
+    allowed = ", ".join(f'"{name}:{prompt}"' for prompt in limits.prompts)
+    raise InvalidFieldError(
+        f'"model" names the model that is served with a suffix that is not one of its prompts. '
+        f"Allowed: any name without a colon, or {allowed}; found {quotable(suffix)} after the "
+        "colon.",
+        field="model",
+    )

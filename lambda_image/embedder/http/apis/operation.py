@@ -1,0 +1,271 @@
+"""The base of every operation of every API: the type of its body, and its response."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+import orjson
+
+from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs
+from embedder.core.engine import Engine
+from embedder.core.errors import (
+    AnswerableError,
+    BatchTooLargeError,
+    BodyTooLargeError,
+    ClientError,
+    ForeignTokenIdsError,
+    IndexUnavailableError,
+    InputError,
+    InputTooLongError,
+    NoIndexError,
+    OutOfTimeError,
+    OverloadedError,
+    RateLimitedError,
+    ServerError,
+    ShuttingDownError,
+    SlowBodyError,
+    UnauthorizedError,
+    UnknownPathError,
+    WrongMethodError,
+    WrongModelError,
+)
+from embedder.core.search import Searchable
+from embedder.http.http_types import ENVELOPE_BYTES, MAX_RESPONSE_BYTES, Request, Response
+from embedder.http.json_body import parse_object
+from embedder.http.json_types import Object
+from embedder.http.telemetry import RequestRecord
+from embedder.http.vector_encoding import too_large
+
+__all__ = [
+    "JSON",
+    "Api",
+    "Call",
+    "Model",
+    "Operation",
+    "json_response",
+    "payload_bytes",
+]
+
+JSON = {"content-type": "application/json"}
+#: Smaller answers are neither compressed nor measured: one vector stays as it is.
+_SMALL_BYTES = 16 << 10
+
+
+class Model(NamedTuple):
+    """The model and the search index that the operations use."""
+
+    engine: Engine
+    search_index: Searchable | None = None
+    #: Requests that are answered at the same time; Lambda gives an environment one.
+    max_concurrent_requests: int = 1
+
+
+class Api:
+    """How an API reports errors."""
+
+    name: str
+
+    @classmethod
+    def error(cls, error: AnswerableError, request_id: str) -> Response:
+        """Render an error; the request's id is in the header of each response."""
+        status = cls.status(type(error))
+        body = cls.error_body(error, status, request_id)
+        return json_response(body, status=status, headers=error.headers)
+
+    @staticmethod
+    def error_body(error: AnswerableError, status: int, request_id: str) -> dict[str, Any]:
+        """Return the body of an error."""
+        raise NotImplementedError
+
+    #: The HTTP status of each kind of error, where it is not that of its base class.
+    statuses: ClassVar[Mapping[type[AnswerableError], int]] = MappingProxyType(
+        {
+            ClientError: 400,
+            UnknownPathError: 404,
+            WrongMethodError: 405,
+            WrongModelError: 424,
+            NoIndexError: 404,
+            BodyTooLargeError: 413,
+            SlowBodyError: 408,
+            UnauthorizedError: 401,
+            RateLimitedError: 429,
+            OverloadedError: 429,
+            ServerError: 500,
+            OutOfTimeError: 503,
+            IndexUnavailableError: 503,
+            ShuttingDownError: 503,
+        }
+    )
+
+    @classmethod
+    def status(cls, error: type[AnswerableError]) -> int:
+        """Return the HTTP status of a kind of error."""
+        return next(cls.statuses[kind] for kind in error.__mro__ if kind in cls.statuses)
+
+    #: The JSON Schema of that body.
+    error_schema: ClassVar[dict[str, Any]]
+    #: The statuses that errors of a well-formed request may have.
+    error_statuses: ClassVar[tuple[int, ...]]
+
+
+class Call(NamedTuple):
+    """A request whose body holds these values, all of them valid by their types."""
+
+    values: dict[str, Any]
+    request: Request
+    record: RequestRecord
+
+
+class Operation:
+    """One method on one path.
+
+    Args:
+        model: The model that is served.
+    """
+
+    api: type[Api]
+    #: A short, stable name, for the log and as the document's operationId.
+    name: str
+    summary: str
+    #: The type of the request's body; None without one.
+    body: Object | None = None
+    #: Statuses of errors that only this operation of its API has.
+    more_statuses: tuple[int, ...] = ()
+    #: Whether the response holds the vectors of the inputs.
+    answers_vectors = False
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def serve(self, request: Request, record: RequestRecord) -> Response:
+        """Answer a request.
+
+        Raises:
+            AnswerableError: for `api.error` to render.
+        """
+        values = {} if self.body is None else self.body.check(parse_object(request.body))
+        call = Call(values, request, record)
+        response = self.respond(call)
+        return response if len(response.body) < _SMALL_BYTES else self._fitted(response, call)
+
+    def _fitted(self, response: Response, call: Call) -> Response:
+        """Compress a large answer for a caller that takes gzip, and refuse one that does not fit.
+
+        Lambda would refuse it too, and the caller would see a bare 502.
+        """
+        accepted = call.request.headers.get("accept-encoding")
+        if accepted:
+            # Imported when it is needed: no cold start pays for it.
+            from embedder.http.compression import accepts_gzip, packed  # noqa: PLC0415
+
+            if accepts_gzip(accepted):
+                response = packed(response)
+        # However many of its bytes are escaped, a body of less than half the limit fits.
+        if len(response.body) < MAX_RESPONSE_BYTES // 2 - ENVELOPE_BYTES:
+            return response
+        size = payload_bytes(response)
+        if size > MAX_RESPONSE_BYTES:
+            raise self._too_large(size, call, gzip="content-encoding" in response.headers)
+        return response
+
+    def _too_large(self, size: int, call: Call, *, gzip: bool) -> BatchTooLargeError:
+        embeddings = call.record.embeddings
+        if not self.answers_vectors or embeddings is None:
+            return BatchTooLargeError(
+                f"The answer takes {size} bytes; at most {MAX_RESPONSE_BYTES} are allowed. Ask for "
+                "less in one request."
+            )
+        count, dimensions = embeddings.vectors.shape
+        return too_large(
+            count,
+            dimensions,
+            call.values["output_dtype"],
+            call.values.get("encoding_format", "float"),
+            size=size,
+            gzip=gzip,
+        )
+
+    def chosen(self, _request: Request, /) -> "Operation":
+        """Return the operation that answers a request, where a path serves more than one."""
+        return self
+
+    @property
+    def choices(self) -> "Sequence[Operation]":
+        """All operations that `chosen` may return, for the document."""
+        return (self,)
+
+    def respond(self, call: Call, /) -> Response:
+        """Answer a call."""
+        raise NotImplementedError
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The JSON Schema of the answer's body; None if every response is an error."""
+        raise NotImplementedError
+
+    def embed(
+        self,
+        request: EmbedRequest,
+        call: Call,
+        *,
+        field: str,
+        truncate_hint: str = "",
+        ids_hint: str = "",
+    ) -> Embeddings:
+        """Embed the inputs of a field, and note the result in the record.
+
+        Args:
+            request: Without its deadline, which is the call's.
+            call: The call that asks.
+            field: The field that held the inputs, for errors.
+            truncate_hint: How to ask for truncation, for errors.
+            ids_hint: Where token ids of another model may come from, for errors.
+
+        Raises:
+            AnswerableError: in the words of this operation's own fields.
+        """
+        request = request._replace(deadline=call.request.deadline)
+        try:
+            embeddings = self.model.engine.embed_request(request)
+        except InputError as error:
+            hint = ""
+            if isinstance(error, InputTooLongError):
+                hint = truncate_hint
+            elif isinstance(error, ForeignTokenIdsError):
+                hint = ids_hint
+            raise _named(error, request.inputs, field, hint) from None
+        except ClientError as error:
+            # An error without a field is about the inputs.
+            error.field = error.field or field
+            raise
+        call.record.embeddings = embeddings
+        return embeddings
+
+
+def json_response(
+    value: Any, *, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """Render a value, which may hold numpy arrays, as JSON."""
+    return Response(
+        status=status,
+        body=orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY),
+        headers={**JSON, **headers} if headers else JSON,
+    )
+
+
+def payload_bytes(response: Response) -> int:
+    """Return the size of the payload that Lambda counts: the body as a JSON string, and headers."""
+    body = response.body
+    if "content-encoding" in response.headers:
+        size = -(-len(body) // 3) * 4
+    else:
+        # A quote or a backslash takes another byte.
+        size = len(body) + body.count(b'"') + body.count(b"\\")
+    return size + ENVELOPE_BYTES
+
+
+def _named(error: InputError, inputs: Inputs, field: str, hint: str) -> InputError:
+    """Return an error of the engine in the words of the field that held the inputs."""
+    in_list = inputs.is_list and error.position is not None
+    name = f"{field}[{error.position}]" if in_list else field
+    return error.named(name, field=field, hint=hint)

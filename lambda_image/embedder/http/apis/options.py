@@ -1,0 +1,177 @@
+"""The options that several APIs share: their fields, and how to interpret them."""
+
+from typing import Any
+
+from embedder.core.embedding_request import Limits
+from embedder.core.errors import InvalidFieldError
+from embedder.core.settings import TRUNCATIONS
+from embedder.http.json_types import Boolean, Choice, Field, JsonType, Nothing, OneOf, String
+from embedder.http.vector_encoding import DTYPES, ENCODINGS
+
+__all__ = [
+    "INPUT_TYPES",
+    "TRUNCATE_HINT",
+    "add_special_tokens_field",
+    "choose_prompt",
+    "dimensions_field",
+    "encoding_field",
+    "output_dtype_field",
+    "prompt_fields",
+    "prompt_name_field",
+    "truncate_field",
+    "truncation",
+    "truncation_fields",
+]
+
+#: How to ask for truncation with `truncate_field`, for errors.
+TRUNCATE_HINT = 'Send "truncate": true (or "right", "left") to have it cut.'
+#: Voyage's and Cohere's input types, and the names of the corresponding prompts.
+INPUT_TYPES: dict[str, tuple[str, ...]] = {
+    "query": ("query",),
+    "document": ("document", "passage"),
+    "search_query": ("query",),
+    "search_document": ("document", "passage"),
+    "classification": ("classification", "Classification"),
+    "clustering": ("clustering", "Clustering"),
+}
+#: A model without a prompt for these embeds the text as it is: that is how it was trained.
+_PROMPT_OPTIONAL = {"query", "document", "search_query", "search_document"}
+
+
+def prompt_name_field(limits: Limits) -> Field:
+    """Make the field that names a prompt of the model."""
+    names = tuple(limits.prompts)
+    kind: JsonType = Choice(names) if names else Nothing("this model has no prompts")
+    return Field(
+        "prompt_name",
+        kind,
+        "The name of the prompt to put before each text; null: "
+        + (f"the default, {limits.default_prompt}." if limits.default_prompt else "none."),
+    )
+
+
+def prompt_fields(limits: Limits) -> tuple[Field, ...]:
+    """Make the fields `prompt_name`, `input_type` and `title`."""
+    return (
+        prompt_name_field(limits),
+        Field(
+            "input_type",
+            Choice(_input_types(limits)),
+            "The purpose of the texts, named as in Voyage's and Cohere's APIs; chooses the prompt.",
+        ),
+        Field(
+            "title", String(), "The title of the document, for a prompt that has a place for it."
+        ),
+    )
+
+
+def choose_prompt(
+    values: dict[str, Any], limits: Limits, *, alias: str | None = None
+) -> str | None:
+    """Return the prompt's name that `prompt_name`, `input_type` or a model's alias asks for.
+
+    Raises:
+        InvalidFieldError: if more than one of them is given.
+    """
+    name, kind = values.get("prompt_name"), values.get("input_type")
+    given = [
+        f'"{field}"'
+        for field, value in (("prompt_name", name), ("input_type", kind), ("model", alias))
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise InvalidFieldError(
+            f"The prompt may be chosen once; it was chosen by {' and '.join(given)}.",
+            field=given[1].strip('"'),
+        )
+    if kind is not None:
+        return next((p for p in INPUT_TYPES[kind] if p in limits.prompts), None)
+    return alias if name is None else name
+
+
+def _input_types(limits: Limits) -> tuple[str, ...]:
+    return tuple(
+        kind
+        for kind, prompts in INPUT_TYPES.items()
+        if kind in _PROMPT_OPTIONAL or any(prompt in limits.prompts for prompt in prompts)
+    )
+
+
+def dimensions_field(name: str, limits: Limits) -> Field:
+    """Make the field that asks for one of the model's dimensions."""
+    return Field(
+        name,
+        Choice(limits.dimensions),
+        "The dimensions of each vector, which is truncated and then normalized to length 1.",
+        default=limits.full_dimensions,
+    )
+
+
+def add_special_tokens_field() -> Field:
+    """Make the field that says that token ids may lack the model's special tokens."""
+    return Field(
+        "add_special_tokens",
+        Boolean(),
+        "The token ids are this model's, and may lack the special tokens around them: add those. "
+        "Without it, ids that lack them are refused. Texts always get them.",
+        default=False,
+    )
+
+
+def output_dtype_field() -> Field:
+    """Make the field that asks for a number format."""
+    return Field(
+        "output_dtype",
+        Choice(DTYPES),
+        "The format of a vector's numbers, as Voyage and Cohere define them.",
+        default="float",
+    )
+
+
+def encoding_field() -> Field:
+    """Make the field that asks for base64."""
+    return Field(
+        "encoding_format",
+        Choice(ENCODINGS),
+        "A list of numbers, or base64 of their little-endian bytes.",
+        default="float",
+    )
+
+
+def truncate_field(limits: Limits) -> Field:
+    """Make the field that says what happens to a text over the model's limit, in one word."""
+    return Field(
+        "truncate",
+        OneOf((Boolean(), Choice(TRUNCATIONS))),
+        f"How to handle a text over {limits.max_tokens} tokens: reject it (false), truncate its "
+        "end (true, right) or its start (left).",
+        default=limits.truncate,
+    )
+
+
+def truncation_fields(limits: Limits) -> tuple[Field, ...]:
+    """Make the two fields of text-embeddings-inference for the same."""
+    return (
+        Field(
+            "truncate",
+            Boolean(),
+            f"Truncate a text over {limits.max_tokens} tokens, instead of rejecting it.",
+            default=limits.truncate != "refuse",
+        ),
+        Field(
+            "truncation_direction",
+            Choice(("Left", "Right"), any_case=True),
+            "The side to truncate.",
+            default="Left" if limits.truncate == "left" else "Right",
+        ),
+    )
+
+
+def truncation(values: dict[str, Any]) -> str:
+    """Return `refuse`, `right` or `left` for either kind of field."""
+    asked = values["truncate"]
+    if isinstance(asked, str):
+        return asked
+    if not asked:
+        return "refuse"
+    return str(values.get("truncation_direction", "right")).lower()

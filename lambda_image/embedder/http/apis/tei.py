@@ -1,0 +1,276 @@
+"""The API of Hugging Face's text-embeddings-inference (TEI).
+
+Read from its source, github.com/huggingface/text-embeddings-inference at 0d124dc (2026-07), files
+router/src/http/{server,types}.rs and router/src/lib.rs. Where its documentation and its code
+disagree, this module follows the code:
+
+- A batch over the limit is 422 in the code and 413 in docs/openapi.json.
+- `error_type` is capitalized on the wire (`Validation`, `Empty`), as the enum has no renaming; the
+  examples of the documents have it in lower case.
+- The error of the OpenAI-compatible route is `{"message", "code", "type"}`; its schema says
+  `error_type`.
+- `start` and `stop` of `/tokenize` count bytes of UTF-8, not characters, and count them from the
+  beginning of the prompt.
+
+What differs on purpose: fields that are unknown are refused, where TEI ignores them (its structs do
+not deny unknown fields), unless they have no effect with the value sent; errors of JSON itself have
+TEI's statuses (400 for syntax, 422 for types) and this API's body, where TEI sends plain text; a
+batch is texts or token ids, not both; token ids that lack the model's special tokens are refused,
+as by OpenAI's path; `x-compute-type` is the real one; times are those of the whole request, where
+TEI returns the mean of its inputs.
+"""
+
+import time
+from typing import Any, ClassVar
+
+from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs
+from embedder.core.errors import (
+    AnswerableError,
+    BatchTooLargeError,
+    EmptyInputError,
+    InferenceError,
+    InputTooLongError,
+    InvalidFieldError,
+    OutOfTimeError,
+    OverloadedError,
+    RateLimitedError,
+    ServerError,
+    WrongModelError,
+)
+from embedder.http.apis.input_types import InputsType, TextType
+from embedder.http.apis.openai import CreateEmbeddings
+from embedder.http.apis.operation import Api, Call, Model, Operation, json_response
+from embedder.http.apis.options import (
+    add_special_tokens_field,
+    choose_prompt,
+    dimensions_field,
+    output_dtype_field,
+    prompt_name_field,
+    truncation,
+    truncation_fields,
+)
+from embedder.http.apis.schemas import INTEGER, STRING, list_of, object_of
+from embedder.http.http_types import Response
+from embedder.http.json_types import Boolean, Field, Object
+from embedder.http.vector_encoding import check_batch, encode
+
+__all__ = ["CompatibleEmbeddings", "Embed", "Similarity", "Tei", "TeiOpenAI"]
+
+#: Clients of Hugging Face's inference API send it, such as Weaviate's text2vec-huggingface. No
+#: option changes a vector here: the model is always loaded, and a cached vector is the same.
+_OPTIONS = Field(
+    "options",
+    Object(
+        tuple(
+            Field(name, Boolean(), "Accepted and ignored.")
+            for name in ("use_cache", "use_gpu", "wait_for_model")
+        )
+    ),
+    "Accepted and ignored.",
+)
+TRUNCATE_HINT = 'Send "truncate": true, and where to cut as "truncation_direction".'
+
+
+def error_type(error: AnswerableError) -> str:
+    """Return TEI's name for the kind of an error."""
+    match error:
+        case EmptyInputError():
+            return "Empty"
+        case OutOfTimeError() | OverloadedError() | RateLimitedError():
+            return "Overloaded"
+        case ServerError() | WrongModelError():
+            return "Backend"
+        case _:
+            return "Validation"
+
+
+_ERROR_TYPE = {"enum": ["Unhealthy", "Backend", "Overloaded", "Validation", "Tokenizer", "Empty"]}
+
+
+class Tei(Api):
+    """Errors as `{"error": message, "error_type": kind}`."""
+
+    name = "tei"
+    # The statuses of TEI's code (`impl From<&ErrorType> for StatusCode` in
+    # router/src/http/server.rs).
+    statuses: ClassVar = {
+        **Api.statuses,
+        InvalidFieldError: 422,
+        InputTooLongError: 422,
+        BatchTooLargeError: 422,
+        OutOfTimeError: 429,
+        InferenceError: 424,
+    }
+    error_statuses = (400, 413, 422, 424, 429, 500)
+    error_schema: ClassVar = object_of(error=STRING, error_type=_ERROR_TYPE)
+
+    @staticmethod
+    def error_body(error: AnswerableError, _status: int, _request_id: str) -> dict[str, Any]:
+        return {"error": error.message, "error_type": error_type(error)}
+
+
+class TeiOpenAI(Tei):
+    """Errors of TEI's OpenAI-compatible route: `{"message", "code": status, "type": kind}`."""
+
+    error_schema: ClassVar = object_of(message=STRING, code=INTEGER, type=_ERROR_TYPE)
+
+    @staticmethod
+    def error_body(error: AnswerableError, status: int, _request_id: str) -> dict[str, Any]:
+        return {"message": error.message, "code": status, "type": error_type(error)}
+
+
+class Embed(Operation):
+    """`{"inputs": …}` → `[[float]]`, a list of vectors even for one text."""
+
+    api: type[Api] = Tei
+    name = "tei_embed"
+    answers_vectors = True
+    summary = "Embed texts or token ids, in the API of text-embeddings-inference."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.body = embed_body(model)
+
+    def respond(self, call: Call, /) -> Response:
+        embeddings = self.vectors(call)
+        return json_response(
+            encode(embeddings.vectors, call.values["output_dtype"], "float"),
+            headers=timing_headers(embeddings, call),
+        )
+
+    def vectors(self, call: Call) -> Embeddings:
+        """Embed the inputs of a body of `embed_body`."""
+        values = call.values
+        inputs, dimensions = values["inputs"], values["dimensions"]
+        check_batch(len(inputs), dimensions, values["output_dtype"], "float", field="inputs")
+        return self.embed(
+            EmbedRequest(
+                inputs=inputs,
+                prompt=choose_prompt(values, self.model.engine.limits),
+                dimensions=dimensions,
+                truncate=truncation(values),
+                normalize=values["normalize"],
+                add_special_tokens=values["add_special_tokens"],
+            ),
+            call,
+            field="inputs",
+            truncate_hint=TRUNCATE_HINT,
+        )
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return {
+            "type": "array",
+            "items": {"type": "array", "items": {"type": "number"}, "minItems": 1},
+            "minItems": 1,
+        }
+
+
+class CompatibleEmbeddings(CreateEmbeddings):
+    """TEI's own OpenAI-compatible route: OpenAI's request and answer, TEI's errors and headers."""
+
+    api: type[Api] = TeiOpenAI
+    name = "tei_embeddings"
+    summary = "Embed with OpenAI's API, with text-embeddings-inference's errors and headers."
+
+    def headers(self, embeddings: Embeddings, call: Call, /) -> dict[str, str]:
+        """See `CreateEmbeddings`."""
+        return timing_headers(embeddings, call)
+
+
+class Similarity(Operation):
+    """A sentence against others → the cosine of each."""
+
+    api: type[Api] = Tei
+    name = "tei_similarity"
+    summary = "Compare a sentence with others."
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        limits = model.engine.limits
+        text = TextType(limits.max_characters)
+        inputs = Object(
+            (
+                Field("source_sentence", text, "The sentence to compare.", required=True),
+                Field(
+                    "sentences",
+                    InputsType(text, single=False),
+                    "The sentences to compare it with.",
+                    required=True,
+                ),
+            )
+        )
+        self._parameters = Object((*truncation_fields(limits), prompt_name_field(limits)))
+        self.body = Object(
+            (
+                Field("inputs", inputs, "What to compare.", required=True),
+                Field("parameters", self._parameters, "How to embed it."),
+                _OPTIONS,
+            )
+        )
+
+    def respond(self, call: Call, /) -> Response:
+        inputs = call.values["inputs"]
+        values = call.values["parameters"] or self._parameters.check({})
+        embeddings = self.embed(
+            EmbedRequest(
+                inputs=Inputs(texts=[inputs["source_sentence"], *inputs["sentences"].texts]),
+                prompt=choose_prompt(values, self.model.engine.limits),
+                truncate=truncation(values),
+            ),
+            call,
+            field="inputs",
+            truncate_hint='Send "parameters": {"truncate": true}.',
+        )
+        vectors = embeddings.vectors
+        return json_response(vectors[1:] @ vectors[0], headers=timing_headers(embeddings, call))
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return list_of({"type": "number"})
+
+
+def embed_body(model: Model) -> Object:
+    """Make the type of TEI's `EmbedRequest`, which the embedding server has taken over."""
+    limits = model.engine.limits
+    return Object(
+        (
+            Field(
+                "inputs",
+                InputsType(TextType(limits.max_characters), vocabulary_size=limits.vocabulary_size),
+                "A text, a list of texts, token ids, or a list of those.",
+                required=True,
+            ),
+            *truncation_fields(limits),
+            prompt_name_field(limits),
+            Field(
+                "normalize",
+                Boolean(),
+                "Normalize vectors that were truncated to fewer dimensions. (The model's own "
+                "normalization is part of its graph and always applies.)",
+                default=True,
+            ),
+            dimensions_field("dimensions", limits),
+            add_special_tokens_field(),
+            output_dtype_field(),
+            Field("parameters", Object(()), "Accepted if it is empty, and ignored."),
+            _OPTIONS,
+        )
+    )
+
+
+def timing_headers(embeddings: Embeddings, call: Call) -> dict[str, str]:
+    """Return TEI's headers; times are whole milliseconds."""
+    total = f"{(time.perf_counter() - call.record.started) * 1000:.0f}"
+    return {
+        "x-compute-type": "cpu+optimized",
+        "x-compute-time": total,
+        "x-compute-characters": str(embeddings.characters),
+        "x-compute-tokens": str(sum(embeddings.tokens)),
+        "x-total-time": total,
+        "x-tokenization-time": f"{embeddings.timings.tokenization * 1000:.0f}",
+        # On Lambda nothing queues inside: it starts another execution environment, or answers 429.
+        "x-queue-time": f"{embeddings.timings.queue * 1000:.0f}",
+        "x-inference-time": f"{embeddings.timings.inference * 1000:.0f}",
+        "x-vector-space": embeddings.vector_space,
+    }

@@ -1,0 +1,165 @@
+"""The filters of S3 Vectors: which metadata a vector must have.
+
+The grammar is that of
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-metadata-filtering.html. A filter
+is checked here because S3 Vectors' own error names neither the mistake nor the allowed operators.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from embedder.core.errors import InvalidFieldError
+from embedder.http.json_body import described, quotable
+from embedder.http.json_types import JsonType
+
+__all__ = ["MetadataFilter"]
+
+#: The longest name of a metadata key, in characters.
+_KEY_CHARACTERS = 63
+#: The deepest nesting of $and and $or. AWS names no limit; without one, a stack overflows.
+_DEPTH = 16
+_LOGICAL = ("$and", "$or")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_primitive(value: object) -> bool:
+    return isinstance(value, str | int | float)  # bool is an int
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_primitive, value))
+
+
+_PRIMITIVE = ("a string, a number or a boolean", _is_primitive)
+_NUMBER = ("a number", _is_number)
+_LIST = ("a list of at least one string, number or boolean", _is_list)
+#: Operator → what it compares with.
+_OPERATORS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "$eq": _PRIMITIVE,
+    "$ne": _PRIMITIVE,
+    "$gt": _NUMBER,
+    "$gte": _NUMBER,
+    "$lt": _NUMBER,
+    "$lte": _NUMBER,
+    "$in": _LIST,
+    "$nin": _LIST,
+    "$exists": ("true or false", lambda value: isinstance(value, bool)),
+}
+_NAMES = ", ".join((*_OPERATORS, *_LOGICAL))
+
+
+class MetadataFilter(JsonType):
+    """A filter, such as `{"$and": [{"language": "en"}, {"year": {"$gte": 2020}}]}`."""
+
+    @property
+    def allowed(self) -> str:
+        return (
+            'an object with one metadata key, such as {"year": {"$gte": 2020}}, or with one of '
+            f"$and, $or. Operators: {_NAMES}"
+        )
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        primitive = {"type": ["string", "number", "boolean"]}
+        primitives = {"type": "array", "items": primitive, "minItems": 1}
+        number = {"type": "number"}
+        operands = {
+            **dict.fromkeys(("$eq", "$ne"), primitive),
+            **dict.fromkeys(("$gt", "$gte", "$lt", "$lte"), number),
+            **dict.fromkeys(("$in", "$nin"), primitives),
+            "$exists": {"type": "boolean"},
+        }
+        conditions = {
+            "type": "object",
+            "properties": operands,
+            "additionalProperties": False,
+            "minProperties": 1,
+        }
+        # The reference is to this schema itself, wherever it is placed, because it has an `$id`.
+        filters = {"type": "array", "items": {"$ref": "#"}, "minItems": 1}
+        return {
+            "$id": "urn:embedding-kit:metadata-filter",
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "properties": dict.fromkeys(_LOGICAL, filters),
+            "patternProperties": {
+                f"^[^$][\\s\\S]{{0,{_KEY_CHARACTERS - 1}}}$": {"anyOf": [primitive, conditions]}
+            },
+            "additionalProperties": False,
+        }
+
+    def check(self, value: object, name: str) -> Any:
+        _check(value, name, name, depth=0)
+        return value
+
+
+def _check(value: object, where: str, field: str, *, depth: int) -> None:
+    """Check a filter; `where` is its place in the request, for the error."""
+    if not isinstance(value, dict):
+        raise _error(where, field, "must be an object", f"found {described(value)}")
+    if len(value) != 1:
+        raise _error(
+            where, field, "must have one key; combine conditions with $and", f"found {len(value)}"
+        )
+    (key, condition), *_ = value.items()
+    if key in _LOGICAL:
+        _check_list(key, condition, where, field, depth=depth)
+    elif key.startswith("$"):
+        raise _error(where, field, "has an unknown operator", f"found {_shown(key)}")
+    elif not 1 <= len(key) <= _KEY_CHARACTERS:
+        raise _error(
+            where,
+            field,
+            f"must name a metadata key of 1 to {_KEY_CHARACTERS} characters",
+            f"found {len(key)}",
+        )
+    elif isinstance(condition, dict):
+        _check_operators(condition, f"{where}.{_shown(key)}", field)
+    elif not _is_primitive(condition):
+        raise _error(
+            f"{where}.{_shown(key)}",
+            field,
+            f"must be {_PRIMITIVE[0]}, or an object of operators",
+            f"found {described(condition)}",
+        )
+
+
+def _check_list(key: str, condition: object, where: str, field: str, *, depth: int) -> None:
+    where = f"{where}.{key}"
+    if not isinstance(condition, list) or not condition:
+        raise _error(
+            where, field, "must be a list of at least one filter", f"found {described(condition)}"
+        )
+    if depth == _DEPTH:
+        raise _error(where, field, f"must be nested at most {_DEPTH} deep", "found more")
+    for position, each in enumerate(condition):
+        _check(each, f"{where}[{position}]", field, depth=depth + 1)
+
+
+def _check_operators(conditions: dict[str, Any], where: str, field: str) -> None:
+    if not conditions:
+        raise _error(where, field, "must have an operator", "found none")
+    for operator, operand in conditions.items():
+        known = _OPERATORS.get(operator)
+        if known is None:
+            raise _error(where, field, "has an unknown operator", f"found {_shown(operator)}")
+        allowed, fits = known
+        if not fits(operand):
+            raise _error(
+                f"{where}.{operator}", field, f"must be {allowed}", f"found {described(operand)}"
+            )
+
+
+def _error(where: str, field: str, rule: str, found: str) -> InvalidFieldError:
+    return InvalidFieldError(
+        f'"{where}" {rule}; {found}. Operators of a filter: {_NAMES}.', field=field
+    )
+
+
+def _shown(key: str) -> str:
+    """Return a name that an error may show."""
+    return key if quotable(key.removeprefix("$")).startswith('"') else quotable(key)

@@ -1,0 +1,238 @@
+"""Routes a request to the operation of its API and returns a response.
+
+`ROUTES` is the table of all paths.
+"""
+
+import os
+from collections.abc import Callable
+from os import urandom
+
+from embedder.core.artifact import load_artifact
+from embedder.core.batching import TOKEN_BUDGET
+from embedder.core.engine import Engine
+from embedder.core.errors import (
+    AnswerableError,
+    BodyTooLargeError,
+    ServerError,
+    SettingsError,
+    UnknownPathError,
+    WrongMethodError,
+)
+from embedder.core.runtimes import Runs
+from embedder.core.search import Searchable, load_index
+from embedder.core.settings import Settings
+from embedder.http.apis import (
+    embedding_server,
+    native,
+    openai,
+    root,
+    tei,
+    tei_decode,
+    tei_info,
+    tei_other_models,
+    tei_tokenize,
+)
+from embedder.http.apis.operation import Api, Model, Operation
+from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
+from embedder.http.json_body import quotable
+from embedder.http.openapi import Document
+from embedder.http.telemetry import RequestRecord, Telemetry, fault
+
+__all__ = ["ROUTES", "Service", "build_service"]
+
+_DOCUMENT_PATH = "/openapi.json"
+#: Path → method → operation, of everything but the document of them all.
+_OPERATIONS: dict[str, dict[str, type[Operation]]] = {
+    "/": {"POST": root.Root},
+    "/similar": {"POST": native.Similar},
+    "/health": {"GET": native.Health},
+    "/v1/embeddings": {"POST": openai.CreateEmbeddings},
+    "/v1/models": {"GET": openai.Models},
+    "/embed": {"POST": tei.Embed},
+    "/embeddings": {"POST": tei.CompatibleEmbeddings},
+    "/similarity": {"POST": tei.Similarity},
+    "/tokenize": {"POST": tei_tokenize.Tokenize},
+    "/decode": {"POST": tei_decode.Decode},
+    "/embed_all": {"POST": tei_other_models.EmbedAll},
+    "/embed_sparse": {"POST": tei_other_models.EmbedSparse},
+    "/predict": {"POST": tei_other_models.Predict},
+    "/rerank": {"POST": tei_other_models.Rerank},
+    "/info": {"GET": tei_info.Info},
+    "/api/v1/embed": {"POST": embedding_server.ServerEmbed},
+}
+#: Path → method → operation.
+ROUTES: dict[str, dict[str, type[Operation]]] = {
+    **_OPERATIONS,
+    _DOCUMENT_PATH: {"GET": Document},
+}
+
+
+class Service:
+    """Answers requests.
+
+    Args:
+        model: The model that is served.
+        telemetry: Records each request; None records nothing.
+    """
+
+    def __init__(self, model: Model, *, telemetry: Telemetry | None = None) -> None:
+        self.model = model
+        self.telemetry = telemetry
+        operations = {
+            path: {method: kind(model) for method, kind in methods.items()}
+            for path, methods in _OPERATIONS.items()
+        }
+        document = Document(model, operations, path=_DOCUMENT_PATH)
+        self._routes: dict[str, dict[str, Operation]] = {
+            **operations,
+            _DOCUMENT_PATH: {"GET": document},
+        }
+
+    def handle(self, request: Request) -> Response:
+        """Respond to a request and record it; every error becomes a response."""
+        record = RequestRecord(request.id or new_request_id())
+        record.request_bytes = len(request.body)
+        response = self._respond(request, record)
+        if request.method == "HEAD":
+            response = response._replace(body=b"")
+        return self._finish(response, record)
+
+    def error_response(
+        self, error: AnswerableError, request_id: str, *, path: str = ""
+    ) -> Response:
+        """Respond to what is not a valid request, in the API of its path if it has one."""
+        record = RequestRecord(request_id or new_request_id())
+        api = api_of(path.rstrip("/") or "/")
+        record.api, record.error = api.name, error.code
+        return self._finish(api.error(error, record.id), record)
+
+    def _finish(self, response: Response, record: RequestRecord) -> Response:
+        headers = {**response.headers, "x-request-id": record.id}
+        if self.telemetry is not None and self.telemetry.cold:
+            # A caller cannot see otherwise that it waited for an initialization.
+            headers["x-cold-start"] = "true"
+        response = Response(status=response.status, body=response.body, headers=headers)
+        record.status = response.status
+        record.response_bytes = len(response.body)
+        if self.telemetry is not None:
+            self.telemetry.write(record)
+        return response
+
+    def _respond(self, request: Request, record: RequestRecord) -> Response:
+        path = request.path.rstrip("/") or "/"
+        api = api_of(path)
+        record.api = api.name
+        try:
+            operation = self._route(request, path).chosen(request)
+            api = operation.api
+            record.api, record.operation = api.name, operation.name
+            return operation.serve(request, record)
+        except AnswerableError as error:
+            record.error, record.field = error.code, error.field
+            if isinstance(error, ServerError):
+                record.fault = fault(error.__cause__ or error)
+            return api.error(error, record.id)
+        except Exception as error:  # The caller gets a response, and the log the place.
+            record.error = ServerError.code
+            record.fault = fault(error)
+            return api.error(ServerError(), record.id)
+
+    def _route(self, request: Request, path: str) -> Operation:
+        if len(request.body) > MAX_REQUEST_BYTES:
+            raise BodyTooLargeError(
+                f"The body has {len(request.body)} bytes; at most {MAX_REQUEST_BYTES} are allowed."
+            )
+        methods = self._routes.get(path)
+        if methods is None:
+            raise UnknownPathError(f"Nothing is served at this path. Served: {served()}.")
+        method = "GET" if request.method == "HEAD" else request.method
+        operation = methods.get(method)
+        if operation is None:
+            allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
+            raise WrongMethodError(
+                f"This path is served by {allowed}; found {quotable(request.method)}.",
+                headers={"allow": allowed},
+            )
+        return operation
+
+
+def build_service(
+    settings: Settings,
+    *,
+    wrap: Callable[[Runs], Runs] | None = None,
+    run_tokens: int = TOKEN_BUDGET,
+    max_concurrent_requests: int = 1,
+    telemetry: Telemetry | None = None,
+) -> Service:
+    """Load the artifact and the index, and put the service together.
+
+    Args:
+        settings: How to serve.
+        wrap: Gets the model's session and returns the one that the engine uses.
+        run_tokens: See `Engine`.
+        max_concurrent_requests: How many requests the caller gives it at the same time.
+        telemetry: Records each request; None writes Lambda's records.
+
+    Raises:
+        StartError: if one of them cannot be served.
+    """
+    engine = Engine.load(
+        load_artifact(_artifact_folder(settings)),
+        threads=settings.threads,
+        truncate=settings.truncate,
+        max_characters=settings.max_characters,
+        cache_entries=settings.cache_entries,
+        wrap=wrap,
+        run_tokens=run_tokens,
+    )
+    model = Model(engine, _index(settings, engine), max_concurrent_requests)
+    return Service(model, telemetry=telemetry or Telemetry(settings))
+
+
+def _artifact_folder(settings: Settings) -> str | os.PathLike[str]:
+    if settings.artifact_location is None:
+        return settings.artifact
+    if settings.region is None:
+        raise SettingsError("EMBEDDING_ARTIFACT_LOCATION needs AWS_REGION, the bucket's region.")
+    # Imported when it is needed: botocore takes 200 ms of a start.
+    from embedder.core.artifact_download import download  # noqa: PLC0415
+
+    return download(
+        settings.artifact_location,
+        package=settings.artifact,
+        temporary=settings.temporary,
+        region=settings.region,
+        endpoint=settings.s3_endpoint,
+    )
+
+
+def _index(settings: Settings, engine: Engine) -> Searchable | None:
+    spaces = [engine.vector_space(dimensions) for dimensions in engine.limits.dimensions]
+    if settings.vector_index is not None:
+        # Imported when it is needed: TLS alone takes 30 ms of a start.
+        from embedder.core.s3_vectors.index import open_index  # noqa: PLC0415
+
+        return open_index(
+            settings.vector_index, endpoint=settings.s3_vectors_endpoint, spaces=spaces
+        )
+    return None if settings.index is None else load_index(settings.index, spaces=spaces)
+
+
+def served() -> str:
+    """List the paths that are served, with their methods."""
+    return ", ".join(f"{method} {path}" for path, methods in ROUTES.items() for method in methods)
+
+
+def api_of(path: str) -> type[Api]:
+    """Return the API that reports a path, or a method on it, as not served."""
+    methods = ROUTES.get(path)
+    if methods:
+        return next(iter(methods.values())).api
+    return openai.OpenAI if path.startswith("/v1/") else native.Native
+
+
+def new_request_id() -> str:
+    """Make an id as Lambda makes them, for a request that came without one."""
+    # From the kernel, not from a generator whose state a snapshot would copy.
+    number = urandom(16).hex()
+    return "-".join((number[:8], number[8:12], number[12:16], number[16:20], number[20:]))

@@ -1,0 +1,215 @@
+"""The log line and the metrics record of each request, both JSON on stdout.
+
+Lambda's JSON logging takes lines that are JSON objects as they are; CloudWatch makes metrics of the
+record with `_aws` in it (Embedded Metric Format,
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
+Texts, vectors and error messages are never written: an error is logged as its kind, its field and
+its place in the code.
+"""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+import orjson
+
+from embedder.core.embedding_request import Embeddings
+from embedder.core.settings import Settings
+
+__all__ = ["RequestRecord", "Telemetry", "fault"]
+
+#: EMF takes at most a hundred values of one metric in a record.
+_MOST_VALUES = 100
+_COUNTS = ("Requests", "ServerErrors", "ColdStarts", "Texts", "Tokens", "BatchSize", "CacheHits")
+_UNITS = {
+    **dict.fromkeys(_COUNTS, "Count"),
+    "TokenizationTime": "Milliseconds",
+    "InferenceTime": "Milliseconds",
+    "PaddingWaste": "Percent",
+}
+_DEFINITIONS = {name: {"Name": name, "Unit": unit} for name, unit in _UNITS.items()}
+#: By these a release judges the new version alone. No other metric has the version as a dimension,
+#: for each would be billed once more for every version.
+_OF_A_VERSION = [_DEFINITIONS["Requests"], _DEFINITIONS["ServerErrors"]]
+
+
+class RequestRecord:
+    """The facts about one request that are logged; filled in on its way through the service.
+
+    Args:
+        request_id: Lambda's id of the invocation.
+    """
+
+    __slots__ = (
+        "api",
+        "embeddings",
+        "error",
+        "fault",
+        "field",
+        "id",
+        "operation",
+        "request_bytes",
+        "response_bytes",
+        "search_seconds",
+        "started",
+        "status",
+    )
+
+    def __init__(self, request_id: str) -> None:
+        self.id = request_id
+        #: `time.perf_counter()` at its beginning.
+        self.started = time.perf_counter()
+        self.api = "none"
+        self.operation = "none"
+        self.status = 0
+        self.request_bytes = 0
+        self.response_bytes = 0
+        self.embeddings: Embeddings | None = None
+        #: The time that the search index took, if it was searched.
+        self.search_seconds: float | None = None
+        #: The code and the field of the error that was answered.
+        self.error: str | None = None
+        self.field: str | None = None
+        #: Class and place of an unexpected exception, innermost call last.
+        self.fault: dict[str, Any] | None = None
+
+
+class Telemetry:
+    """Writes the records of one execution environment."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._namespace = settings.metrics_namespace
+        self._function = settings.function_name
+        self._version = settings.function_version
+        self._environment = settings.environment
+        #: True until the first request after a cold start or a restore is recorded.
+        self.cold = settings.initialization != "provisioned-concurrency"
+
+    def write(self, record: RequestRecord) -> None:
+        """Write both lines, in one write."""
+        cold, self.cold = self.cold, False
+        now = time.time()
+        lines = _dumps(self.line(record, now, cold)) + _dumps(self._metrics(record, now, cold))
+        sys.stdout.write(lines.decode())
+        sys.stdout.flush()
+
+    def line(self, record: RequestRecord, now: float, cold: bool) -> dict[str, Any]:
+        """Return the log line of a request that ended at `now`, in seconds since 1970."""
+        line: dict[str, Any] = {
+            "timestamp": _timestamp(now),
+            "level": _level(record.status),
+            "message": "request",
+            "requestId": record.id,
+            "environment": self._environment,
+            "api": record.api,
+            "operation": record.operation,
+            "status": record.status,
+            "durationMs": _milliseconds(time.perf_counter() - record.started),
+            "coldStart": cold,
+            "requestBytes": record.request_bytes,
+            "responseBytes": record.response_bytes,
+        }
+        if record.embeddings is not None:
+            embeddings = record.embeddings
+            line |= {
+                "vectorSpace": embeddings.vector_space,
+                "texts": len(embeddings.tokens),
+                "tokens": sum(embeddings.tokens),
+                "tokenizationMs": _milliseconds(embeddings.timings.tokenization),
+                "inferenceMs": _milliseconds(embeddings.timings.inference),
+                "runs": len(embeddings.runs),
+                "cacheHits": embeddings.cache_hits,
+                "repeats": embeddings.repeats,
+                "paddingWaste": _waste(embeddings),
+            }
+        if record.search_seconds is not None:
+            line["searchMs"] = _milliseconds(record.search_seconds)
+        if record.error is not None:
+            line["error"] = record.error
+            line["field"] = record.field
+        if record.fault is not None:
+            line["fault"] = record.fault
+        return line
+
+    def _metrics(self, record: RequestRecord, now: float, cold: bool) -> dict[str, Any]:
+        values: dict[str, Any] = {"Requests": 1, "ColdStarts": int(cold)}
+        if record.embeddings is not None:
+            embeddings = record.embeddings
+            values |= {
+                "Texts": len(embeddings.tokens),
+                "Tokens": sum(embeddings.tokens),
+                "TokenizationTime": _milliseconds(embeddings.timings.tokenization),
+                "InferenceTime": _milliseconds(embeddings.timings.inference),
+                "CacheHits": embeddings.cache_hits,
+            }
+            # Without a run there is no batch and no padding, so neither metric is written.
+            if embeddings.runs:
+                values["BatchSize"] = list(embeddings.runs[:_MOST_VALUES])
+                values["PaddingWaste"] = _waste(embeddings)
+        return {
+            "_aws": {
+                "Timestamp": int(now * 1000),
+                "CloudWatchMetrics": [
+                    {
+                        "Namespace": self._namespace,
+                        "Dimensions": [["FunctionName"], ["FunctionName", "Api", "Status"]],
+                        "Metrics": [_DEFINITIONS[name] for name in values],
+                    },
+                    {
+                        "Namespace": self._namespace,
+                        "Dimensions": [["FunctionName", "Version"]],
+                        "Metrics": _OF_A_VERSION,
+                    },
+                ],
+            },
+            "FunctionName": self._function,
+            "Version": self._version,
+            "Api": record.api,
+            "Status": str(record.status),
+            "requestId": record.id,
+            # Some APIs answer a fault of the server with a status below 500.
+            "ServerErrors": int(record.fault is not None),
+            **values,
+        }
+
+
+def fault(error: BaseException) -> dict[str, Any]:
+    """Return the classes and places of an exception, never its message, which may quote a text."""
+    places = []
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    cause = error.__cause__
+    return {
+        "type": type(error).__name__,
+        "cause": type(cause).__name__ if cause is not None else None,
+        "trace": places,
+    }
+
+
+def _dumps(line: dict[str, Any]) -> bytes:
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _level(status: int) -> str:
+    return "ERROR" if status >= 500 else "WARN" if status >= 400 else "INFO"
+
+
+def _timestamp(now: float) -> str:
+    whole = int(now)
+    return (
+        time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int((now - whole) * 1000):03}Z"
+    )
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def _waste(embeddings: Embeddings) -> float:
+    """Return the part of the computed tokens that was padding, in percent."""
+    computed = embeddings.computed_tokens
+    return round(100 * embeddings.padding_tokens / computed, 2) if computed else 0.0

@@ -1,0 +1,146 @@
+"""Vectors to what an answer holds: number formats, base64, and how many fit into 6 MB.
+
+The formats are those of Voyage and Cohere:
+
+- `int8`, `uint8`: one byte a component, from -128 to 127 and from 0 to 255
+  (https://docs.voyageai.com/docs/flexible-dimensions-and-quantization,
+  https://docs.cohere.com/v2/docs/embeddings). Neither says how a float becomes such a number; here
+  it is one linear scale for all vectors of d dimensions: round(16·√d·x), cut to the range, and
+  uint8 is int8 + 128. A component of ordinary size (1/√d) becomes ±16, one eight times as large is
+  the last that fits. As the scale is the same for all, dot products and distances keep their
+  meaning: x ≈ q / (16·√d).
+- `ubinary`: one bit a component, 1 where it is positive, eight to a byte, the first the highest.
+- `binary`: the same bytes in offset binary, that is minus 128, from -128 to 127.
+- base64: the bytes of the numbers, little-endian, as OpenAI sends its float32.
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from embedder.core.errors import BatchTooLargeError
+from embedder.http.http_types import ENVELOPE_BYTES, MAX_RESPONSE_BYTES
+
+if TYPE_CHECKING:  # see startup
+    import numpy.typing as npt
+
+__all__ = [
+    "DTYPES",
+    "ENCODINGS",
+    "INT8_SCALE",
+    "check_batch",
+    "encode",
+    "largest_batch",
+    "quantize",
+    "too_large",
+    "vector_bytes",
+]
+
+DTYPES = ("float", "int8", "uint8", "binary", "ubinary")
+ENCODINGS = ("float", "base64")
+#: The int8 value of a component of size 1/√dimensions.
+INT8_SCALE = 16
+
+#: The most bytes of one JSON number and its comma. The longest float32 of a unit vector that
+#: orjson writes is like -0.0000123456789; on average one takes 12.4 bytes.
+_JSON_BYTES = {"float": 17, "int8": 5, "uint8": 4, "binary": 5, "ubinary": 4}
+#: The fewest bytes of one number in a response. For floats that is `0.0,`; in gzip and base64
+#: one takes 7.3. Nothing with more numbers fits, so its vectors need not be computed.
+_LEAST_BYTES = {"float": 4, "int8": 1, "uint8": 1, "binary": 1, "ubinary": 1}
+#: The most bytes around the vectors in a body: identity, model, usage, timings.
+_FRAME_BYTES = 4096
+#: The most bytes around one vector: `{\"object\":\"embedding\",\"index\":12345,
+#: \"embedding\":[],` - the answer travels as a JSON string, so each quote takes two bytes.
+_ITEM_BYTES = 64
+#: The bytes left for the vectors.
+_ROOM = MAX_RESPONSE_BYTES - ENVELOPE_BYTES - _FRAME_BYTES
+
+
+def quantize(vectors: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[Any]:
+    """Turn float32 [n, d] into the numbers of a dtype: [n, d], or [n, ⌈d/8⌉] for bits."""
+    if dtype == "float":
+        return vectors
+    if dtype in {"binary", "ubinary"}:
+        bits: npt.NDArray[np.uint8] = np.packbits(vectors > 0, axis=1)
+        return bits if dtype == "ubinary" else np.asarray(bits ^ 0x80).view(np.int8)
+    scaled = np.rint(vectors * np.float32(INT8_SCALE * sqrt(vectors.shape[1])))
+    signed = np.clip(scaled, -128, 127).astype(np.int8)
+    return signed if dtype == "int8" else np.asarray(signed.view(np.uint8) ^ 0x80)
+
+
+def encode(vectors: npt.NDArray[np.float32], dtype: str, encoding: str) -> list[Any]:
+    """Return what an answer holds for each vector: an array for orjson, or base64."""
+    numbers = quantize(vectors, dtype)
+    if encoding == "float":
+        return list(numbers)
+    if numbers.dtype == np.float32:
+        numbers = numbers.astype("<f4", copy=False)
+    return [b2a_base64(row.tobytes(), newline=False).decode() for row in numbers]
+
+
+def vector_bytes(dimensions: int, dtype: str, encoding: str) -> int:
+    """Return the most bytes that one vector takes in an answer, with what surrounds it."""
+    count = _numbers(dimensions, dtype)
+    if encoding == "base64":
+        raw = count * (4 if dtype == "float" else 1)
+        return -(-raw // 3) * 4 + _ITEM_BYTES
+    return count * _JSON_BYTES[dtype] + _ITEM_BYTES
+
+
+def largest_batch(dimensions: int, dtype: str, encoding: str) -> int:
+    """Return how many vectors always fit into Lambda's largest answer, whatever they hold."""
+    return _ROOM // vector_bytes(dimensions, dtype, encoding)
+
+
+def check_batch(count: int, dimensions: int, dtype: str, encoding: str, *, field: str) -> None:
+    """Refuse a batch whose answer cannot fit, before it is computed.
+
+    The size of base64 is known beforehand. The size of a list of numbers is known once they are
+    written: a batch that may fit passes here, and `operation.fitted` looks at the answer itself.
+
+    Raises:
+        BatchTooLargeError: with how many vectors fit, and what takes less room.
+    """
+    if encoding == "base64":
+        allowed = largest_batch(dimensions, dtype, encoding)
+    else:
+        allowed = _ROOM // (_numbers(dimensions, dtype) * _LEAST_BYTES[dtype])
+    if count > allowed:
+        raise BatchTooLargeError(
+            f'"{field}" holds {count} inputs; an answer of 6 MB never has room for more than '
+            f"{allowed} vectors of {dimensions} dimensions as {dtype} in the encoding {encoding}. "
+            "Split the request" + _smaller(dimensions, dtype, encoding),
+            field=field,
+        )
+
+
+def too_large(
+    count: int, dimensions: int, dtype: str, encoding: str, *, size: int, gzip: bool
+) -> BatchTooLargeError:
+    """Make the error for an answer whose `size` in bytes, perhaps in gzip, is over the limit."""
+    fits = count * (MAX_RESPONSE_BYTES - ENVELOPE_BYTES) // size
+    taken = f"{size} bytes in gzip" if gzip else f"{size} bytes"
+    return BatchTooLargeError(
+        f"An answer of {count} vectors of {dimensions} dimensions as {dtype} in the encoding "
+        f"{encoding} takes {taken}; at most {MAX_RESPONSE_BYTES} are allowed. Send about {fits} "
+        "inputs in one request"
+        + ("" if gzip else ', or "accept-encoding: gzip"')
+        + _smaller(dimensions, dtype, encoding)
+    )
+
+
+def _smaller(dimensions: int, dtype: str, encoding: str) -> str:
+    if encoding == "base64":
+        return "."
+    return (
+        ', or ask for "encoding_format": "base64" where the path takes it (/ and /v1/embeddings), '
+        f"which has room for {largest_batch(dimensions, dtype, 'base64')}."
+    )
+
+
+def _numbers(dimensions: int, dtype: str) -> int:
+    return -(-dimensions // 8) if dtype in {"binary", "ubinary"} else dimensions

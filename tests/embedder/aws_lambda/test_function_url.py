@@ -1,0 +1,218 @@
+"""Conversion of events and responses in payload formats 2.0 and 1.0.
+
+Tests with the fixture `sent` run for both; `test_rest_api.py` has what differs.
+"""
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from embedder.aws_lambda.function_url import in_format_2, request_from_event, response_to_event
+from embedder.core.errors import BodyTooLargeError, MalformedBodyError, NotAnEventError
+from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
+from tests.embedder.rest_api_event import rest_api_event
+
+#: The event from AWS's documentation, reduced to the fields that are read and a few others.
+EVENT: dict[str, Any] = {
+    "version": "2.0",
+    "routeKey": "$default",
+    "rawPath": "/v1/embeddings",
+    "rawQueryString": "parameter1=value1&parameter1=value2",
+    "headers": {"Content-Type": "application/json", "x-amzn-trace-id": "Root=1-2"},
+    "queryStringParameters": {"parameter1": "value1,value2"},
+    "requestContext": {
+        "accountId": "123456789012",
+        "domainName": "abc.lambda-url.us-west-2.on.aws",
+        "http": {"method": "post", "path": "/v1/embeddings", "sourceIp": "192.0.2.1"},
+        "requestId": "e1506fd5-9e7b-434f-bd42-4f8fa224b599",
+        "timeEpoch": 1583348638390,
+    },
+    "body": '{"input": "Grüße"}',
+    "isBase64Encoded": False,
+}
+
+
+#: Sends the request of an event, and returns it as the embedder reads it.
+Sent = Callable[..., Request]
+
+
+@pytest.fixture(params=["2.0", "1.0"])
+def sent(request: pytest.FixtureRequest) -> Sent:
+    """Return a function that sends an event's request in one of the payload formats."""
+    if request.param == "2.0":
+        return lambda event, **options: request_from_event(in_format_2(event), **options)
+    return lambda event, **options: request_from_event(
+        in_format_2(rest_api_event(event)), **options
+    )
+
+
+def test_an_event_becomes_a_request(sent: Sent) -> None:
+    """The method becomes upper case and the header names lower case; the rest is unchanged."""
+    request = sent(EVENT)
+    assert request.method == "POST"
+    assert request.path == "/v1/embeddings"
+    assert request.headers == {"content-type": "application/json", "x-amzn-trace-id": "Root=1-2"}
+    assert request.body == '{"input": "Grüße"}'.encode()
+    assert request.id == "e1506fd5-9e7b-434f-bd42-4f8fa224b599"
+
+
+def test_the_invocations_id_goes_before_the_events(sent: Sent) -> None:
+    """The log must have the invocation's id, because Lambda's own report has it."""
+    assert sent(EVENT, request_id="invocation").id == "invocation"
+
+
+@pytest.mark.parametrize("length", [1, 128])
+def test_an_id_of_up_to_128_characters_is_kept(sent: Sent, length: int) -> None:
+    """Ids of 1 and of 128 characters are accepted."""
+    context = {**EVENT["requestContext"], "requestId": "x" * length}
+    assert sent({**EVENT, "requestContext": context}).id == "x" * length
+
+
+@pytest.mark.parametrize("odd", ["", 7, None, "a\nb", "ü", "\ud800", "x" * 129])
+def test_an_id_that_is_none_is_left_out(sent: Sent, odd: Any) -> None:
+    """An invalid id is dropped, because ids are written to a header and to the log."""
+    context = {**EVENT["requestContext"], "requestId": odd}
+    assert sent({**EVENT, "requestContext": context}).id == ""
+
+
+@pytest.mark.parametrize("event", [EVENT | {"body": None}, {**EVENT, "body": ""}])
+def test_a_missing_body_is_no_bytes(sent: Sent, event: dict[str, Any]) -> None:
+    """A request without a body has an empty one."""
+    assert sent(event).body == b""
+
+
+def test_only_path_and_method_are_needed(sent: Sent) -> None:
+    """All other fields may be absent."""
+    request = sent({"rawPath": "", "requestContext": {"http": {"method": "GET"}}})
+    assert (request.method, request.path, request.body) == ("GET", "/", b"")
+
+
+@given(st.binary(max_size=200))
+def test_a_base64_body_becomes_its_bytes(body: bytes) -> None:
+    """Lambda sends binary bodies as base64."""
+    event = {**EVENT, "body": base64.b64encode(body).decode(), "isBase64Encoded": True}
+    assert request_from_event(event).body == body
+    assert request_from_event(in_format_2(rest_api_event(event))).body == body
+
+
+@pytest.mark.parametrize("body", ["a", "====", "aGk=\n", "aGk", "ä", "aGk=x"])
+def test_a_body_that_is_not_base64_is_refused(sent: Sent, body: str) -> None:
+    """A body that is marked as base64 but is invalid is reported as a client error."""
+    with pytest.raises(MalformedBodyError, match="is not base64"):
+        sent({**EVENT, "body": body, "isBase64Encoded": True})
+
+
+def test_a_lone_surrogate_in_the_event_is_refused(sent: Sent) -> None:
+    """JSON can contain a lone surrogate, but UTF-8 cannot."""
+    with pytest.raises(MalformedBodyError, match="found a lone surrogate at character 9"):
+        sent({**EVENT, "body": '{"text":"\ud800"}'})
+
+
+def test_a_body_that_is_not_a_string_is_refused(sent: Sent) -> None:
+    """A Function URL always sends a string, but a handwritten event may not."""
+    with pytest.raises(MalformedBodyError, match='"body" must be a string'):
+        sent({**EVENT, "body": {"text": "hello"}})
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        None,
+        [],
+        "hello",
+        {},
+        {"rawPath": 1, "requestContext": {"http": {"method": "GET"}}},
+        {"rawPath": "/"},
+        {"rawPath": "/", "requestContext": {"http": None}},
+        {"rawPath": "/", "requestContext": {"http": {"method": 1}}},
+        {"httpMethod": "GET", "path": "/"},
+        {"httpMethod": 1, "path": "/", "requestContext": {}},
+        {"httpMethod": "GET", "path": None, "requestContext": {}},
+        {"httpMethod": "GET", "path": "/", "requestContext": []},
+    ],
+)
+def test_what_is_no_event_is_refused(event: Any) -> None:
+    """Direct invocations and scheduled events get an error with the allowed formats."""
+    with pytest.raises(NotAnEventError, match=r"payload format 2\.0.* payload format 1\.0"):
+        request_from_event(in_format_2(event))
+
+
+def test_odd_headers_do_no_harm(sent: Sent) -> None:
+    """Headers whose value is not a string are ignored."""
+    assert sent({**EVENT, "headers": None}).headers == {}
+    assert sent({**EVENT, "headers": {"A": "1", "b": None}}).headers == {"a": "1"}
+
+
+def gzip_event(body: bytes, **changes: Any) -> dict[str, Any]:
+    """Return the event of a request with a gzip body."""
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    return {
+        **EVENT,
+        "headers": headers,
+        "body": base64.b64encode(body).decode(),
+        "isBase64Encoded": True,
+        **changes,
+    }
+
+
+def test_a_gzip_body_is_inflated(sent: Sent) -> None:
+    """A gzip body arrives in base64, as all binary bodies do."""
+    assert sent(gzip_event(gzip.compress(b'{"text": "a"}'))).body == b'{"text": "a"}'
+
+
+def test_a_gzip_body_that_came_as_text_is_refused() -> None:
+    """The bytes are lost in that case, and the error explains how to send gzip."""
+    event = {**gzip_event(b""), "body": "\x1f\ufffd", "isBase64Encoded": False}
+    with pytest.raises(MalformedBodyError, match=r"must arrive base64-encoded .*octet-stream"):
+        request_from_event(event)
+
+
+def test_an_inflated_body_has_the_limit_of_every_body(sent: Sent) -> None:
+    """The limit of six megabytes also applies to the inflated body."""
+    bomb = gzip.compress(bytes(MAX_REQUEST_BYTES + 1))
+    with pytest.raises(BodyTooLargeError, match=f"more than {MAX_REQUEST_BYTES} bytes"):
+        sent(gzip_event(bomb))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "found"),
+    [("br", '"br"'), ("gzip, gzip", "a string of 10"), ("zstd", '"zstd"')],
+)
+def test_another_encoding_is_refused_by_name(sent: Sent, encoding: str, found: str) -> None:
+    """The error lists the allowed encodings and the value found."""
+    event = gzip_event(b"", headers={"content-encoding": encoding})
+    with pytest.raises(MalformedBodyError, match=f"absent, or gzip, or identity; found {found}"):
+        sent(event)
+
+
+@pytest.mark.parametrize("encoding", ["identity", "", " Identity "])
+def test_no_encoding_is_none(sent: Sent, encoding: str) -> None:
+    """A body with the encoding `identity` or an empty one is not changed."""
+    event = {**EVENT, "headers": {"content-encoding": encoding}}
+    assert sent(event).body == sent(EVENT).body
+
+
+def test_a_response_in_gzip_goes_out_in_base64() -> None:
+    """A Function URL expects binary responses in base64."""
+    headers = {"content-encoding": "gzip"}
+    event = response_to_event(Response(200, b"\x1f\x8b\xff", headers))
+    assert event["isBase64Encoded"] is True
+    assert base64.b64decode(event["body"]) == b"\x1f\x8b\xff"
+    assert event["headers"] == headers
+
+
+def test_a_response_becomes_what_the_function_url_wants() -> None:
+    """The event has the body as text and the headers as an object, and can be written as JSON."""
+    event = response_to_event(Response(404, "ü".encode(), {"x-request-id": "1"}))
+    assert json.loads(json.dumps(event)) == {
+        "statusCode": 404,
+        "headers": {"x-request-id": "1"},
+        "body": "ü",
+        "isBase64Encoded": False,
+    }

@@ -1,0 +1,242 @@
+"""Lambda's handler, called in process and in a fresh interpreter."""
+
+import base64
+import gc
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from embedder.core.artifact import Artifact
+from embedder.http.router import Service
+from model_compiler.compile import Options, compile_model
+from model_compiler.source.find import find_source
+from tests.embedder.rest_api_event import rest_api_event
+from tests.model_compiler.goldens.static_models import WIDTH, write_sentence_transformers
+
+SOURCE_ROOT = Path(__file__).parents[3] / "lambda_image"
+EVENT: dict[str, Any] = {
+    "version": "2.0",
+    "rawPath": "/",
+    "rawQueryString": "",
+    "headers": {"content-type": "application/json"},
+    "requestContext": {"http": {"method": "POST"}, "requestId": "from-the-event"},
+    "body": '{"text": "hello world"}',
+    "isBase64Encoded": False,
+}
+
+
+@pytest.fixture(scope="module")
+def environment(minilm_artifact: Artifact) -> dict[str, str]:
+    """Return the environment variables of a function that serves the real model."""
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("EMBEDDING_")},
+        "EMBEDDING_ARTIFACT": str(minilm_artifact.folder),
+        "PYTHONPATH": str(SOURCE_ROOT),
+    }
+
+
+def run(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter, with warnings as errors."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_handler_answers_an_event(environment: dict[str, str]) -> None:
+    """The request's id is in the response and in the log, and the first request is a cold start."""
+    finished = run(
+        "import json, sys, types\n"
+        "from embedder.aws_lambda.handler import handler\n"
+        "context = types.SimpleNamespace(aws_request_id='from-the-context',"
+        " get_remaining_time_in_millis=lambda: 30000)\n"
+        f"print(json.dumps(handler({EVENT!r}, context)))\n"
+        "print(json.dumps('embedder.aws_lambda.rest_api' in sys.modules))\n",
+        environment,
+    )
+    assert finished.returncode == 0, finished.stderr
+    log, metrics, answer, rest = (json.loads(line) for line in finished.stdout.splitlines())
+    assert answer["statusCode"] == 200
+    assert len(json.loads(answer["body"])["embedding"]) == 384
+    assert answer["headers"]["x-request-id"] == "from-the-context"
+    assert log["requestId"] == metrics["requestId"] == "from-the-context"
+    assert log["coldStart"] is True
+    assert rest is False, "the adapter of a REST API is imported only for its events"
+
+
+def test_the_payloads_for_power_tuning_are_answered(environment: dict[str, str]) -> None:
+    """Each event of the documented example gives vectors, so it measures what requests do."""
+    example = json.loads((SOURCE_ROOT.parent / "examples" / "power_tuning.json").read_text("utf-8"))
+    events = [one["payload"] for one in example["payload"]]
+    finished = run(
+        "import json, types\n"
+        "from embedder.aws_lambda.handler import handler\n"
+        "context = types.SimpleNamespace(aws_request_id='id',"
+        " get_remaining_time_in_millis=lambda: 30000)\n"
+        f"print(json.dumps([handler(event, context)['statusCode'] for event in {events!r}]))\n",
+        environment,
+    )
+    assert finished.stdout.splitlines()[-1] == "[200, 200]", finished.stderr
+
+
+def test_a_start_that_fails_says_why(environment: dict[str, str], tmp_path: Path) -> None:
+    """The error that Lambda logs names the setting."""
+    finished = run(
+        "import embedder.aws_lambda.handler", environment | {"EMBEDDING_THREADS": "many"}
+    )
+    assert "EMBEDDING_THREADS must be a whole number" in finished.stderr
+    finished = run(
+        "import embedder.aws_lambda.handler", environment | {"EMBEDDING_ARTIFACT": str(tmp_path)}
+    )
+    assert "is not an artifact" in finished.stderr
+
+
+def test_a_cold_start_imports_nothing_that_it_does_not_need(environment: dict[str, str]) -> None:
+    """To keep cold starts short, no framework, validation library or logging is imported."""
+    heavy = "pydantic tokenizers huggingface_hub onnx logging asyncio unittest http.client random"
+    finished = run(
+        "import sys, numpy, onnxruntime, orjson\n"
+        "before = set(sys.modules)\n"
+        "import embedder.aws_lambda.handler\n"
+        "new = {n for n in set(sys.modules) - before if n.partition('.')[0] != 'embedder'}\n"
+        f"print(sorted(new & set('{heavy}'.split())), len(new), sorted(new))\n",
+        environment,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.startswith("[] ")
+    assert int(finished.stdout.split()[1]) < 25, finished.stdout
+
+
+def test_a_static_model_starts_without_onnx_runtime(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """It is served by numpy alone, from the manifest to the answer."""
+    folder = write_sentence_transformers(tmp_path / "static")
+    options = Options(thresholds=None, progress=False)
+    compile_model(find_source(str(folder)), tmp_path / "artifact", options)
+    finished = run(
+        "import json, sys\n"
+        "from embedder.aws_lambda.handler import handler\n"
+        f"answer = handler({EVENT!r}, None)\n"
+        "print(answer['statusCode'], len(json.loads(answer['body'])['embedding']),"
+        " 'onnxruntime' in sys.modules)\n",
+        environment | {"EMBEDDING_ARTIFACT": str(tmp_path / "artifact")},
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines()[-1] == f"200 {WIDTH} False"
+
+
+def test_garbage_is_collected_once_the_start_is_over(environment: dict[str, str]) -> None:
+    """Garbage collection is enabled again at the end of the initialization."""
+    finished = run("import gc, embedder.aws_lambda.handler\nprint(gc.isenabled())", environment)
+    assert finished.stdout.split() == ["True"], finished.stderr
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact, service: Service) -> Any:
+    """Return a function that calls `handle_event` with a small service."""
+    monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
+    from embedder.aws_lambda.handler import handle_event
+
+    gc.unfreeze()  # the handler also froze the objects of the tests
+    return lambda event, context=None: handle_event(service, event, context)
+
+
+#: The request of an event, as each kind of front door sends it.
+both_formats = pytest.mark.parametrize(
+    "sent", [lambda event: event, rest_api_event], ids=["function-url", "rest-api"]
+)
+
+
+@both_formats
+def test_the_events_id_serves_where_there_is_no_context(answer: Any, sent: Any) -> None:
+    """The event's id is used without a context, as in a local runner."""
+    assert answer(sent(EVENT))["headers"]["x-request-id"] == "from-the-event"
+
+
+@both_formats
+def test_both_formats_get_the_same_answer(answer: Any, sent: Any) -> None:
+    """A request has the same body and headers as response through either front door."""
+    assert answer(sent(EVENT)) == answer(EVENT)
+
+
+@pytest.mark.parametrize(("is_base64", "encoding"), [(False, None), (True, "gzip")])
+def test_a_rest_api_gets_gzip_where_it_passes_bytes(
+    answer: Any, is_base64: bool, encoding: str | None
+) -> None:
+    """A large answer is in gzip if the API passes binary bodies, and else it is text."""
+    body = json.dumps({"texts": ["hello world"] * 400})
+    event = EVENT | {
+        "headers": {"accept-encoding": "gzip"},
+        "body": base64.b64encode(body.encode()).decode() if is_base64 else body,
+        "isBase64Encoded": is_base64,
+    }
+    told = answer(rest_api_event(event))
+    assert told["statusCode"] == 200
+    assert told["isBase64Encoded"] is is_base64
+    assert told["headers"].get("content-encoding") == encoding
+
+
+@pytest.mark.parametrize("event", [None, {}, {"Records": []}, "warm up", 7])
+def test_what_is_no_request_gets_an_answer_too(answer: Any, event: Any) -> None:
+    """A direct invocation gets a 400 and does not crash the function."""
+    told = answer(event, SimpleNamespace(aws_request_id="id-1"))
+    assert told["statusCode"] == 400
+    assert json.loads(told["body"])["code"] == "not_a_function_url_event"
+    assert told["headers"]["x-request-id"] == "id-1"
+
+
+@both_formats
+def test_a_body_that_is_not_base64_gets_an_answer(answer: Any, sent: Any) -> None:
+    """The error has status 400 and the code `malformed_body`."""
+    told = answer(sent({**EVENT, "isBase64Encoded": True, "body": "!"}))
+    assert told["statusCode"] == 400
+    assert json.loads(told["body"])["code"] == "malformed_body"
+
+
+@both_formats
+def test_a_bad_body_is_reported_by_the_api_of_its_path(answer: Any, sent: Any) -> None:
+    """A client of OpenAI's API gets an error in OpenAI's format."""
+    event = {**EVENT, "rawPath": "/v1/embeddings", "headers": {"content-encoding": "br"}}
+    told = json.loads(answer(sent(event))["body"])["error"]
+    assert told["code"] == "malformed_body"
+    assert 'found "br"' in told["message"]
+
+
+def test_the_deadline_is_the_contexts(answer: Any) -> None:
+    """A request without enough time left is refused before Lambda stops it."""
+    context = SimpleNamespace(aws_request_id="id-1", get_remaining_time_in_millis=lambda: 100)
+    assert answer(EVENT, context)["statusCode"] == 503
+    context.get_remaining_time_in_millis = lambda: 30_000
+    assert answer(EVENT, context)["statusCode"] == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs"), [("on-demand", 0), ("provisioned-concurrency", 1), ("snap-start", 1)]
+)
+def test_a_start_that_nobody_waits_for_runs_the_model_once(
+    environment: dict[str, str], kind: str, runs: int
+) -> None:
+    """The model is run before the first request unless the start is on demand."""
+    finished = run(
+        "import sys\n"
+        "from embedder.core.session import Session\n"
+        "runs = []\n"
+        "run = Session.run\n"
+        "Session.run = lambda *a: (runs.append(1), run(*a))[1]\n"
+        "import embedder.aws_lambda.handler\n"
+        "print(len(runs), 'snapshot_restore_py' in sys.modules)\n",
+        environment | {"AWS_LAMBDA_INITIALIZATION_TYPE": kind},
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.split() == [str(runs), str(kind == "snap-start")]

@@ -1,0 +1,100 @@
+"""The handler in AWS's own runtime, called over HTTP."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from embedder.core.artifact import Artifact
+from tests.embedder.from_schema import any_body
+from tools.local_endpoint.runtime import Function, Runtime, start
+
+SOURCE_ROOT = Path(__file__).parents[3] / "lambda_image"
+
+
+@pytest.fixture(scope="module")
+def runtime(minilm_artifact: Artifact) -> Iterator[Runtime]:
+    """Return the handler with the real model, in Lambda's emulator if it has a binary here."""
+    function = Function(
+        handler="embedder.aws_lambda.handler.handler",
+        source_root=SOURCE_ROOT,
+        environment={"EMBEDDING_ARTIFACT": str(minilm_artifact.folder)},
+    )
+    runtime = start(function)
+    yield runtime
+    runtime.close()
+
+
+@pytest.fixture(scope="module")
+def document(runtime: Runtime) -> dict[str, Any]:
+    """Return the OpenAPI document that the runtime serves."""
+    document: dict[str, Any] = json.loads(ask(runtime, "GET", "/openapi.json", None)["body"])
+    return document
+
+
+def ask(runtime: Runtime, method: str, path: str, body: str | None) -> dict[str, Any]:
+    """Send a request as the Function URL does."""
+    event = {
+        "version": "2.0",
+        "rawPath": path,
+        "headers": {},
+        "requestContext": {"http": {"method": method}},
+        "body": body,
+        "isBase64Encoded": False,
+    }
+    answer: dict[str, Any] = json.loads(runtime.invoke(json.dumps(event).encode()))
+    return answer
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_every_answer_is_as_the_document_says(
+    runtime: Runtime, document: dict[str, Any], data: st.DataObject
+) -> None:
+    """Responses also conform to the document after the runtime's own JSON conversion."""
+    posts = sorted(
+        path
+        for path, methods in document["paths"].items()
+        if "requestBody" in methods.get("post", {})
+    )
+    path = data.draw(st.sampled_from(posts))
+    post = document["paths"][path]["post"]
+    body = data.draw(any_body(post["requestBody"]["content"]["application/json"]["schema"]))
+    text = body.decode("latin-1") if isinstance(body, bytes) else json.dumps(body)
+    answer = ask(runtime, "POST", path, text)
+    content = post["responses"][str(answer["statusCode"])]["content"]
+    schema = {**content["application/json"]["schema"], "components": document["components"]}
+    assert answer["statusCode"] != 500
+    Draft202012Validator(schema).validate(json.loads(answer["body"]))
+    assert answer["headers"]["x-request-id"]
+
+
+@pytest.mark.parametrize("text", ["Grüße", "日本語", "😀", 'a "quoted" \\ text', "line\u2028break"])
+def test_any_script_gets_through(runtime: Runtime, text: str) -> None:
+    """The runtime's own JSON conversion does not change a text."""
+    body = json.dumps({"inputs": text, "add_special_tokens": False}, ensure_ascii=False)
+    (tokens,) = json.loads(ask(runtime, "POST", "/tokenize", body)["body"])
+    told = "".join(token["text"] for token in tokens)
+    assert told == "".join(text.split())
+
+
+def test_a_lone_surrogate_in_the_event_gets_an_answer(runtime: Runtime) -> None:
+    """A lone surrogate that arrives as a JSON escape gets a 400 and does not crash the runtime."""
+    answer = ask(runtime, "POST", "/", '{"text": "\ud83d"}')
+    assert answer["statusCode"] == 400
+    assert "lone surrogate" in answer["body"]
+
+
+def test_the_documentation_shows_this_document(document: dict[str, Any]) -> None:
+    """docs/reference/openapi.json is `GET /openapi.json` of all-MiniLM-L6-v2, indented."""
+    page = SOURCE_ROOT.parent / "docs" / "reference" / "openapi.json"
+    assert json.loads(page.read_text(encoding="utf-8")) == document

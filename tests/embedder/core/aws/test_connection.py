@@ -1,0 +1,207 @@
+"""Connections that stay open, against a real server."""
+
+import fcntl
+import resource
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from embedder.core.aws.connection import ConnectionPool
+from tests.embedder.core.aws.http_server import Server, serving
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as state:
+        yield state
+
+
+@pytest.fixture
+def pool(server: Server) -> Iterator[ConnectionPool]:
+    made = ConnectionPool(server.url)
+    yield made
+    made.close()
+
+
+def test_a_connection_is_used_again(server: Server, pool: ConnectionPool) -> None:
+    """Several requests go over one connection, each with its own headers and body."""
+    for number in range(3):
+        answer = pool.request(
+            "POST", f"/{number}?a=b", headers={"x-n": str(number)}, body=b"abc", timeout=5
+        )
+        assert (answer.status, answer.body, answer.headers["x-mixed"]) == (200, b"{}", "Yes")
+    assert server.connections == 1
+    assert [(r[0], r[1], r[2]["x-n"], r[3]) for r in server.requests] == [
+        ("POST", f"/{number}?a=b", str(number), b"abc") for number in range(3)
+    ]
+
+
+def test_a_connection_that_the_server_closed_is_replaced(
+    server: Server, pool: ConnectionPool
+) -> None:
+    """A server may close an idle connection at any time; the caller does not notice."""
+    server.hang_up = True
+    for _ in range(3):
+        assert pool.request("GET", "/", timeout=5).status == 200
+    assert server.connections == 3
+
+
+def test_a_connection_that_was_idle_for_long_is_replaced(
+    server: Server, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a frozen environment wakes up, its old connection may be dead without a sign of it."""
+    pool.request("GET", "/", timeout=5)
+    now = time.time()
+    monkeypatch.setattr("embedder.core.aws.connection.time.time", lambda: now + 3600)
+    pool.request("GET", "/", timeout=5)
+    assert server.connections == 2
+
+
+def test_closing_ends_the_idle_connections(server: Server, pool: ConnectionPool) -> None:
+    """A pool that was closed opens new connections."""
+    pool.request("GET", "/", timeout=5)
+    pool.close()
+    pool.request("GET", "/", timeout=5)
+    assert server.connections == 2
+
+
+def test_threads_have_connections_of_their_own(server: Server, pool: ConnectionPool) -> None:
+    """Requests at the same time do not share a connection, and get their own answers."""
+    barrier = threading.Barrier(4)
+
+    def answer() -> tuple[int, bytes]:
+        barrier.wait(timeout=30)
+        return 200, b"ok"
+
+    server.answer = answer
+    got: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda: got.append(pool.request("GET", "/", timeout=30).body))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == [b"ok"] * 4
+    assert server.connections == 4
+
+
+def test_many_threads_share_the_idle_connections(server: Server, pool: ConnectionPool) -> None:
+    """A connection that another thread has just taken is no error."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(pool.request, "GET", "/", timeout=60) for _ in range(400)]
+            assert {request.result().status for request in asked} == {200}
+    finally:
+        sys.setswitchinterval(interval)
+    assert server.connections <= 8
+
+
+def test_a_few_idle_connections_are_kept(
+    server: Server, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are closed, and no descriptor stays open for a busy minute of long ago."""
+    monkeypatch.setattr("embedder.core.aws.connection._MOST_IDLE", 2)
+    barrier = threading.Barrier(4)
+
+    def answer() -> tuple[int, bytes]:
+        barrier.wait(timeout=30)
+        return 200, b"ok"
+
+    server.answer = answer
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: pool.request("GET", "/", timeout=30), range(4)))
+    assert len(pool._idle) == 2
+
+
+def test_a_connection_may_have_a_high_descriptor(server: Server, pool: ConnectionPool) -> None:
+    """A server has thousands of open files; `select` would refuse the number."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
+    pool.request("GET", "/", timeout=5)
+    ((connection, _),) = pool._idle
+    low = connection.sock
+    connection.sock = socket.socket(fileno=fcntl.fcntl(low.fileno(), fcntl.F_DUPFD, 1100))
+    low.close()
+    assert pool.request("GET", "/", timeout=5).status == 200
+    assert server.connections == 1
+
+
+def test_a_silent_server_times_out_and_its_connection_is_not_used_again() -> None:
+    """The late answer to one request never becomes the answer to the next."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        pool = ConnectionPool(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(TimeoutError):
+            pool.request("GET", "/", timeout=0.05)
+        assert pool._idle == []
+
+
+def test_a_refused_connection_is_an_os_error() -> None:
+    """A host that does not answer raises the system's error."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(ConnectionRefusedError):
+        ConnectionPool(f"http://127.0.0.1:{port}").request("GET", "/", timeout=5)
+
+
+def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """Return a file with a certificate for `localhost`, and the context of a server that has it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    public, private = folder / "certificate.pem", folder / "key.pem"
+    public.write_bytes(signed.public_bytes(Encoding.PEM))
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(public, private)
+    return public, context
+
+
+def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server whose certificate the system trusts is called, over one connection; another not."""
+    public, context = certificate(tmp_path)
+    with serving(context) as server:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            ConnectionPool(server.url).request("GET", "/", timeout=5)
+        assert server.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(public))
+        pool = ConnectionPool(server.url)
+        connected = server.connections
+        for _ in range(2):
+            assert pool.request("GET", "/", timeout=5).body == b"{}"
+        assert server.connections - connected <= 1
+        pool.close()
+
+
+@pytest.mark.parametrize("url", ["ftp://host", "https://", "host"])
+def test_another_kind_of_url_is_refused(url: str) -> None:
+    """Only HTTP URLs with a host are accepted."""
+    with pytest.raises(ValueError, match="must be http:// or https://"):
+        ConnectionPool(url)

@@ -1,0 +1,166 @@
+"""Where the credentials of the endpoint's calls come from."""
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from embedder.core.aws.credentials import CredentialsProvider, NoCredentialsError
+from embedder.core.aws.signing import Credentials
+from tests.embedder.core.aws.http_server import Server, serving
+
+
+def answer_of(key: str, *, minutes: float = 60) -> tuple[int, bytes]:
+    """Return the answer of a container endpoint, in the form that AWS documents."""
+    expires = datetime.now(UTC) + timedelta(minutes=minutes)
+    value = {
+        "AccessKeyId": key,
+        "SecretAccessKey": "s",
+        "Token": "t",
+        "Expiration": expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "RoleArn": "arn:aws:iam::123456789012:role/r",
+    }
+    return 200, json.dumps(value).encode()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as state:
+        state.answer = lambda: answer_of(f"K{len(state.requests)}")
+        yield state
+
+
+def test_lambdas_variables_are_used() -> None:
+    """Without SnapStart, Lambda's environment has the keys of the role, read at each request."""
+    environ = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"}
+    provider = CredentialsProvider(environ)
+    assert provider.get() == Credentials("a", "b", "c")
+    del environ["AWS_SESSION_TOKEN"]
+    assert provider.get() == Credentials("a", "b", None)
+
+
+def test_snap_start_asks_the_container_endpoint_with_its_token(server: Server) -> None:
+    """The endpoint is asked once, with the token, until the credentials are about to expire."""
+    provider = CredentialsProvider(
+        {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{server.url}/credentials?v=1",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN": "secret",
+        }
+    )
+    assert provider.get() == provider.get() == Credentials("K1", "s", "t")
+    ((_, target, headers, _),) = server.requests
+    assert (target, headers["authorization"]) == ("/credentials?v=1", "secret")
+
+
+def test_credentials_are_replaced_before_they_expire(server: Server) -> None:
+    """Credentials with less than five minutes left are asked for again."""
+    server.answer = lambda: answer_of(f"K{len(server.requests)}", minutes=4)
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+    assert [provider.get().access_key for _ in range(2)] == ["K1", "K2"]
+
+
+def test_one_of_many_threads_asks(server: Server) -> None:
+    """The endpoint limits how often it may be asked; the others wait for its answer."""
+    barrier = threading.Barrier(8)
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+
+    def get() -> str:
+        barrier.wait(timeout=30)
+        return provider.get().access_key
+
+    with ThreadPoolExecutor(8) as threads:
+        found = [threads.submit(get) for _ in range(8)]
+        assert {key.result() for key in found} == {"K1"}
+    assert len(server.requests) == 1
+
+
+def test_no_thread_waits_while_the_old_credentials_are_valid(server: Server) -> None:
+    """One asks for new ones, and the others go on with what they have."""
+    server.answer = lambda: answer_of("K1", minutes=4)
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+    provider.get()
+    asked, go_on = threading.Event(), threading.Event()
+
+    def answer() -> tuple[int, bytes]:
+        asked.set()
+        assert go_on.wait(timeout=30)
+        return answer_of("K2")
+
+    server.answer = answer
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(provider.get)
+        assert asked.wait(timeout=30)
+        assert provider.get().access_key == "K1"
+        go_on.set()
+        assert asking.result().access_key == "K2"
+    assert provider.get().access_key == "K2"
+
+
+def test_an_endpoint_that_fails_for_a_moment_costs_nothing(server: Server) -> None:
+    """While the old credentials are valid, they are used on."""
+    server.answer = lambda: answer_of("K1", minutes=4)
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+    provider.get()
+    server.answer = lambda: (500, b"")
+    assert provider.get().access_key == "K1"
+
+
+def test_a_restored_snapshot_asks_again(server: Server) -> None:
+    """Credentials that were forgotten are asked for again."""
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+    provider.get()
+    provider.forget()
+    assert provider.get().access_key == "K2"
+
+
+def test_the_token_may_be_in_a_file(server: Server, tmp_path: Path) -> None:
+    """EKS writes the token into a file and replaces it there."""
+    token = tmp_path / "token"
+    token.write_text("from-file\n")
+    environ = {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url,
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token),
+    }
+    CredentialsProvider(environ).get()
+    assert server.requests[0][2]["authorization"] == "from-file"
+    token.unlink()
+    with pytest.raises(NoCredentialsError, match="TOKEN_FILE cannot be read"):
+        CredentialsProvider(environ).get()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((403, b""), "responded with 403"),
+        ((200, b"not JSON"), "has no credentials"),
+        ((200, b"[]"), "has no credentials"),
+        ((200, b'{"AccessKeyId": "a", "SecretAccessKey": "b"}'), "has no credentials"),
+        ((200, b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "x"}'), "has no"),
+    ],
+)
+def test_an_invalid_answer_is_refused(
+    server: Server, answer: tuple[int, bytes], message: str
+) -> None:
+    """Without valid credentials there is an error, which quotes nothing of the answer."""
+    server.answer = lambda: answer
+    with pytest.raises(NoCredentialsError, match=message):
+        CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url}).get()
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({}, "no AWS credentials in the environment"),
+        ({"AWS_ACCESS_KEY_ID": "a"}, "no AWS credentials in the environment"),
+        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://example.com/"}, "must be https://"),
+        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9/"}, "did not respond"),
+    ],
+)
+def test_without_credentials_the_error_says_why(environ: dict[str, str], message: str) -> None:
+    """A token is never sent to a strange host without TLS."""
+    with pytest.raises(NoCredentialsError, match=message):
+        CredentialsProvider(environ).get()

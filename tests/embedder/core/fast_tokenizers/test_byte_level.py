@@ -1,0 +1,182 @@
+"""Byte-level BPE gives the library's ids and spans with the parts of RoBERTa, ModernBERT, Qwen."""
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from embedder.core.fast_tokenizers.byte_level import BYTE_ALPHABET
+from model_compiler.tokenizer.sample import sample_texts
+
+from .conftest import ALL_CHARACTERS, Both, both
+
+NAMES = ("roberta", "modernbert", "qwen")
+#: What the regular expressions treat in a way of its own, and tokens that strip.
+BITS_OF_TEXT = (
+    *(" ", "  ", "\t", "\n", "\r\n", "\n\n", "\x0b", "\x85", "\xa0", "\u2028", "\u3000", "\x1c"),
+    *("a", "Z", "é", "東", "1", "१", "²", "½", "_", ".", "!?", "'", "😀", "\ufeff"),
+    *("'s", "'S", "'\u017f", "'ll", "'Re", "'VE", "'d", "'m", "'t"),
+    *("<mask>", "[MASK]", "</s>", "<|endoftext|>", "<|im", "|||IP_ADDRESS|||", "[unused1]"),
+)
+#: Letters and marks that compose, in part only in this order, and what the library does not know.
+COMPOSING = (
+    *"aeiouSq<=>",
+    *("\u0300", "\u0301", "\u0308", "\u0327", "\u0323", "\u0338", "\u0345", "\u0334"),
+    *("é", "ệ", "\u1e69", "\u212b", "\u2126", "\u0340", "\u0344", "\u0958", "\u09cb", "\u2000"),
+    *("\u1100", "\u1161", "\u11a8", "가", "각", "\u11a7", "\u0b47", "\u0b56", "\u0dd9", "\u0dca"),
+    *("\u0f71", "\u0f72", "\u0f73", "\U0001d157", "\U0001d165", "\U0001d15e", "\ufb1d", "豈"),
+    *("\U00011442", "\U000110b9", "\U000110ba", "\u1ac1", "\U00016d67", "\U0001133b"),
+)
+
+
+@pytest.fixture(params=NAMES)
+def any_kind(request: pytest.FixtureRequest) -> Both:
+    """Return each of the tokenizers in turn."""
+    tokenizer: Both = request.getfixturevalue(request.param)
+    return tokenizer
+
+
+def test_ids_and_spans_are_the_librarys_on_a_seeded_sample(any_kind: Both) -> None:
+    """Many texts cover all planes, runs, control characters and added tokens."""
+    assert any_kind.differing(sample_texts(any_kind.library, count=1000, seed=41)) == []
+
+
+@given(st.text())
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_ids_and_spans_are_the_librarys_on_any_text(any_kind: Both, text: str) -> None:
+    """Any text that Hypothesis generates is tokenized as by the library."""
+    assert any_kind.agree(text)
+
+
+@given(st.lists(st.sampled_from(BITS_OF_TEXT)).map("".join))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_words_begin_and_end_as_in_the_library(any_kind: Both, text: str) -> None:
+    """White space, line breaks, contractions and added tokens meet in any order."""
+    assert any_kind.agree(text)
+
+
+@given(st.lists(st.sampled_from(COMPOSING)).map("".join))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_characters_compose_as_in_the_library(modernbert: Both, text: str) -> None:
+    """Letters, marks and jamo become composed characters with the places that the library gives."""
+    assert modernbert.agree(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["roberta", "qwen"])
+def test_every_character_is_the_librarys(request: pytest.FixtureRequest, name: str) -> None:
+    """Both regular expressions treat every code point as the library does."""
+    tokenizer: Both = request.getfixturevalue(name)
+    texts = [
+        "".join(f"a{character}'{character} " for character in ALL_CHARACTERS[start:stop])
+        for start, stop in pairwise(range(0, len(ALL_CHARACTERS) + 256, 256))
+    ]
+    expected = tokenizer.library.encode_batch_fast(texts, add_special_tokens=False)
+    ids = [tokenizer.fast.encode(text) for text in texts]
+    assert ids == [encoding.ids for encoding in expected]
+
+
+def test_special_tokens_around_a_text_are_told_and_not_added(
+    roberta: Both, modernbert: Both, qwen: Both
+) -> None:
+    """RoBERTa has `<s>` and `</s>`, ModernBERT `[CLS]` and `[SEP]`, Qwen an end only."""
+
+    def around(tokenizer: Both) -> tuple[list[str], list[str]]:
+        fast = tokenizer.fast
+        return [*map(fast.token, fast.prefix)], [*map(fast.token, fast.suffix)]
+
+    assert around(roberta) == (["<s>"], ["</s>"])
+    assert around(modernbert) == (["[CLS]"], ["[SEP]"])
+    assert around(qwen) == ([], ["<|endoftext|>"])
+
+
+def test_a_word_of_any_length_is_the_librarys(any_kind: Both) -> None:
+    """Long runs, which are merged with a heap and not remembered, have the same ids."""
+    texts = [piece * size for piece in ("a", "é", "\n", " ", "ab1", "東") for size in (41, 700)]
+    assert any_kind.differing(texts) == []
+
+
+def test_a_space_may_be_put_in_front(roberta: Both, tmp_path: Path) -> None:
+    """With `add_prefix_space`, each text and each part after an added token begins with a space."""
+    document = json.loads(roberta.library.to_str())
+    document["pre_tokenizer"]["add_prefix_space"] = True
+    document["post_processor"]["add_prefix_space"] = True
+    variant = both(document, tmp_path)
+    assert variant.fast.encode("the") == roberta.fast.encode(" the") != roberta.fast.encode("the")
+    assert variant.fast.encode("") == []
+    texts = ["the", " the", "  the", "\tthe", "é", "<mask>the", "a <mask> é", "</s></s>x", "\n"]
+    assert variant.differing(texts) == []
+    assert variant.differing(sample_texts(variant.library, count=500, seed=42)) == []
+
+
+@pytest.mark.parametrize("trim", [True, False])
+def test_spans_leave_out_white_space_if_the_post_processor_says_so(
+    roberta: Both, tmp_path: Path, trim: bool
+) -> None:
+    """GPT-2's post-processor is `ByteLevel`, with or without `trim_offsets`."""
+    document = json.loads(roberta.library.to_str())
+    document["post_processor"] = {
+        "type": "ByteLevel",
+        "add_prefix_space": True,
+        "trim_offsets": trim,
+        "use_regex": True,
+    }
+    variant = both(document, tmp_path)
+    assert variant.fast.spans("in the")[-1].start == (3 if trim else 2)
+    assert variant.differing(sample_texts(variant.library, count=500, seed=43)) == []
+
+
+def test_a_word_of_the_vocabulary_may_ignore_merges(qwen: Both, tmp_path: Path) -> None:
+    """With `ignore_merges`, a word that is a token is that token, even if no merge makes it."""
+    document: dict[str, Any] = json.loads(qwen.library.to_str())
+    model = document["model"]
+    model["merges"] = [merge for merge in model["merges"] if "".join(merge) != "Ġreturn"]
+    without = both(document, tmp_path)
+    assert len(without.fast.encode("we return")) > 2
+    model["ignore_merges"] = True
+    variant = both(document, tmp_path)
+    assert variant.fast.encode("we return")[-1] == model["vocab"]["Ġreturn"]
+    assert variant.differing(sample_texts(variant.library, count=500, seed=44)) == []
+
+
+def test_equal_ids_of_two_words_take_room_once(qwen: Both) -> None:
+    """Words of many tokens are cached with shared integer objects for equal ids."""
+    first, second = map(
+        qwen.fast.encode, ("unexpectedconfigurationxq", "unexpectedconfigurationxz")
+    )
+    pairs = [(one, other) for one, other in zip(first, second, strict=False) if one == other > 256]
+    assert len(pairs) > 2
+    assert all(one is other for one, other in pairs)
+
+
+def test_a_byte_is_spelled_as_in_gpt2() -> None:
+    """Printable bytes are themselves, a space is `Ġ`, and all 256 differ."""
+    assert BYTE_ALPHABET[ord("a")] == "a"
+    assert BYTE_ALPHABET[ord(" ")] == "Ġ"
+    assert BYTE_ALPHABET[ord("\n")] == "Ċ"
+    assert len(set(BYTE_ALPHABET)) == 256
+
+
+def test_no_string_is_an_error(any_kind: Both) -> None:
+    """A lone surrogate, which is not valid text, is treated like a question mark."""
+    assert any_kind.fast.encode("a \ud800") == any_kind.fast.encode("a ?")
+    assert len(any_kind.fast.spans("\ud800\u0301é \udfff")) > 2
+
+
+def test_composed_text_needs_no_module_for_composing(modernbert: Both) -> None:
+    """A cold start imports neither the library nor the modules for rare texts."""
+    program = (
+        "import sys; from embedder.core.fast_tokenizers import load;"
+        "load(*sys.argv[1:]).encode('naïve 東京');"
+        "print(*sys.modules)"
+    )
+    command = [sys.executable, "-c", program, "byte_level_bpe", str(modernbert.path)]
+    found = set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    assert "mmap" in found
+    assert not {"tokenizers", "numpy", "embedder.core.fast_tokenizers.composition"} & found

@@ -1,0 +1,166 @@
+"""`load` selects the tokenizer class by the kind in the manifest."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import tokenizers
+
+from embedder.core.errors import ArtifactError
+from embedder.core.fast_tokenizers import KINDS, load
+from embedder.core.fast_tokenizers.bpe import BytePairEncoding
+from embedder.core.fast_tokenizers.byte_level import ByteLevel
+from embedder.core.fast_tokenizers.fallback import LibraryTokenizer
+from embedder.core.fast_tokenizers.table_file import HEADER, SECTION
+from embedder.core.fast_tokenizers.unigram import Unigram
+from embedder.core.fast_tokenizers.wordpiece import WordPiece
+
+from .conftest import Both
+
+
+def test_each_kind_is_loaded_by_its_own_tokenizer(
+    minilm: Both, gemma: Both, qwen: Both, unigram: Both
+) -> None:
+    """Each kind but `tokenizers` is loaded by a fast tokenizer."""
+    assert isinstance(load("wordpiece", minilm.path), WordPiece)
+    assert isinstance(load("bpe", gemma.path), BytePairEncoding)
+    assert isinstance(load("byte_level_bpe", qwen.path), ByteLevel)
+    assert isinstance(load("unigram", unigram.path), Unigram)
+
+
+def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    """The message has the kind found and the known kinds."""
+    with pytest.raises(ArtifactError, match=f"of kind 'characters'.*{KINDS[0]}.*{KINDS[-1]}"):
+        load("characters", tmp_path / "tokenizer.bin")
+
+
+def test_a_fast_tokenizer_does_not_import_the_library(
+    gemma: Both, minilm: Both, unigram: Both
+) -> None:
+    """A cold start imports only the modules that the selected tokenizer needs."""
+    program = (
+        "import sys; from embedder.core.fast_tokenizers import load;"
+        "load(*sys.argv[1:]).encode('a b');"
+        "print(*sorted({'tokenizers', 'json', 'numpy', 'heapq', 'mmap'} & set(sys.modules)))"
+    )
+    for kind, path in (
+        ("bpe", gemma.path),
+        ("wordpiece", minilm.path),
+        ("unigram", unigram.path),
+    ):
+        command = [sys.executable, "-c", program, kind, str(path)]
+        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        assert "mmap" in found
+        assert not {"tokenizers", "json", "numpy"}.intersection(found)
+
+
+def test_the_library_turns_ids_into_text_again(minilm_folder: Path) -> None:
+    """Ids are decoded by the file's own decoder, with or without special tokens."""
+    served = load("tokenizers", minilm_folder / "tokenizer.json")
+    assert isinstance(served, LibraryTokenizer)
+    ids = [*served.prefix, *served.encode("Tokenizing, is it?"), *served.suffix]
+    assert served.decode(ids, skip_special_tokens=True) == "tokenizing, is it?"
+    assert served.decode(ids, skip_special_tokens=False) == "[CLS] tokenizing, is it? [SEP]"
+
+
+def test_the_library_serves_behind_the_same_door(minilm: Both, minilm_folder: Path) -> None:
+    """Its own truncation and padding are off, and special tokens are reported instead of added."""
+    served = load("tokenizers", minilm_folder / "tokenizer.json")
+    assert isinstance(served, LibraryTokenizer)
+    assert (served.prefix, served.suffix) == (minilm.fast.prefix, minilm.fast.suffix)
+    assert served.vocabulary_size == minilm.fast.vocabulary_size
+    text = "A naïve text, longer than the 128 tokens it was trained on. " * 20
+    assert served.encode(text) == minilm.fast.encode(text)
+    assert served.spans(text) == minilm.fast.spans(text)
+    assert served.token(1996) == "the"
+    with pytest.raises(ValueError, match="No token has the id 99999"):
+        served.token(99999)
+
+
+def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
+    """The library's error becomes an artifact error."""
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ArtifactError, match=r"tokenizer\.json cannot be read as a tokenizer"):
+        load("tokenizers", tmp_path / "tokenizer.json")
+
+
+def test_the_library_tells_its_special_tokens(
+    tmp_path: Path, minilm_document: dict[str, Any]
+) -> None:
+    """The special tokens may differ from the usual ones, and the prefix may be empty."""
+    library = tokenizers.Tokenizer.from_str(json.dumps(minilm_document))
+    library.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A [SEP] [SEP]", special_tokens=[("[SEP]", 102)]
+    )
+    library.save(str(tmp_path / "tokenizer.json"))
+    served = load("tokenizers", tmp_path / "tokenizer.json")
+    assert (served.prefix, served.suffix) == ((), (102, 102))
+
+
+def altered(path: Path, place: int, bit: int) -> None:
+    """Flip one bit of a file."""
+    with path.open("r+b") as file:
+        file.seek(place)
+        byte = file.read(1)[0]
+        file.seek(place)
+        file.write(bytes([byte ^ 1 << bit]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("wordpiece", "minilm"),
+        ("bpe", "gemma"),
+        ("byte_level_bpe", "qwen"),
+        ("byte_level_bpe", "roberta"),
+        ("unigram", "unigram"),
+        ("unigram", "unigram_metaspace"),
+    ],
+)
+def test_altered_tables_are_read_or_refused(
+    kind: str, name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A flipped bit in the header or at the start of a section is an ArtifactError, or unseen."""
+    path = tmp_path / "tokenizer.bin"
+    content = request.getfixturevalue(name).path.read_bytes()
+    path.write_bytes(content)
+    _, _, count, _ = HEADER.unpack_from(content)
+    ends = HEADER.size + count * SECTION.size
+    sections = [SECTION.unpack_from(content, at) for at in range(HEADER.size, ends, SECTION.size)]
+    random, refused = Random(7), 0
+    places = [random.randrange(ends) for _ in range(60)]
+    for _, offset, size in sections:
+        places += [offset + random.randrange(min(size, 64)) for _ in range(20) if size]
+    for place in places:
+        bit = random.randrange(8)
+        altered(path, place, bit)
+        try:
+            load(kind, path)
+        except ArtifactError:
+            refused += 1
+        altered(path, place, bit)
+    assert refused
+    load(kind, path)
+
+
+def test_an_altered_file_of_the_library_is_read_or_refused(tmp_path: Path) -> None:
+    """Also if the library panics, or fails on the text that shows the special tokens."""
+    path = tmp_path / "tokenizer.json"
+    library = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="b"))
+    library.normalizer = tokenizers.normalizers.BertNormalizer()
+    library.post_processor = tokenizers.processors.BertProcessing(("a", 0), ("b", 1))
+    library.save(str(path))
+    refused = 0
+    for place in range(path.stat().st_size):
+        altered(path, place, place % 7)
+        try:
+            load("tokenizers", path)
+        except ArtifactError:
+            refused += 1
+        altered(path, place, place % 7)
+    assert refused
+    load("tokenizers", path)

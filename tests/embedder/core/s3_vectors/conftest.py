@@ -1,0 +1,77 @@
+"""The stand-in for S3 Vectors, and clients and services that use it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embedder.core.aws.credentials import CredentialsProvider
+from embedder.core.engine import Engine
+from embedder.core.s3_vectors.client import S3VectorsClient
+from embedder.core.s3_vectors.index import SPACE_TAG, VectorIndex
+from tests.fixtures.s3_vectors.indexes import Index
+from tests.fixtures.s3_vectors.server import (
+    CREDENTIALS,
+    REGION,
+    LocalS3Vectors,
+    local_s3_vectors,
+)
+
+
+@pytest.fixture
+def s3_vectors() -> Iterator[LocalS3Vectors]:
+    with local_s3_vectors() as state:
+        yield state
+
+
+@pytest.fixture
+def client(s3_vectors: LocalS3Vectors) -> Iterator[S3VectorsClient]:
+    made = S3VectorsClient(
+        region=REGION, endpoint=s3_vectors.url, credentials=CredentialsProvider(CREDENTIALS)
+    )
+    yield made
+    made.forget()
+
+
+@pytest.fixture
+def load(s3_vectors: LocalS3Vectors) -> Callable[..., Index]:
+    """Return a function that makes an index and loads texts, as a load job does."""
+
+    def make(
+        engine: Engine, texts: Sequence[str], metadata: Sequence[dict[str, Any]] = ()
+    ) -> Index:
+        embeddings = engine.embed(texts)
+        index = s3_vectors.create(
+            "docs",
+            embeddings.vectors.shape[1],
+            non_filterable=("text",),
+            tags={SPACE_TAG: embeddings.vector_space},
+        )
+        own = metadata or [{}] * len(texts)
+        index.put(
+            [
+                {
+                    "key": f"id-{number}",
+                    "data": {"float32": vector.astype(np.float32).tolist()},
+                    "metadata": {"text": text, **more},
+                }
+                for number, (text, vector, more) in enumerate(
+                    zip(texts, embeddings.vectors, own, strict=True)
+                )
+            ]
+        )
+        return index
+
+    return make
+
+
+@pytest.fixture
+def open_with(client: S3VectorsClient) -> Callable[[Engine, Index], VectorIndex]:
+    """Return a function that opens an index for an engine."""
+
+    def opened(engine: Engine, index: Index) -> VectorIndex:
+        spaces = [engine.vector_space(dimensions) for dimensions in engine.limits.dimensions]
+        return VectorIndex(index.arn, client, spaces=spaces)
+
+    return opened

@@ -1,0 +1,146 @@
+"""Calls to S3 Vectors: signed, retried within the deadline, and their errors."""
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embedder.core.aws.credentials import CredentialsProvider
+from embedder.core.s3_vectors.client import S3VectorsClient
+from embedder.core.s3_vectors.errors import (
+    AccessDeniedError,
+    IndexNotFoundError,
+    RejectedError,
+    S3VectorsError,
+    ThrottledError,
+    UnavailableError,
+)
+from tests.fixtures.s3_vectors.server import REGION, Failure, LocalS3Vectors
+
+
+def parameters(arn: str, **more: Any) -> dict[str, Any]:
+    return {
+        "indexArn": arn,
+        "topK": 1,
+        "queryVector": {"float32": np.array([1, 0], dtype=np.float32)},
+        **more,
+    }
+
+
+@pytest.fixture
+def arn(s3_vectors: LocalS3Vectors) -> str:
+    index = s3_vectors.create("docs", 2, tags={"a": "b"})
+    index.put([{"key": "k", "data": {"float32": [1, 0]}}])
+    return index.arn
+
+
+@pytest.fixture(autouse=True)
+def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Record the delays instead of waiting."""
+    delays: list[float] = []
+    monkeypatch.setattr("embedder.core.s3_vectors.client.time.sleep", delays.append)
+    return delays
+
+
+def test_a_query_and_the_tags_go_over_one_connection(
+    client: S3VectorsClient, s3_vectors: LocalS3Vectors, arn: str
+) -> None:
+    """Both calls are signed, and botocore's description of the service allows them."""
+    assert client.tags(arn, deadline=None) == {"a": "b"}
+    answer = client.query(parameters(arn), deadline=None)
+    assert answer == {"vectors": [{"key": "k"}], "distanceMetric": "cosine"}
+    assert [name for name, _ in s3_vectors.calls] == ["ListTagsForResource", "QueryVectors"]
+    assert s3_vectors.connections == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(429, "TooManyRequestsException"),
+        Failure(500, "InternalServerException"),
+        Failure(503, "ServiceUnavailableException"),
+        Failure(408, "RequestTimeoutException"),
+        Failure(drop=True),
+    ],
+)
+def test_a_call_that_may_succeed_later_is_retried(
+    client: S3VectorsClient,
+    s3_vectors: LocalS3Vectors,
+    arn: str,
+    failure: Failure,
+    sleeps: list[float],
+) -> None:
+    """Throttles, faults of the service and lost connections are retried after growing delays."""
+    s3_vectors.failures = [failure] * 4
+    assert client.query(parameters(arn), deadline=time.monotonic() + 60)["vectors"]
+    assert s3_vectors.failures == []
+    assert all(0 <= delay <= 0.05 * 2**number for number, delay in enumerate(sleeps))
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (Failure(403, "AccessDeniedException"), AccessDeniedError),
+        (Failure(404, "NotFoundException"), IndexNotFoundError),
+        (Failure(400, "ValidationException"), RejectedError),
+        (Failure(400, "KmsDisabledException"), RejectedError),
+    ],
+)
+def test_a_call_that_cannot_succeed_is_not_retried(
+    client: S3VectorsClient,
+    s3_vectors: LocalS3Vectors,
+    arn: str,
+    failure: Failure,
+    kind: type[S3VectorsError],
+) -> None:
+    """The error has the status and the name that AWS gives it, and not its message."""
+    s3_vectors.failures = [failure, failure]
+    with pytest.raises(kind) as caught:
+        client.query(parameters(arn), deadline=None)
+    assert str(caught.value) == f"{failure.status} {failure.error}"
+    assert len(s3_vectors.failures) == 1
+
+
+def test_retries_end(client: S3VectorsClient, s3_vectors: LocalS3Vectors, arn: str) -> None:
+    """After six attempts the last error is raised, and the next call works."""
+    s3_vectors.failures = [Failure(429)] * 6
+    with pytest.raises(ThrottledError):
+        client.query(parameters(arn), deadline=time.monotonic() + 600)
+    assert s3_vectors.failures == []
+    assert client.query(parameters(arn), deadline=None)["vectors"]
+
+
+def test_no_retry_starts_after_the_deadline(
+    client: S3VectorsClient, s3_vectors: LocalS3Vectors, arn: str
+) -> None:
+    """A request that is out of time is not sent at all, and a failed one not again."""
+    with pytest.raises(UnavailableError):
+        client.query(parameters(arn), deadline=time.monotonic() - 1)
+    assert s3_vectors.connections == 0
+    s3_vectors.failures = [Failure(500, delay=0.3)] * 2
+    with pytest.raises(UnavailableError):
+        client.query(parameters(arn), deadline=time.monotonic() + 0.2)
+    assert len(s3_vectors.failures) >= 1
+
+
+def test_a_wrong_key_is_denied(s3_vectors: LocalS3Vectors, arn: str) -> None:
+    """S3 Vectors verifies the signature, and no credentials at all are the same error."""
+    for environ in ({"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "x"}, {}):
+        client = S3VectorsClient(
+            region=REGION, endpoint=s3_vectors.url, credentials=CredentialsProvider(environ)
+        )
+        with pytest.raises(AccessDeniedError):
+            client.query(parameters(arn), deadline=None)
+        client.forget()
+
+
+def test_a_host_without_a_server_is_unavailable() -> None:
+    """A refused connection is an error of this package."""
+    client = S3VectorsClient(
+        region=REGION,
+        endpoint="http://127.0.0.1:9",
+        credentials=CredentialsProvider({"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}),
+    )
+    with pytest.raises(UnavailableError):
+        client.tags("arn", deadline=None)

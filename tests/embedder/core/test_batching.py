@@ -1,0 +1,102 @@
+"""Planning which inputs share a run, and predicting how long a run takes."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from embedder.core.batching import Pace, padded_length, plan
+
+LIMIT = 300
+LENGTHS = st.lists(st.integers(1, LIMIT), max_size=60)
+
+
+@given(LENGTHS, st.integers(1, 1000))
+def test_every_input_stands_in_exactly_one_run(lengths: list[int], budget: int) -> None:
+    """Each input is in exactly one run."""
+    runs = plan(lengths, limit=LIMIT, budget=budget)
+    assert sorted(position for run in runs for position in run.positions) == list(
+        range(len(lengths))
+    )
+
+
+@given(LENGTHS, st.integers(1, 1000))
+def test_a_run_of_several_is_within_the_budget(lengths: list[int], budget: int) -> None:
+    """The budget limits the memory of a run."""
+    runs = plan(lengths, limit=LIMIT, budget=budget)
+    assert all(len(run.positions) == 1 or len(run.positions) * run.tokens <= budget for run in runs)
+
+
+@given(LENGTHS, st.integers(1, 1000))
+def test_an_inputs_padding_hangs_on_its_own_length(lengths: list[int], budget: int) -> None:
+    """The vector of an input is therefore the same in every batch."""
+    for run in plan(lengths, limit=LIMIT, budget=budget):
+        assert {padded_length(lengths[position], LIMIT) for position in run.positions} == {
+            run.tokens
+        }
+
+
+@given(st.integers(1, 2048), st.integers(1, 2048))
+def test_padding_is_little_and_never_over_the_limit(length: int, over: int) -> None:
+    """Padding is at most 3 tokens up to a length of 64, 7 up to 256, and 0 above."""
+    limit = length + over
+    padding = padded_length(length, limit) - length
+    assert 0 <= padding <= min(over, 3 if length <= 64 else 7 if length <= 256 else 0)
+
+
+def test_inputs_of_one_length_are_spread_evenly() -> None:
+    """A hundred texts of 8 tokens with 32 per run become four runs of 25."""
+    runs = plan([8] * 100, limit=LIMIT, budget=256)
+    assert [len(run.positions) for run in runs] == [25, 25, 25, 25]
+
+
+def test_unlike_lengths_are_kept_apart() -> None:
+    """A long text does not increase the padding of short ones."""
+    assert plan([5, 250, 5, 6], limit=LIMIT) == [([1], 256), ([0, 2, 3], 8)]
+
+
+def test_nothing_needs_no_run() -> None:
+    """The plan is empty if all inputs are in the cache."""
+    assert plan([], limit=LIMIT) == []
+
+
+def pace_of(*runs: tuple[int, float]) -> Pace:
+    """Return a pace with these measured runs, each with tokens and seconds."""
+    pace = Pace()
+    for tokens, seconds in runs:
+        pace.measured(tokens, seconds)
+    return pace
+
+
+def test_a_prediction_needs_three_comparable_runs() -> None:
+    """Two runs are too few, and runs of less than half or over twice the size do not count."""
+    assert pace_of().seconds(100) is None
+    assert pace_of((100, 1.0), (100, 1.0)).seconds(100) is None
+    assert pace_of((100, 1.0), (100, 1.0), (49, 1.0), (201, 1.0)).seconds(100) is None
+    assert pace_of((100, 1.0), (50, 0.5), (200, 2.0)).seconds(100) == 1.0
+
+
+def test_a_prediction_is_the_median_per_token() -> None:
+    """One slow run of three does not change the prediction, which is scaled by the tokens."""
+    pace = pace_of((100, 1.0), (100, 90.0), (100, 2.0))
+    assert pace.seconds(100) == 2.0
+    assert pace.seconds(150) == 3.0
+
+
+def test_newer_runs_replace_older_ones() -> None:
+    """The prediction follows the new speed after a few runs."""
+    pace = pace_of(*[(100, 50.0)] * 100, *[(100, 1.0)] * 5)
+    assert pace.seconds(100) == 1.0
+
+
+def test_runs_of_other_sizes_do_not_push_out_everything_forever() -> None:
+    """The history is limited, so that old runs are dropped."""
+    pace = pace_of(*[(100, 1.0)] * 3, *[(8, 0.1)] * 100)
+    assert pace.seconds(100) is None
+    assert pace.seconds(8) == 0.1
+
+
+def test_forgetting_drops_what_the_prediction_used_and_nothing_else() -> None:
+    """Comparable runs are dropped, and other runs are kept."""
+    pace = pace_of(*[(100, 1.0)] * 3, *[(8, 0.1)] * 3)
+    pace.forget(100)
+    assert pace.seconds(100) is None
+    assert pace.seconds(8) == 0.1

@@ -1,0 +1,90 @@
+"""The cache of vectors."""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from embedder.core.cache import VectorCache
+
+
+def vectors(*values: float) -> np.ndarray:
+    """Return one vector for each value, which is in every component."""
+    return np.repeat(np.array(values, dtype=np.float32)[:, None], 3, axis=1)
+
+
+def found(cache: VectorCache, *inputs: bytes) -> list[float | None]:
+    """Return the value of each input's vector."""
+    return [None if vector is None else float(vector[0]) for vector in cache.get(inputs)]
+
+
+def test_what_was_put_is_got() -> None:
+    """A vector is returned unchanged, and only for its own key."""
+    cache = VectorCache(2)
+    cache.put([b"a"], vectors(1))
+    (kept, missing) = cache.get([b"a", b"b"])
+    assert kept is not None
+    assert kept.tolist() == [1, 1, 1]
+    assert missing is None
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    """The cache never exceeds its size, and reading a vector marks it as recently used."""
+    cache = VectorCache(2)
+    cache.put([b"a", b"b"], vectors(1, 2))
+    assert found(cache, b"a") == [1]
+    cache.put([b"c"], vectors(3))
+    assert len(cache) == 2
+    assert found(cache, b"a", b"b", b"c") == [1, None, 3]
+
+
+def test_a_cache_of_nothing_keeps_nothing() -> None:
+    """A size of zero disables the cache."""
+    cache = VectorCache(0)
+    cache.put([b"a"], vectors(1))
+    assert len(cache) == 0
+
+
+def test_a_vector_does_not_keep_its_batch_alive() -> None:
+    """The cache stores a copy of the vector, not a view into the batch's array."""
+    cache = VectorCache(1)
+    cache.put([b"a"], np.ones((1, 3), dtype=np.float32))
+    (kept,) = cache.get([b"a"])
+    assert kept is not None
+    assert kept.base is None
+
+
+def test_clear_forgets_everything() -> None:
+    """A cleared cache has no vectors that a snapshot would copy."""
+    cache = VectorCache(1)
+    cache.put([b"a"], vectors(1))
+    cache.clear()
+    assert found(cache, b"a") == [None]
+
+
+def test_threads_may_share_it() -> None:
+    """Threads that fill a small cache and read from it never fail, and read only right vectors."""
+    cache = VectorCache(8)
+    names = [b"%d" % number for number in range(24)]
+    barrier = threading.Barrier(4)
+
+    def use(seed: int) -> int:
+        barrier.wait()
+        wrong = 0
+        for step in range(1500):
+            number = (seed * 7 + step * 5) % 24
+            cache.put([names[number]], vectors(number))
+            wrong += any(
+                value not in (None, expected) for expected, value in enumerate(found(cache, *names))
+            )
+        return wrong
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(use, range(4))) == [0] * 4
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(cache) == 8

@@ -1,0 +1,106 @@
+"""Reading the settings from environment variables."""
+
+from pathlib import Path
+
+import pytest
+
+import embedder
+from embedder.core.errors import SettingsError
+from embedder.core.settings import Settings
+
+PACKAGE_PARENT = Path(embedder.__file__).parents[1]
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    """Without any variable, the artifact is beside the package, and one thread is used."""
+    settings = Settings.from_env({})
+    assert settings == Settings(artifact=str(PACKAGE_PARENT / "artifact"))
+    assert (settings.threads, settings.truncate, settings.environment) == (1, "refuse", "local")
+
+
+def test_every_variable_is_parsed(tmp_path: Path) -> None:
+    """Each documented variable is converted to the type of its setting."""
+    settings = Settings.from_env(
+        {
+            "EMBEDDING_ARTIFACT": str(tmp_path / "model"),
+            "EMBEDDING_ARTIFACT_LOCATION": "s3://bucket/key",
+            "AWS_REGION": "eu-central-1",
+            "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:8",
+            "TMPDIR": "/elsewhere",
+            "EMBEDDING_INDEX": str(tmp_path / "entries"),
+            "EMBEDDING_VECTOR_INDEX": "arn:aws:s3vectors:…",
+            "AWS_ENDPOINT_URL_S3VECTORS": "http://127.0.0.1:9",
+            "EMBEDDING_THREADS": "3",
+            "EMBEDDING_TRUNCATE": "left",
+            "EMBEDDING_MAX_CHARACTERS": "5000",
+            "EMBEDDING_CACHE_ENTRIES": "0",
+            "EMBEDDING_METRICS_NAMESPACE": "Search",
+            "EMBEDDING_ENVIRONMENT": "staging",
+            "AWS_LAMBDA_FUNCTION_NAME": "embedder",
+            "AWS_LAMBDA_FUNCTION_VERSION": "7",
+            "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",
+        }
+    )
+    assert settings == Settings(
+        artifact=str(tmp_path / "model"),
+        artifact_location="s3://bucket/key",
+        region="eu-central-1",
+        s3_endpoint="http://127.0.0.1:8",
+        temporary="/elsewhere",
+        index=str(tmp_path / "entries"),
+        vector_index="arn:aws:s3vectors:…",
+        s3_vectors_endpoint="http://127.0.0.1:9",
+        threads=3,
+        truncate="left",
+        max_characters=5000,
+        cache_entries=0,
+        metrics_namespace="Search",
+        environment="staging",
+        function_name="embedder",
+        function_version="7",
+        initialization="snap-start",
+    )
+
+
+@pytest.mark.parametrize(
+    ("memory", "threads"), [("512", 1), ("1768", 1), ("1769", 1), ("3538", 2), ("10240", 5)]
+)
+def test_threads_follow_the_memory(memory: str, threads: int) -> None:
+    """One thread is used per 1769 MB, because Lambda provides one vCPU for each."""
+    assert Settings.from_env({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": memory}).threads == threads
+
+
+def test_the_task_root_is_where_artifact_and_index_are_sought(tmp_path: Path) -> None:
+    """In Lambda both are in the task root, and an index that does not exist is not loaded."""
+    environ = {"LAMBDA_TASK_ROOT": str(tmp_path)}
+    assert Settings.from_env(environ).artifact == str(tmp_path / "artifact")
+    assert Settings.from_env(environ).index is None
+    (tmp_path / "index").mkdir()
+    assert Settings.from_env(environ).index == str(tmp_path / "index")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("EMBEDDING_THREADS", "0", "EMBEDDING_THREADS must be a whole number from 1 up; found '0'"),
+        ("EMBEDDING_THREADS", "two", "from 1 up; found 'two'"),
+        ("EMBEDDING_THREADS", "٣", "from 1 up; found '٣'"),
+        ("EMBEDDING_MAX_CHARACTERS", "-1", "EMBEDDING_MAX_CHARACTERS must be"),
+        ("EMBEDDING_CACHE_ENTRIES", "1.5", "from 0 up; found '1.5'"),
+        (
+            "EMBEDDING_TRUNCATE",
+            "end",
+            "EMBEDDING_TRUNCATE must be one of refuse, right, left; found 'end'",
+        ),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(name: str, value: str, message: str) -> None:
+    """The error names the variable, the allowed values and the value found."""
+    with pytest.raises(SettingsError, match=message):
+        Settings.from_env({name: value})
+
+
+def test_an_unknown_variable_is_refused() -> None:
+    """A misspelled variable would have no effect, so the error names it and lists all variables."""
+    with pytest.raises(SettingsError, match=r"EMBEDDING_TRUNCATION.*Allowed: EMBEDDING_ARTIFACT"):
+        Settings.from_env({"EMBEDDING_TRUNCATION": "left", "PATH": "/bin"})

@@ -1,0 +1,351 @@
+"""OpenAI's API."""
+
+import base64
+import gzip
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from embedder.core.engine import Engine
+from embedder.http.apis.operation import Model
+from embedder.http.http_types import MAX_RESPONSE_BYTES, Request, Response
+from embedder.http.router import Service
+from embedder.http.vector_encoding import largest_batch
+from tests.embedder.calls import get, post, read
+from tests.embedder.small_model import (
+    CLS,
+    PROMPTS,
+    SEP,
+    HashSession,
+    WordTokenizer,
+    manifest_of,
+)
+
+MakeService = Callable[..., Service]
+PATH = "/v1/embeddings"
+#: Token ids of "a b", without and with special tokens; `/tokenize` returns the second form.
+BARE = WordTokenizer().encode("a b")
+WHOLE = [CLS, *BARE, SEP]
+
+
+def test_the_answer_is_openais(service: Service) -> None:
+    """The response is a list of embeddings with their indices, the model, and the token usage."""
+    answer = read(post(service, PATH, {"input": ["a", "b c"], "model": "text-embedding-3-small"}))
+    assert answer["object"] == "list"
+    assert [(item["object"], item["index"]) for item in answer["data"]] == [
+        ("embedding", 0),
+        ("embedding", 1),
+    ]
+    assert [len(item["embedding"]) for item in answer["data"]] == [32, 32]
+    assert answer["model"] == "example/small-model"
+    assert answer["usage"] == {"prompt_tokens": 7, "total_tokens": 7}
+    assert answer["vector_space"] == "small-model@abc123/fp32/0123456789ab/32"
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["a b", ["a b"], WHOLE, [WHOLE]],
+)
+def test_every_kind_of_input_gives_the_same_vector(service: Service, given: Any) -> None:
+    """A string, a list of strings, token ids and a list of token id lists are equivalent."""
+    answer = read(post(service, PATH, {"input": given, "model": "m"}))
+    expected = read(post(service, "/", {"text": "a b"}))["embedding"]
+    assert [item["embedding"] for item in answer["data"]] == [expected]
+
+
+def test_base64_is_little_endian_float32(service: Service) -> None:
+    """The official client requests base64 by default."""
+    body = {"input": ["a", "b"], "model": "m", "dimensions": 8}
+    listed = read(post(service, PATH, {**body, "encoding_format": "float"}))
+    packed = read(post(service, PATH, {**body, "encoding_format": "base64"}))
+    for plain, item in zip(listed["data"], packed["data"], strict=True):
+        floats = np.frombuffer(base64.b64decode(item["embedding"]), "<f4")
+        assert floats.tolist() == np.float32(plain["embedding"]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt"),
+    [
+        ("embeddinggemma-300m:query", "query"),
+        ("embeddinggemma-300m:document", "document"),
+        ("embeddinggemma-300m:Clustering", "Clustering"),
+        ("embeddinggemma-300m:clustering", "Clustering"),
+        ("a:b:query", "query"),
+        (":query", "query"),
+    ],
+)
+def test_a_models_alias_carries_the_prompt(
+    make_service: MakeService, model: str, prompt: str
+) -> None:
+    """SDKs that can only send a model name can select a prompt in it."""
+    service = make_service(prompts=PROMPTS)
+    answer = read(post(service, PATH, {"input": "a b", "model": model}))
+    by_hand = read(post(service, PATH, {"input": PROMPTS[prompt] + "a b", "model": "m"}))
+    assert answer == by_hand
+
+
+@pytest.mark.parametrize("name", ["example/small-model", "small-model", "Small-Model"])
+def test_the_served_model_with_a_suffix_that_is_no_prompt_is_refused(
+    make_service: MakeService, name: str
+) -> None:
+    """A misspelled prompt name is refused instead of being ignored."""
+    service = make_service(prompts=PROMPTS)
+    error = read(post(service, PATH, {"input": "a", "model": f"{name}:qurey"}), 400)["error"]
+    assert error["param"] == "model"
+    assert f'"{name}:query", "{name}:document"' in error["message"]
+    assert 'found "qurey" after the colon' in error["message"]
+
+
+@pytest.mark.parametrize(
+    "model", ["all-minilm:latest", "ft:small:org::id", "a:", ":", "small-model-2:v1"]
+)
+@pytest.mark.parametrize("prompts", [PROMPTS, {}])
+def test_others_names_with_a_colon_are_names(
+    make_service: MakeService, model: str, prompts: dict[str, str]
+) -> None:
+    """Ollama's tags and OpenAI's fine-tuned model names contain colons."""
+    service = make_service(prompts=prompts)
+    plain = read(post(service, PATH, {"input": "a", "model": "m"}))
+    assert read(post(service, PATH, {"input": "a", "model": model})) == plain
+
+
+def test_a_model_without_prompts_takes_any_suffix(service: Service) -> None:
+    """The suffix is ignored because the model has no prompts."""
+    plain = read(post(service, PATH, {"input": "a"}))
+    assert read(post(service, PATH, {"input": "a", "model": "small-model:query"})) == plain
+
+
+@pytest.mark.parametrize("length", [256, 257])
+def test_a_models_name_has_at_most_256_characters(service: Service, length: int) -> None:
+    """A name of 256 characters is accepted, and one of 257 is refused."""
+    response = post(service, PATH, {"input": "a", "model": "m" * length})
+    assert response.status == (200 if length == 256 else 400)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "found"),
+    [
+        (BARE, "input", f"found {BARE[0]} and {BARE[-1]}"),
+        ([WHOLE, BARE], "input[1]", f"found {BARE[0]} and {BARE[-1]}"),
+        ([WHOLE[:-1]], "input[0]", f"found {CLS} and {BARE[-1]}"),
+        (WHOLE[1:], "input", f"found {BARE[0]} and {SEP}"),
+    ],
+)
+def test_token_ids_without_the_models_special_tokens_are_refused(
+    service: Service, session: HashSession, given: Any, name: str, found: str
+) -> None:
+    """The ids may come from another tokenizer; the error explains both ways to fix the request."""
+    error = read(post(service, PATH, {"input": given}), 400)["error"]
+    assert error["param"] == "input"
+    assert error["code"] == "invalid_field"
+    assert error["message"].startswith(f'"{name}" must hold token ids of this model')
+    assert f"{CLS} at the beginning and {SEP} at the end" in error["message"]
+    assert found in error["message"]
+    assert "check_embedding_ctx_length=False" in error["message"]
+    assert '"add_special_tokens": true' in error["message"]
+    assert session.shapes == []
+    assert read(post(service, PATH, {"input": given, "add_special_tokens": True}))
+
+
+def test_token_ids_that_lack_special_tokens_get_them_when_asked(service: Service) -> None:
+    """The vector equals that of the text."""
+    answer = read(post(service, PATH, {"input": BARE, "add_special_tokens": True}))
+    expected = read(post(service, PATH, {"input": "a b"}))
+    assert answer == expected
+
+
+def test_what_tokenize_returns_is_taken_as_it_is(service: Service) -> None:
+    """Ids from `/tokenize` are accepted without changes."""
+    (tokens,) = read(post(service, "/tokenize", {"inputs": "a b"}))
+    answer = read(post(service, PATH, {"input": [[token["id"] for token in tokens]]}))
+    assert answer == read(post(service, PATH, {"input": ["a b"]}))
+
+
+class WithoutSpecialTokens(WordTokenizer):
+    """A tokenizer without special tokens."""
+
+    prefix: tuple[int, ...] = ()
+    suffix: tuple[int, ...] = ()
+
+
+def test_a_model_without_special_tokens_takes_ids_only_on_request(session: HashSession) -> None:
+    """Such ids do not show which tokenizer produced them."""
+    service = Service(Model(Engine(manifest_of(), WithoutSpecialTokens(), session)))
+    error = read(post(service, PATH, {"input": BARE}), 400)["error"]
+    assert "none at the beginning and none at the end" in error["message"]
+    assert read(post(service, PATH, {"input": BARE, "add_special_tokens": True}))
+
+
+@pytest.mark.parametrize("path", [PATH, "/embeddings"])
+def test_an_id_over_the_vocabulary_names_the_fix(service: Service, path: str) -> None:
+    """The id comes from another tokenizer."""
+    response = post(service, path, {"input": [[CLS, 73418, SEP]]})
+    message = response.body.decode()
+    assert response.status in {400, 422}
+    assert "a whole number from 0 to 999; found the number 73418." in message
+    assert "check_embedding_ctx_length=False" in message
+
+
+def test_extra_fields_serve_those_who_can_send_them(make_service: MakeService) -> None:
+    """`prompt_name`, `input_type`, `title`, `output_dtype` and `truncate` are accepted."""
+    service = make_service(prompts=PROMPTS)
+    body = {"input": "a b", "input_type": "document", "title": "T", "output_dtype": "ubinary"}
+    answer = read(post(service, PATH, body))
+    by_hand = {"text": "title: T | text: a b", "output_dtype": "ubinary"}
+    assert answer["data"][0]["embedding"] == read(post(service, "/", by_hand))["embedding"]
+    long = {"input": "w " * 40, "truncate": "left"}
+    assert read(post(service, PATH, long))["usage"]["prompt_tokens"] == 16
+
+
+def test_alias_and_field_may_not_disagree(make_service: MakeService) -> None:
+    """A prompt in the model name and another in a field are refused."""
+    body = {"input": "a", "model": "m:query", "prompt_name": "document"}
+    error = read(post(make_service(prompts=PROMPTS), PATH, body), 400)["error"]
+    assert 'chosen by "prompt_name" and "model"' in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "code"),
+    [
+        ({"model": "m"}, "input", "invalid_field"),
+        ({"input": ""}, "input", "empty_input"),
+        ({"input": []}, "input", "empty_input"),
+        ({"input": ["a", ""]}, "input[1]", "empty_input"),
+        ({"input": [[]]}, "input[0]", "empty_input"),
+        ({"input": [1, -1]}, "input[1]", "invalid_field"),
+        ({"input": [1000]}, "input[0]", "invalid_field"),
+        ({"input": [True]}, "input", "invalid_field"),
+        ({"input": ["a", 1]}, "input[1]", "invalid_field"),
+        ({"input": {"a": 1}}, "input", "invalid_field"),
+        ({"input": "a", "dimensions": 100}, "dimensions", "invalid_field"),
+        ({"input": "a", "encoding_format": "hex"}, "encoding_format", "invalid_field"),
+        ({"input": "w " * 40}, "input", "input_too_long"),
+        ({"input": "a", "user": 7}, "user", "invalid_field"),
+        ({"input": "a", "stream": True}, None, "invalid_field"),
+    ],
+)
+def test_errors_are_openais(service: Service, body: Any, param: str | None, code: str) -> None:
+    """Errors have status 400 and the four fields that OpenAI's clients read."""
+    error = read(post(service, PATH, body), 400)
+    assert set(error) == {"error"}
+    assert set(error["error"]) == {"message", "type", "param", "code"}
+    assert error["error"]["type"] == "invalid_request_error"
+    assert error["error"]["param"] == param or (param == "input" and code == "invalid_field")
+    assert error["error"]["code"] == code
+
+
+def test_a_server_error_is_openais_too(service: Service, session: HashSession) -> None:
+    """The error has status 500 and the type that OpenAI's clients retry."""
+    session.failure = RuntimeError("boom")
+    error = read(post(service, PATH, {"input": "a"}), 500)["error"]
+    assert error["type"] == "server_error"
+    assert error["param"] is None
+
+
+def test_a_batch_of_base64_that_would_not_fit_is_refused_before_the_model(
+    service: Service, session: HashSession
+) -> None:
+    """The error has the largest number of vectors that fits."""
+    allowed = largest_batch(32, "float", "base64")
+    texts = [f"w{number}" for number in range(allowed + 1)]
+    error = read(post(service, PATH, {"input": texts, "encoding_format": "base64"}), 400)["error"]
+    assert error["code"] == "batch_too_large"
+    assert f"more than {allowed} vectors of 32 dimensions" in error["message"]
+    assert session.shapes == []
+
+
+def ask(service: Service, body: Any, accepted: str | None) -> Response:
+    """Post a body with this Accept-Encoding header."""
+    headers = {} if accepted is None else {"accept-encoding": accepted}
+    raw = orjson.dumps(body)
+    return service.handle(Request("POST", PATH, headers=headers, body=raw, id="request-1"))
+
+
+@pytest.fixture
+def wide(make_service: MakeService, session: HashSession) -> Service:
+    """Return a service for a model with 768 dimensions that can be reduced to 384."""
+    session.dimensions = 768
+    return make_service(dimensions=(768, 384))
+
+
+TEXTS = [f"w{number}" for number in range(2048)]
+
+
+def test_openais_largest_batch_is_answered_in_gzip(wide: Service) -> None:
+    """A client that accepts gzip gets 2,048 vectors of 384 floats."""
+    body = {"input": TEXTS, "dimensions": 384, "encoding_format": "float"}
+    response = ask(wide, body, "gzip, deflate")
+    assert response.status == 200
+    assert response.headers["content-encoding"] == "gzip"
+    assert response.headers["vary"] == "accept-encoding"
+    answer = orjson.loads(gzip.decompress(response.body))
+    assert len(answer["data"]) == 2048
+    first = read(post(wide, PATH, {"input": TEXTS[:2], "dimensions": 384}))
+    assert answer["data"][:2] == first["data"]
+
+
+def test_without_gzip_it_is_refused_with_the_numbers(wide: Service) -> None:
+    """The error has the size found, the size allowed, the batch size that fits, and two fixes."""
+    body = {"input": TEXTS, "dimensions": 384, "encoding_format": "float"}
+    message = read(ask(wide, body, None), 400)["error"]["message"]
+    numbers = re.search(
+        r"of 2048 vectors of 384 .* takes (\d+) bytes; at most (\d+) .*about (\d+)", message
+    )
+    assert numbers is not None
+    assert int(numbers[1]) > int(numbers[2]) == MAX_RESPONSE_BYTES
+    assert '"accept-encoding: gzip"' in message
+    assert f"which has room for {largest_batch(384, 'float', 'base64')}." in message
+    assert '"encoding_format": "base64" where the path takes it (/ and /v1/embeddings)' in message
+    assert read(ask(wide, {**body, "input": TEXTS[: int(numbers[3])]}, None))
+    assert read(ask(wide, {**body, "encoding_format": "base64"}, None))
+
+
+def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide: Service) -> None:
+    """A batch of 2,045 vectors of 768 floats is refused even with gzip."""
+    body = {"input": TEXTS[:2045], "dimensions": 768}
+    message = read(ask(wide, body, "gzip"), 400)["error"]["message"]
+    numbers = re.search(
+        r"takes (\d+) bytes in gzip; at most \d+ are allowed. Send about (\d+)", message
+    )
+    assert numbers is not None
+    assert int(numbers[1]) > MAX_RESPONSE_BYTES
+    assert '"encoding_format": "base64"' in message
+    assert ask(wide, {**body, "input": TEXTS[: int(numbers[2]) - 20]}, "gzip").status == 200
+
+
+@pytest.mark.parametrize("accepted", [None, "", "br", "gzip;q=0", "identity"])
+def test_a_client_that_does_not_accept_gzip_gets_none(wide: Service, accepted: str | None) -> None:
+    """The response is not compressed if gzip is absent from the header or has weight zero."""
+    response = ask(wide, {"input": TEXTS[:200]}, accepted)
+    assert "content-encoding" not in response.headers
+    assert len(read(response)["data"]) == 200
+
+
+@pytest.mark.parametrize(
+    "options", [{"input": TEXTS[:200], "encoding_format": "base64"}, {"input": "a"}]
+)
+def test_what_gzip_would_not_make_smaller_is_left_as_it_is(
+    wide: Service, options: dict[str, Any]
+) -> None:
+    """Base64 vectors do not compress, and a single vector is sent uncompressed for speed."""
+    assert "content-encoding" not in ask(wide, options, "gzip").headers
+
+
+def test_the_one_model_is_listed(service: Service) -> None:
+    """The list has OpenAI's format, and clients can read the model name from it."""
+    assert read(get(service, "/v1/models")) == {
+        "object": "list",
+        "data": [
+            {
+                "id": "example/small-model",
+                "object": "model",
+                "created": 0,
+                "owned_by": "example",
+                "vector_space": "small-model@abc123/fp32/0123456789ab/32",
+            }
+        ],
+    }

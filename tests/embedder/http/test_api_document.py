@@ -1,0 +1,112 @@
+"""`docs/api.md` is correct: its examples are run and its tables are compared with the code."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from embedder.core import errors
+from embedder.core.artifact import Artifact
+from embedder.core.engine import Engine
+from embedder.core.errors import AnswerableError
+from embedder.http.apis.native import Native
+from embedder.http.apis.openai import OpenAI
+from embedder.http.apis.tei import Tei
+from embedder.http.http_types import Request
+from embedder.http.router import ROUTES, Service
+from tests.embedder.small_model import service_of
+
+TEXT = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```sh\n(curl .*?)```\n```json\n(.*?)```", TEXT, re.DOTALL)
+ENTRIES = ["Parse a string into a datetime.", "Return the sum of a list.", "Open a socket."]
+
+
+@pytest.fixture(scope="module")
+def service(minilm_artifact: Artifact) -> Service:
+    """Return a service with the model of the examples and a small index."""
+    return service_of(Engine.load(minilm_artifact), ENTRIES)
+
+
+def same(shown: Any, answer: Any) -> bool:
+    """Compare an example's JSON, abbreviated with `…`, with the response; floats to within 0.02."""
+    match shown:
+        case dict():
+            more = shown.pop("…", None) is not None
+            return (
+                isinstance(answer, dict)
+                and (shown.keys() <= answer.keys() if more else shown.keys() == answer.keys())
+                and all(same(value, answer[key]) for key, value in shown.items())
+            )
+        case list():
+            more = shown[-1] == "…"
+            items = shown[:-1] if more else shown
+            return (
+                isinstance(answer, list)
+                and (len(items) < len(answer) if more else len(items) == len(answer))
+                and all(same(a, b) for a, b in zip(items, answer, strict=False))
+            )
+        case str():
+            start, cut, _ = shown.partition("…")
+            return isinstance(answer, str) and (
+                answer.startswith(start) if cut else answer == shown
+            )
+        case float():
+            return abs(shown - answer) <= 0.02
+        case _:
+            return type(shown) is type(answer) and bool(shown == answer)
+
+
+def test_there_is_an_example_of_each_operation() -> None:
+    """The OpenAPI document has no example, and one example covers all paths that answer 424."""
+    paths = {path_of(shlex.split(command)) for command, _ in EXAMPLES}
+    others = {"/decode", "/embed_all", "/embed_sparse", "/predict"}
+    assert paths == set(ROUTES) - {"/openapi.json"} - others
+    assert all(f"`{path}`" in TEXT for path in others)
+
+
+def path_of(words: list[str]) -> str:
+    """Return the path in a curl command."""
+    (url,) = [word for word in words if word.startswith("http://127.0.0.1:9000/")]
+    return url.removeprefix("http://127.0.0.1:9000")
+
+
+@pytest.mark.parametrize(("command", "shown"), EXAMPLES)
+def test_an_example_answers_what_it_shows(service: Service, command: str, shown: str) -> None:
+    """The service's response to the command's request matches the example."""
+    words = shlex.split(command)
+    body = words[words.index("-d") + 1].encode() if "-d" in words else b""
+    answer = service.handle(Request("POST" if body else "GET", path_of(words), body=body))
+    # An unquoted `…` represents omitted items and is not valid JSON, so it is quoted first.
+    expected = orjson.loads(re.sub(r"(?<=[\[\s,])…(?=\s*\])", '"…"', shown))
+    assert same(expected, orjson.loads(answer.body)), answer.body[:1000]
+
+
+def test_the_table_of_paths_is_the_codes() -> None:
+    """The table lists every path with its method."""
+    table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", TEXT, re.MULTILINE)
+    assert table == [(method, path) for path, methods in ROUTES.items() for method in methods]
+
+
+def test_the_table_of_errors_is_the_codes() -> None:
+    """The table lists every kind of error with its statuses."""
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \| (\d+) \|$", TEXT, re.MULTILINE)
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type)
+        and issubclass(kind, AnswerableError)
+        and kind not in (AnswerableError, errors.ClientError, errors.InputError)
+    ]
+    assert {name: tuple(map(int, row)) for name, *row in rows} == {
+        kind.code: tuple(api.status(kind) for api in (Native, OpenAI, Tei)) for kind in kinds
+    }
+
+
+def test_the_metrics_are_the_codes() -> None:
+    """The page names every metric."""
+    from embedder.http.telemetry import _UNITS
+
+    assert all(f"`{name}`" in TEXT for name in _UNITS)

@@ -1,0 +1,172 @@
+"""Types that validate JSON values and describe them as JSON Schema."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from embedder.core.errors import EmptyInputError, InvalidFieldError
+from embedder.http.apis.input_types import InputsType, TextType
+from embedder.http.json_types import (
+    Boolean,
+    Choice,
+    Field,
+    Integer,
+    JsonType,
+    Nothing,
+    Object,
+    OneOf,
+    String,
+)
+
+TYPES: dict[str, JsonType] = {
+    "boolean": Boolean(),
+    "integer": Integer(1, 10),
+    "sizes": Choice((32, 16)),
+    "words": Choice(("right", "left")),
+    "any case": Choice(("Left", "Right"), any_case=True),
+    "string": String(5),
+    "one of": OneOf((Boolean(), Choice(("left",)))),
+    "nothing": Nothing("this model has none"),
+    "text": TextType(100),
+    "texts": InputsType(TextType(100), single=False),
+    "inputs": InputsType(TextType(100), vocabulary_size=50),
+    "object": Object((Field("a", Integer(1, 3), "A.", required=True), Field("b", Boolean(), "B."))),
+}
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 60)
+    | st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: not x.is_integer())
+    | st.sampled_from(["left", "Left", "LEFT", "right", "rightx", "", " ", "\n", "a", "abcdef"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
+@settings(max_examples=50)
+@given(value=VALUES)
+def test_the_schema_allows_exactly_what_is_taken(kind: JsonType, value: Any) -> None:
+    """The schema of a type allows exactly the values that the type accepts."""
+    try:
+        kind.check(value, "field")
+        taken = True
+    except (InvalidFieldError, EmptyInputError):
+        taken = False
+    assert Draft202012Validator(kind.schema).is_valid(value) == taken
+
+
+@pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
+def test_the_schema_is_one(kind: JsonType) -> None:
+    """The schema of each type is a valid JSON Schema."""
+    Draft202012Validator.check_schema(kind.schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (Boolean(), 1, '"x" must be true or false; found the number 1.'),
+        (Integer(1, 10), True, '"x" must be a whole number from 1 to 10; found true.'),
+        (Integer(1, 10), 2.0, "found the number 2.0."),
+        (Choice((32, 16)), 64, '"x" must be one of 32, 16; found the number 64.'),
+        (Choice((384,)), 1, '"x" must be 384; found the number 1.'),
+        (Choice((1, 2)), True, "found true."),
+        (Choice(("a", "b")), "c", '"x" must be one of "a", "b"; found "c".'),
+        (Choice(("a", "b")), "my own text", "found a string of 11 characters."),
+        (Choice(tuple(f"p{i}" for i in range(50))), "c", r'"p39", … \(50 in all\); found "c".'),
+        (
+            String(3),
+            "long text",
+            '"x" must be a string of at most 3 characters; found a string of 9',
+        ),
+        (Nothing("the model has no prompts"), "q", "null or absent .the model has no prompts."),
+        (OneOf((Boolean(), Integer(0, 1))), "z", "true or false, or a whole number from 0 to 1"),
+        (
+            OneOf((Boolean(), Choice(("left",)))),
+            "text",
+            'or "left"; found a string of 4',
+        ),
+        (InputsType(TextType(9), single=False), "word", "found a string of 4 characters"),
+        (TextType(9), 5, "a string with at most 9 characters, not all of them blank; found the"),
+        (InputsType(TextType(9)), 5, "a string, or a list of strings that is not empty; found"),
+        (InputsType(TextType(9), vocabulary_size=50), [1, 50], r'"x\[1\]" must be a token id'),
+        (InputsType(TextType(9), vocabulary_size=50), [[1, True]], r'"x\[0\]\[1\]" must be a'),
+        (InputsType(TextType(9), vocabulary_size=50), ["a", [1]], r'"x\[1\]" must be a string'),
+        (InputsType(TextType(9), vocabulary_size=50), [[1], "a"], r'"x\[1\]" must be'),
+    ],
+)
+def test_a_refusal_says_what_is_allowed_and_what_was_found(
+    kind: JsonType, value: Any, message: str
+) -> None:
+    """The message has the field, the rule and the value found."""
+    with pytest.raises(InvalidFieldError, match=message):
+        kind.check(value, "x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (TextType(9), "", "found an empty string"),
+        (TextType(9), " \t\u2003", "found 3 blank characters"),
+        (InputsType(TextType(9)), [], "found an empty list"),
+        (InputsType(TextType(9)), ["a", " "], r'"x\[1\]" must be .* found 1 blank'),
+        (InputsType(TextType(9), vocabulary_size=5), [[1], []], r'"x\[1\]" must hold token ids'),
+    ],
+)
+def test_nothing_to_embed_is_an_error_of_its_own(kind: JsonType, value: Any, message: str) -> None:
+    """Empty inputs raise a separate error, because APIs report them with a separate status."""
+    with pytest.raises(EmptyInputError, match=message):
+        kind.check(value, "x")
+
+
+def test_any_case_gives_the_listed_case() -> None:
+    """A value in any letter case is converted to the listed case."""
+    kind = Choice(("Left", "Right"), any_case=True)
+    assert [kind.check(value, "x") for value in ("left", "RIGHT", "Left")] == [
+        "Left",
+        "Right",
+        "Left",
+    ]
+
+
+def test_an_object_gives_every_field() -> None:
+    """An absent field has its default, and null counts as absent."""
+    kind = Object((Field("a", Integer(1, 3), "A.", default=2), Field("b", Boolean(), "B.")))
+    assert kind.check({"a": None}) == {"a": 2, "b": None}
+    assert kind.check({"a": 3, "b": False}) == {"a": 3, "b": False}
+
+
+def test_an_unknown_field_is_refused_with_all_that_are_known() -> None:
+    """An unknown field is refused, because a misspelled one would otherwise have no effect."""
+    kind = Object(
+        (Field("text", TextType(9), "T.", required=True), Field("size", Integer(1, 3), "S."))
+    )
+    with pytest.raises(
+        InvalidFieldError, match=r'unknown: "dimension"\. Allowed: "text", "size"\.'
+    ):
+        kind.check({"text": "a", "dimension": 3})
+    with pytest.raises(InvalidFieldError, match="unknown: a string of 14 characters"):
+        kind.check({"text": "a", "something else": 3})
+
+
+def test_a_missing_field_is_named_with_what_was_found() -> None:
+    """The error names the missing field and the fields found, so that a wrong name is obvious."""
+    kind = Object((Field("text", TextType(9), "T.", required=True),))
+    with pytest.raises(InvalidFieldError, match=r'"text" is missing.*Found the fields "input"'):
+        kind.check({"input": "a"})
+    with pytest.raises(InvalidFieldError, match="Found no field"):
+        kind.check({})
+
+
+def test_a_field_of_an_inner_object_is_named_by_its_path() -> None:
+    """The error has the path of the field within nested objects."""
+    kind = Object((Field("in", Object((Field("a", Integer(1, 3), "A."),)), "I.", required=True),))
+    with pytest.raises(InvalidFieldError, match=r'"in\.a" must be a whole number'):
+        kind.check({"in": {"a": "x"}})
+    with pytest.raises(InvalidFieldError, match='A field in "in" is unknown: "b"'):
+        kind.check({"in": {"b": 1}})

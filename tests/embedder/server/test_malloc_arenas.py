@@ -1,0 +1,55 @@
+"""The heap of the server, tested in processes of their own."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import ctypes, threading
+{first}
+library = ctypes.CDLL(None)
+library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+threads = [threading.Thread(target=library.malloc, args=(5000,)) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+library.malloc_info(0, ctypes.c_void_p.in_dll(library, "stdout"))
+library.fflush(None)
+"""
+
+
+def heaps(first: str) -> int:
+    """Return how many heaps a process with four threads has."""
+    command = [sys.executable, "-c", PROGRAM.format(first=first)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.count("<heap nr=")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
+def test_threads_share_one_heap() -> None:
+    """Without it, threads that allocate get heaps of their own."""
+    one = "from embedder.server.malloc_arenas import use_one_heap\nassert use_one_heap()"
+    assert heaps(one) == 1
+    assert heaps("") > 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's pages")
+def test_further_pages_are_small() -> None:
+    """The kernel gives the heap no large pages from then on."""
+    program = """
+from embedder.core.huge_pages import back_heap_with_huge_pages
+from embedder.server.malloc_arenas import use_small_pages
+assert back_heap_with_huge_pages(8 << 20)
+assert use_small_pages()
+print(open("/proc/self/smaps").read())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    areas = done.stdout.split("[heap]\n")[1:]
+    flags = [area.partition("VmFlags:")[2].splitlines()[0].split() for area in areas]
+    assert flags
+    assert all("nh" in one for one in flags)
+    assert not any("hg" in one for one in flags)
