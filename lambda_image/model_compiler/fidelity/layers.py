@@ -16,6 +16,7 @@ import onnxruntime
 from onnx import helper
 
 from embedder.core.fast_tokenizers import Tokenizer
+from embedder.core.session import session_options
 from model_compiler.fidelity.measure import texts
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import GRAPH_FILE, Graph, Model
@@ -83,10 +84,7 @@ def _hidden_states(
     proto.graph.output.extend(helper.make_empty_tensor_value_info(layer) for layer in layers)
     path = folder / "layers.onnx"
     path.write_bytes(proto.SerializeToString())
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
+    options = session_options("none", threads=1)
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     path.unlink()
     states = []

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from embedder.core.artifact import Artifact
 from embedder.core.errors import ArtifactError
-from embedder.core.session import Session
+from embedder.core.session import Session, _saturates, session_options
 
 IDS = np.array([[101, 7592, 2088, 102], [101, 7592, 102, 0]])
 MASK = np.array([[1, 1, 1, 1], [1, 1, 1, 0]])
@@ -43,3 +45,57 @@ def test_a_graph_that_is_another(minilm_artifact: Artifact, change: dict[str, An
     graph = manifest.graph._replace(**change)
     with pytest.raises(ArtifactError, match=r"has inputs .* the manifest says"):
         Session(minilm_artifact._replace(manifest=manifest._replace(graph=graph)))
+
+
+def test_sums_of_int8_are_exact() -> None:
+    """Products of the largest values do not saturate on any processor."""
+    rows, columns = 64, 16
+    left = np.full((2, rows), 255, np.uint8)
+    right = np.full((rows, columns), 127, np.int8)
+    one = np.array(1, np.float32)
+    node = helper.make_node(
+        "MatMulIntegerToFloat",
+        ["left", "right", "scale", "scale", "zero"],
+        ["product"],
+        domain="com.microsoft",
+    )
+    graph = helper.make_graph(
+        [node],
+        "product",
+        [helper.make_tensor_value_info("left", TensorProto.UINT8, [2, rows])],
+        [helper.make_tensor_value_info("product", TensorProto.FLOAT, [2, columns])],
+        [
+            numpy_helper.from_array(right, "right"),
+            numpy_helper.from_array(one, "scale"),
+            numpy_helper.from_array(np.array(128, np.uint8), "zero"),
+        ],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), session_options("none", threads=1)
+    )
+    (found,) = session.run(None, {"left": left})
+    np.testing.assert_array_equal(found, np.full((2, columns), rows * (255 - 128) * 127.0))
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "saturates"),
+    [
+        ("x86_64", "fpu avx2 fsrm", True),
+        ("x86_64", "fpu avx2 avx512_vnni", False),
+        ("x86_64", "fpu avx2 avx_vnni", False),
+        ("aarch64", "fp asimd", False),
+    ],
+)
+def test_a_processor_without_vnni_saturates(
+    machine: str, flags: str, saturates: bool, tmp_path: Path
+) -> None:
+    """x86 without VNNI does; ARM does not."""
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
+    assert _saturates(machine, str(tmp_path / "cpuinfo")) is saturates
+
+
+def test_an_unknown_x86_processor_is_taken_to_saturate(tmp_path: Path) -> None:
+    """Slower and correct where the features cannot be read."""
+    assert _saturates("x86_64", str(tmp_path / "missing"))

@@ -8,6 +8,7 @@ import pytest
 import tokenizers
 from safetensors.numpy import load_file, save_file
 
+from embedder.core.session import session_options
 from model_compiler.errors import SourceError, UnsupportedModelError
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import GRAPH_FILE
@@ -24,8 +25,7 @@ def run(folder: Path, precision: Precision = Precision.FP32, *, batch: bool = Fa
     output = folder.parent / f"{folder.name}-graph"
     output.mkdir(exist_ok=True)
     model.write(output)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options = session_options("none", threads=1)
     session = onnxruntime.InferenceSession(str(output / GRAPH_FILE), options)
     library = tokenizers.Tokenizer.from_buffer(model.tokenizer.data)
     library.enable_truncation(model.max_tokens)
