@@ -26,7 +26,9 @@ IMPATIENT = textwrap.dedent("""
     from model_compiler import supervision
     budget = supervision.budget
     slow = {!r}
-    supervision.budget = lambda step, *, seconds: budget(step, seconds=3 if step == slow else seconds)
+    supervision.budget = lambda step, *, seconds: budget(
+        step, seconds=3 if step == slow else seconds
+    )
     def run():
         from model_compiler.command import main
         return main()
