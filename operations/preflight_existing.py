@@ -76,7 +76,7 @@ def check_role_change(session: Session, environment: Environment) -> Iterator[Fi
             "two versions that share an alias must have the same execution role; found: the role "
             f"{found} of the deployed version, and {wanted or f'a new one in {path}'} in the "
             'file; allowed: [release] kind = "all-at-once" for this deploy, without provisioned '
-            "concurrency and weights, or the same role (docs/operations.md#another-execution-role)",
+            "concurrency and weights, or the same role (docs/releases.md#another-execution-role)",
             stops=True,
         )
 

@@ -76,7 +76,7 @@ def judge_image(ages: Ages, *, now: datetime, days: int) -> Finding:
     if age > days:
         return warning(
             f"{found}, which is more than {days}",
-            "build it on the newest base image: docs/operations.md#a-patched-base-image",
+            "build it on the newest base image: docs/releases.md#a-patched-base-image",
             days=age,
         )
     return ok(found, days=age)
