@@ -28,7 +28,7 @@ from cost_tables import (
     server_table,
     standing_table,
 )
-from models_tables import first_models, models_tables, prompts_table
+from models_tables import models_tables, prompts_table
 from pictures import benchmark, dashboard, demo, flow
 from settings_page import settings_page
 
@@ -136,7 +136,6 @@ def classes_page() -> str:
 
 # The content of each generated file. A test compares them.
 GENERATED: dict[str, Callable[[], str]] = {
-    "README.md": _block("README.md", "models", first_models),
     "constructs/embedding_kit/settings/model_dimensions.json": model_dimensions,
     "constructs/embedding_kit/settings/model_sizes.json": model_sizes,
     "docs/api.md": _block("docs/api.md", "paths", paths_table),

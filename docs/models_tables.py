@@ -6,7 +6,7 @@ from model_compiler.listing import measured_cells, prompt_names
 from model_compiler.source.catalog import CATALOG, GROUPS, CatalogEntry
 from model_compiler.source.catalog.measurements import measurements
 
-__all__ = ["first_models", "models_tables", "prompts_table"]
+__all__ = ["models_tables", "prompts_table"]
 
 _COLUMNS = (
     "model",
@@ -21,34 +21,6 @@ _COLUMNS = (
     "prompts",
     "choose it for",
 )
-
-#: The models of the README, one of each kind, with the columns that are shown there.
-_FIRST = (
-    "all-MiniLM-L6-v2",
-    "bge-small-en-v1.5",
-    "multilingual-e5-small",
-    "gte-modernbert-base",
-    "embeddinggemma-300m",
-    "bge-m3",
-    "Qwen3-Embedding-0.6B",
-    "potion-base-8M",
-)
-_FIRST_COLUMNS = ("model", "languages", "dimensions", "tokens", "MB", "license")
-
-
-def first_models() -> str:
-    """Return the short table of the README, and the number of all models."""
-    entries = {entry.short_name: entry for entry in CATALOG}
-    places = [_COLUMNS.index(name) for name in _FIRST_COLUMNS]
-    rows = [
-        f"| {' | '.join(cells[place] for place in places)} |"
-        for cells in (list(_cells(entries[name])) for name in _FIRST)
-    ]
-    head = [f"| {' | '.join(_FIRST_COLUMNS)} |", "|---" * len(_FIRST_COLUMNS) + "|"]
-    below = (
-        f"These and {len(CATALOG) - len(_FIRST)} more have a name in [the catalog](docs/models.md)."
-    )
-    return "\n".join([*head, *rows, "", below])
 
 
 def models_tables() -> str:
