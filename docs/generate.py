@@ -151,6 +151,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/pictures/flow.svg": flow.draw,
     "docs/reference/constructs.md": classes_page,
     "docs/server.md": _block("docs/server.md", "server-cost", server_table),
+    "docs/server.svg": benchmark.draw_server,
     "docs/settings.md": lambda: settings_page(export_schema(Environment)),
     "environments/environment.schema.json": environment_schema,
 }

@@ -1,13 +1,11 @@
-"""Draw performance.svg and benchmark.svg from the results of a run in docs/performance.json."""
+"""Draw the charts of the benchmarks from the results in docs/performance.json and server.json."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
-from tools.bench.picture import Chart, as_svg, chart_of
-from tools.bench.report import Row
+from tools.bench.picture import bars, lines
 
-__all__ = ["RESULTS", "draw", "draw_all"]
+__all__ = ["RESULTS", "draw", "draw_all", "draw_server"]
 
 RESULTS = Path(__file__).parents[1] / "performance.json"
 
@@ -16,7 +14,7 @@ _PANELS: Mapping[str, str] = {
     "init": "Cold start",
     "peak memory": "Peak memory",
     "128 tokens": "One text of 128 tokens",
-    "64 texts of 8 tokens, each": "64 short texts, per text",
+    "64 texts of 8 tokens, each": "64 short texts, each",
 }
 _LABELS: Mapping[str, str] = {
     "kit": "Embedding Kit",
@@ -28,29 +26,28 @@ _LABELS: Mapping[str, str] = {
 #: The lines below the title.
 _CAPTION = """\
 A model of EmbeddingGemma's shape with random weights, on one x86 core. Less is better.
-Green: the gain over a PyTorch export, quantized by ONNX Runtime (blue). Gray runs in fp32.
+Green: the gain over a PyTorch export that ONNX Runtime quantized (blue). Gray: fp32.
 """.splitlines()
 
 
 def draw() -> str:
     """Return the picture of the first page."""
-    run = chart_of(RESULTS.read_text(encoding="utf-8"))
-    rows = {row.name: row for row in run.rows}
-    return as_svg(
-        Chart(
-            title="Embedding Kit beside other ways to serve the same model",
-            caption=_CAPTION,
-            labels=_LABELS,
-            rows=[
-                Row(heading, rows[name].unit, rows[name].values)
-                for name, heading in _PANELS.items()
-            ],
-        )
+    return bars(
+        RESULTS.read_text(encoding="utf-8"),
+        title="Five ways to serve the same model",
+        caption=_CAPTION,
+        headings=_PANELS,
+        labels=_LABELS,
     )
 
 
 def draw_all() -> str:
     """Return the picture of the page about performance, with every measurement of the run."""
-    run = chart_of(RESULTS.read_text(encoding="utf-8"))
-    labels = {kind: run.labels[kind] for kind in _LABELS}
-    return as_svg(replace(run, labels=labels))
+    report = RESULTS.read_text(encoding="utf-8")
+    return bars(report, title="Every measurement of the run", caption=_CAPTION, labels=_LABELS)
+
+
+def draw_server() -> str:
+    """Return the picture of the page about the server."""
+    report = RESULTS.with_name("server.json").read_text(encoding="utf-8")
+    return lines(report, title="Throughput against latency with 1, 8 and 64 clients")

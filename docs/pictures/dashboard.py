@@ -1,41 +1,29 @@
 """Draw dashboard.svg: the dashboard of dev from its own JSON, with made-up data.
 
-The docs show the deployed dashboard: the widgets, their titles, lines, limits and positions come
-from the synthesized template. Only the data is made up.
+The widgets, their titles, lines, limits and positions come from the synthesized template.
 """
 
 import json
 import re
 import textwrap
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from aws_cdk import App
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch
 from pictures.dashboard_sample import BEGIN_HOUR, MINUTES, rows, series, single_value
 
 from embedding_kit.environment_file import load_environment
 from stacks.environment_stacks import EnvironmentStacks
+from tools.bench.picture import LIGHT, as_svg, new_figure
 
-__all__ = ["dashboard_body", "draw", "draw_dev"]
+__all__ = ["draw", "draw_dev"]
 
 _ROOT = Path(__file__).parents[2]
-
 _CELL = 44  # Pixels per cell of CloudWatch's grid, which is 24 cells wide.
-#: An upper bound of the average character width, in any of the fonts below.
-_CHARACTER = 6.7
-_COLORS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
-_STYLE = (
-    "text{font-family:Helvetica,Arial,sans-serif;font-size:11px;fill:#16191f}"
-    ".title{font-size:13px;font-weight:bold}.quiet{fill:#687078}"
-    ".row{font-family:Menlo,Consolas,monospace;white-space:pre}"
-    ".page{fill:#f2f3f3}.frame{fill:#fff;stroke:#d5dbdb}.big{font-size:26px}"
-    ".grid{stroke:#eaeded}.limit{stroke:#d13212}.alarm{fill:#e9f5ea}.well{fill:#1d8102}"
-    "@media (prefers-color-scheme: dark){"
-    "text{fill:#d1d5db}.quiet{fill:#95a5a6}.page{fill:#0f1b2a}.frame{fill:#192534;stroke:#354150}"
-    ".grid{stroke:#2a3646}.limit{stroke:#ff5d64}.alarm{fill:#12301c}.well{fill:#6aaf35}}"
-)
+_LINES = ("blue", "orange", "green", "violet", "gray", "ink")
 
 
 def draw_dev() -> str:
@@ -43,119 +31,109 @@ def draw_dev() -> str:
     context = json.loads((_ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     app = App(context=context, analytics_reporting=False)
     EnvironmentStacks(app, load_environment("dev", folder=_ROOT / "environments"))
-    stack = app.synth().get_stack_by_name("EmbeddingKit-dev-Observability")
-    return draw(dashboard_body(stack.template))
-
-
-def dashboard_body(template: dict[str, Any]) -> dict[str, Any]:
-    """Return a template's dashboard, with resource names in place of their values."""
+    template = app.synth().get_stack_by_name("EmbeddingKit-dev-Observability").template
     (body,) = (
         resource["Properties"]["DashboardBody"]
         for resource in template["Resources"].values()
         if resource["Type"] == "AWS::CloudWatch::Dashboard"
     )
     parts = body["Fn::Join"][1]
-    text = "".join(part if isinstance(part, str) else _name(part) for part in parts)
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return draw(json.loads("".join(p if isinstance(p, str) else _name(p) for p in parts)))
 
 
 def draw(body: dict[str, Any]) -> str:
     """Return an SVG picture of a dashboard's body."""
+    width = 24 * _CELL
     height = max(widget["y"] + widget["height"] for widget in body["widgets"]) * _CELL
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {24 * _CELL} {height}">',
-        f"<style>{_STYLE}</style>",
-        f'<rect width="{24 * _CELL}" height="{height}" class="page"/>',
-    ]
+    figure = new_figure(width, height)
+    figure.set_facecolor(LIGHT["page"])
+    page = figure.add_axes((0, 0, 1, 1))
+    page.set_axis_off()
+    page.set(xlim=(0, width), ylim=(height, 0))
     for widget in body["widgets"]:
-        x, y = widget["x"] * _CELL, widget["y"] * _CELL
-        lines.append(f'<g transform="translate({x} {y})">')
-        lines += _widget(widget, widget["width"] * _CELL, widget["height"] * _CELL)
-        lines.append("</g>")
-    return "\n".join([*lines, "</svg>"]) + "\n"
+        x, y, w, h = (widget[key] * _CELL for key in ("x", "y", "width", "height"))
+        properties = widget["properties"]
+        _box(page, x + 4, y + 4, w - 8, h - 8, fill="paper", edge="grid")
+        page.text(x + 16, y + 26, properties.get("title", ""), size=12, weight="bold")
+        if widget["type"] == "alarm":
+            _alarms(page, properties["alarms"], x, y, w)
+        elif widget["type"] == "text":
+            plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", properties["markdown"])
+            _lines(page, textwrap.wrap(plain, w // 7), x + 16, y + 28)
+        elif widget["type"] == "log":
+            # The first line has the log group before the first command.
+            query = properties["query"].partition(" | ")[2].replace("\n| ", "\n")
+            below = _lines(page, query.splitlines(), x + 16, y + 48)
+            _lines(page, rows(properties["title"]), x + 16, below + 10, mono=True)
+        elif properties.get("view") == "singleValue":
+            ((key, _, _),) = _metrics(properties["metrics"])
+            page.text(x + 16, y + 72, single_value(key), size=26)
+            _lines(page, [key], x + 16, y + 98)
+        else:
+            bottom = h - _legend(page, properties, (x, y + h), w)
+            place = ((x + 48) / width, 1 - (y + bottom) / height, (w - 96) / width)
+            _graph(figure.add_axes((*place, (bottom - 42) / height)), properties)
+    return as_svg(figure)
 
 
-def _widget(widget: dict[str, Any], width: int, height: int) -> Iterator[str]:
-    yield f'<rect class="frame" x="4" y="4" width="{width - 8}" height="{height - 8}" rx="4"/>'
-    properties = widget["properties"]
-    if "title" in properties:
-        yield _text(14, 24, properties["title"], "title")
-    if widget["type"] == "alarm":
-        yield from _alarms(properties["alarms"], width)
-    elif widget["type"] == "text":
-        yield from _markdown(properties["markdown"], width)
-    elif widget["type"] == "log":
-        yield from _query(properties["title"], properties["query"])
-    elif properties.get("view") == "singleValue":
-        (key, _) = next(_lines(properties["metrics"]))
-        yield _text(14, 70, single_value(key), "big")
-        yield _text(14, 96, key, "quiet")
-    else:
-        yield from _graph(properties, width, height)
+def _graph(axes: Axes, properties: dict[str, Any]) -> None:
+    """Draw the lines of a widget; those of the right side have an axis of their own."""
+    metrics = list(_metrics(properties["metrics"]))
+    sides = {"left": axes}
+    if any(side == "right" for _, _, side in metrics):
+        sides["right"] = axes.twinx()
+    for color, (key, _, side) in zip(_LINES, metrics, strict=False):
+        points = series(key)
+        minutes, values = [minute for minute, _ in points], [value for _, value in points]
+        sides[side].plot(minutes, values, color=LIGHT[color], linewidth=1.2)
+    for drawn in sides.values():
+        drawn.set_ylim(0, 1.08 * drawn.dataLim.ymax or 1)
+        drawn.tick_params(labelsize=10, length=0, pad=7)
+        drawn.locator_params(axis="y", nbins=4)
+        drawn.yaxis.set_major_formatter(lambda value, _: _number(value))
+        drawn.spines[:].set_visible(False)
+    # A limit far above would flatten the lines; the legend has its value.
+    near = [lim["value"] for lim in _limits(properties) if lim["value"] < 3 * axes.dataLim.ymax]
+    for limit in near:
+        axes.axhline(limit, color=LIGHT["red"], linestyle="--", linewidth=1)
+        axes.set_ylim(top=max(axes.get_ylim()[1], 1.08 * limit))
+    axes.grid(axis="y", color=LIGHT["grid"])
+    axes.set_xlim(0, MINUTES)
+    hours = range(0, MINUTES + 1, 60)
+    axes.set_xticks(hours, [f"{BEGIN_HOUR + minute // 60:02d}:00" for minute in hours])
 
 
-def _graph(properties: dict[str, Any], width: int, height: int) -> Iterator[str]:
-    drawn = list(_lines(properties["metrics"]))
-    limits = properties.get("annotations", {}).get("horizontal", [])
-    sides = {
-        side: [series(key) for key, at in drawn if at["side"] == side] for side in ("left", "right")
-    }
-    tops = {
-        side: max((value for line in found for _, value in line), default=1) or 1
-        for side, found in sides.items()
-    }
-    # A limit far above would flatten the lines; its label then says that it is above the graph.
-    shown = [limit for limit in limits if limit["value"] <= 3 * tops["left"]]
-    tops["left"] = max([tops["left"], *(limit["value"] for limit in shown)]) * 1.08
-    labels = [at["label"] + (" (right)" if at["side"] == "right" else "") for _, at in drawn]
-    for limit in limits:
-        above = "" if limit in shown else ", above the graph"
-        labels.append(f"{limit['label']}: {_number(limit['value'])}{above}")
-    legend = list(_legend(labels, width))
-    top, bottom = 40, height - 60 - legend[-1][1]
-    left, right = 44, width - (44 if sides["right"] else 14)
-    for share in (0, 0.5, 1):
-        y = bottom - share * (bottom - top)
-        yield f'<path d="M{left} {y:.0f}H{right}" class="grid"/>'
-        yield _text(left - 6, y + 4, _number(share * tops["left"]), "quiet", anchor="end")
-        if sides["right"]:
-            yield _text(right + 6, y + 4, _number(share * tops["right"]), "quiet")
-    for hour in range(MINUTES // 60 + 1):
-        x = left + hour * 60 / MINUTES * (right - left)
-        anchor = "start" if hour == 0 else "end" if hour == MINUTES // 60 else "middle"
-        yield _text(x, bottom + 14, f"{BEGIN_HOUR + hour:02d}:00", "quiet", anchor=anchor)
-    for n, (key, at) in enumerate(drawn):
-        highest = tops[at["side"]]
-        step = (right - left) / (MINUTES - 1)
-        points = " ".join(
-            f"{left + minute * step:.1f},{bottom - min(value / highest, 1) * (bottom - top):.1f}"
-            for minute, value in series(key)
-        )
-        color = _COLORS[n % len(_COLORS)]
-        yield f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.3"/>'
-    for limit in shown:
-        y = bottom - limit["value"] / tops["left"] * (bottom - top)
-        yield f'<path d="M{left} {y:.0f}H{right}" class="limit" stroke-dasharray="5 4"/>'
-    for n, (label, (x, y)) in enumerate(zip(labels, legend, strict=True)):
-        color = _COLORS[n % len(_COLORS)] if n < len(drawn) else "#d13212"
-        yield f'<rect x="{x}" y="{bottom + 30 + y}" width="9" height="9" fill="{color}"/>'
-        yield _text(x + 13, bottom + 38 + y, label)
+def _legend(
+    page: Axes, properties: dict[str, Any], corner: tuple[float, float], width: float
+) -> float:
+    """Write the names of lines and limits above a lower left corner; return their height."""
+    metrics = _metrics(properties["metrics"])
+    entries = [
+        (color, label + (" (right)" if side == "right" else ""))
+        for color, (_, label, side) in zip(_LINES, metrics, strict=False)
+    ]
+    entries += [("red", f"{lim['label']}: {_number(lim['value'])}") for lim in _limits(properties)]
+    placed, left, line = [], 16.0, 0
+    for color, label in entries:
+        size = 24 + 6.6 * len(label)
+        if left > 16 and left + size > width - 8:
+            left, line = 16.0, line + 1
+        placed.append((left, line, color, label))
+        left += size
+    x, top = corner[0], corner[1] - 18 - 16 * line
+    for left, number, color, label in placed:
+        page.plot(x + left + 4, top + 16 * number - 4, "s", color=LIGHT[color], markersize=7)
+        page.text(x + left + 13, top + 16 * number, label, size=11)
+    return 56 + 16 * line
 
 
-def _legend(labels: list[str], width: int) -> Iterator[tuple[int, int]]:
-    """Arrange the labels in rows that start at (14, 0)."""
-    x, y = 14, 0
-    for label in labels:
-        size = 26 + round(_CHARACTER * len(label))
-        if x > 14 and x + size > width - 8:
-            x, y = 14, y + 16
-        yield x, y
-        x += size
+def _limits(properties: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = properties.get("annotations", {}).get("horizontal", [])
+    return found
 
 
-def _lines(metrics: list[list[Any]]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the lines of a graph: the key of their data, their label and their axis."""
+def _metrics(metrics: list[list[Any]]) -> Iterator[tuple[str, str, str]]:
+    """Yield the key of a line's data, its label and its side."""
     for metric in metrics:
         options = metric[-1] if isinstance(metric[-1], dict) else {}
         if options.get("visible") is False:
@@ -166,51 +144,46 @@ def _lines(metrics: list[list[Any]]) -> Iterator[tuple[str, dict[str, str]]]:
             key = f"{metric[1]} {options.get('stat', 'Average')}"
             if metric[0] == "AWS/Lambda" and "FunctionName" not in metric:
                 key += " of the account"
-        label = str(options.get("label", key))
-        yield str(key), {"label": label, "side": str(options.get("yAxis", "left"))}
+        yield str(key), str(options.get("label", key)), str(options.get("yAxis", "left"))
 
 
-def _alarms(names: list[str], width: int) -> Iterator[str]:
-    x, y = 14, 40
+def _alarms(page: Axes, names: list[str], x: float, y: float, width: float) -> None:
+    left, top = 16.0, 40
     for name in names:
         shown = name.removeprefix("Alarms")[:-8]
-        size = 28 + round(_CHARACTER * len(shown))
-        if x + size > width - 14:
-            x, y = 14, y + 40
-        yield f'<rect x="{x}" y="{y}" width="{size}" height="30" rx="4" class="alarm"/>'
-        yield f'<circle cx="{x + 12}" cy="{y + 15}" r="4" class="well"/>'
-        yield _text(x + 20, y + 19, shown)
-        x += size + 8
+        size = 30 + 6.8 * len(shown)
+        if left + size > width - 14:
+            left, top = 16.0, top + 38
+        _box(page, x + left, y + top, size, 30, fill="pale green", edge="grid")
+        page.plot(x + left + 13, y + top + 15, "o", color=LIGHT["green"], markersize=8)
+        page.text(x + left + 23, y + top + 19, shown, size=11)
+        left += size + 8
 
 
-def _markdown(markdown: str, width: int) -> Iterator[str]:
-    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", markdown)
-    for n, line in enumerate(textwrap.wrap(plain, width // 7)):
-        yield _text(14, 26 + 15 * n, line, "quiet")
+def _box(
+    page: Axes, x: float, y: float, width: float, height: float, *, fill: str, edge: str
+) -> None:
+    style = "round,pad=0,rounding_size=4"
+    page.add_patch(FancyBboxPatch((x, y), width, height, style, fc=LIGHT[fill], ec=LIGHT[edge]))
 
 
-def _query(title: str, query: str) -> Iterator[str]:
-    # The first line has the log group before the first command.
-    commands = query.partition(" | ")[2].splitlines()
-    for n, line in enumerate(commands):
-        yield _text(14, 46 + 15 * n, line.removeprefix("| "), "quiet")
-    for n, row in enumerate(rows(title), start=len(commands) + 1):
-        yield _text(14, 46 + 15 * n, row, "row")
-
-
-def _text(x: float, y: float, text: str, kind: str = "", *, anchor: str = "start") -> str:
-    return (
-        f'<text x="{x:.0f}" y="{y:.0f}" class="{kind}" text-anchor="{anchor}">{escape(text)}</text>'
-    )
+def _lines(
+    page: Axes, lines: list[str] | tuple[str, ...], x: float, y: float, *, mono: bool = False
+) -> float:
+    """Write lines of text; return where the next one would be."""
+    font, color = ("DejaVu Sans Mono", "ink") if mono else ("DejaVu Sans", "quiet")
+    for number, line in enumerate(lines):
+        shown = line.replace(" ", "\u00a0")  # SVG collapses repeated spaces.
+        page.text(x, y + 16 * number, shown, size=11, family=font, color=LIGHT[color])
+    return y + 16 * len(lines)
 
 
 def _number(value: float) -> str:
-    if value >= 1000:
-        return f"{value / 1000:.3g}k"
-    return f"{value:.3g}" if value >= 1 else f"{value:.2g}"
+    return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"
 
 
 def _name(part: dict[str, Any]) -> str:
+    """Return a resource's name in place of its value."""
     (value,) = part.values()
     while isinstance(value, list | dict):
         value = value[0] if isinstance(value, list) else value["OutputName"]

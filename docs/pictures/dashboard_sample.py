@@ -1,15 +1,13 @@
-"""Made-up data for the dashboard's picture, from a simulated function: three hours with a peak.
+"""Made-up data for the dashboard's picture: three hours of random requests with a peak.
 
-Requests arrive at random, take a time that depends on their texts, and meet a cold start if no
-environment is free. All lines are statistics of the same requests, so they agree with each other.
+All lines of a minute are statistics of the same requests, so they agree with each other.
 """
 
-import heapq
-import math
-import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+
+import numpy as np
+import numpy.typing as npt
 
 from embedding_kit.prices import load_prices
 
@@ -18,48 +16,59 @@ __all__ = ["BEGIN_HOUR", "MINUTES", "rows", "series", "single_value"]
 #: The picture shows three hours, from this hour on.
 MINUTES, BEGIN_HOUR = 180, 9
 _GB = 1769 / 1024
-_PRICES = load_prices()
-#: Seconds after which Lambda ends an idle environment, in this simulation.
-_IDLE = 420
-_SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "Maximum": 1.0}
-_APIS = ("openai", "openai", "openai", "native", "tei")
+_SHARES = {"p50": 50, "p90": 90, "p99": 99, "Maximum": 100}
+Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    second: float
-    texts: int
-    cached: int
-    tokens: int
-    milliseconds: float
-    #: Milliseconds of the initialization before it; 0 if an environment was free.
-    init: float
-    memory: int
-    status: int
-    api: str
-    #: Environments that are busy, with this one.
-    concurrent: int
+class _Minute:
+    """The requests of one minute: an element of each array is a request."""
+
+    second: Numbers
+    texts: Numbers
+    tokens: Numbers
+    milliseconds: Numbers
+    inits: Numbers  # Of the cold starts alone.
+    memory: Numbers
+    failed: int
+    busy: int
+    others: int
 
     @property
-    def minute(self) -> int:
-        return int(self.second // 60)
+    def usd(self) -> float:
+        """What Lambda's duration and requests cost."""
+        prices, seconds = load_prices(), (self.milliseconds.sum() + self.inits.sum()) / 1000
+        of_requests = prices["lambda_requests"].usd * len(self.second)
+        return float(seconds * _GB * prices["lambda_duration"].usd + of_requests)
 
 
-def rows(title: str) -> tuple[str, ...]:
-    """Return the first rows of a query's result."""
-    if title == "Slowest requests":
-        slowest = sorted(_requests(), key=lambda one: -one.milliseconds)[:4]
-        return tuple(
-            f"{_clock(one)}  {one.milliseconds:5.0f} ms  {one.texts:2d} texts  "
-            f"{one.tokens:5,d} tokens  {one.api:6s}  {one.status}"
-            for one in slowest
+@cache
+def _minutes() -> list[_Minute]:
+    chance, environments, found = np.random.default_rng(4), 0, []
+    for minute in range(MINUTES):
+        peak = 11 * np.exp(-(((minute - 118) / 7) ** 2))
+        count = int(chance.poisson(60 * (7 + 3 * np.sin(minute / 58) + peak)))
+        texts = chance.choice([1.0] * 6 + [2.0, 4.0, 16.0], count)
+        tokens = texts * np.minimum(256, 4 + chance.lognormal(3.2, 0.3, count)).round()
+        milliseconds = 4 + tokens * 0.125 * chance.lognormal(0, 0.16, count)
+        busy = int(2 + 2 * milliseconds.sum() / 60_000 + chance.integers(0, 2))
+        # Lambda ends an idle environment now and then, and a busy minute needs more of them.
+        started = max(0, busy - environments)
+        environments = max(busy, environments) - int(chance.random() < 0.06)
+        found.append(
+            _Minute(
+                second=60 * minute + np.sort(chance.uniform(0, 60, count)),
+                texts=texts,
+                tokens=tokens,
+                milliseconds=milliseconds,
+                inits=np.maximum(240, chance.normal(310, 30, started)),
+                memory=214 + np.minimum(60, tokens // 40),
+                failed=int(chance.binomial(count, 0.008)),
+                busy=busy,
+                others=int(chance.integers(5, 12)),
+            )
         )
-    if title == "Cold starts":
-        latest = [one for one in _requests() if one.init][-4:]
-        return tuple(
-            f"{_clock(one)}  init {one.init:3.0f} ms  {one.memory} MB" for one in reversed(latest)
-        )
-    raise KeyError(title)
+    return found
 
 
 def series(key: str) -> list[tuple[int, float]]:
@@ -74,142 +83,72 @@ def series(key: str) -> list[tuple[int, float]]:
     metric, _, statistic = key.partition(" ")
     if metric == "InitDuration" and statistic in _SHARES:
         return [
-            (minute, _share(_inits(requests), _SHARES[statistic]))
-            for minute, requests in enumerate(_by_minute())
-            if _inits(requests)
+            (number, float(np.percentile(minute.inits, _SHARES[statistic])))
+            for number, minute in enumerate(_minutes())
+            if len(minute.inits)
         ]
-    return list(enumerate(_all_series()[key]))
+    return [(number, _values(minute)[key]) for number, minute in enumerate(_minutes())]
+
+
+def _values(of: _Minute) -> dict[str, float]:
+    count, cold = len(of.second), float(len(of.inits))
+    none = "Url5xxCount Sum", "Errors Sum", "Throttles Sum", "Errors, percent"
+    never = "RestoreDuration SampleCount", "ProvisionedInitDuration SampleCount"
+    of_url = np.append(of.milliseconds, of.inits + 20)
+    return {
+        **dict.fromkeys(none + never, 0.0),
+        "UrlRequestCount Sum": float(count),
+        "Url4xxCount Sum": float(of.failed),
+        "Texts": of.texts.sum() / 60,
+        "Texts from cache": 0.12 * of.texts.sum() / 60,
+        "Tokens": of.tokens.sum() / 60,
+        "TokenizationTime p50": 0.012 * float(np.median(of.tokens)),
+        "InferenceTime p50": 0.95 * float(np.median(of.milliseconds)),
+        "InferenceTime p99": 0.95 * float(np.percentile(of.milliseconds, 99)),
+        "PaddingWaste Average": 4 * float((of.texts > 1).mean()),
+        "BatchSize Average": float(of.texts.mean()),
+        "InitDuration SampleCount": cold,
+        "ColdStarts Sum": cold,
+        "Percent": 100 * cold / count,
+        "ConcurrentExecutions Maximum": float(of.busy),
+        "ConcurrentExecutions Maximum of the account": float(of.busy + of.others),
+        "MaxMemoryUsed p50": float(np.median(of.memory)),
+        "MaxMemoryUsed Maximum": float(of.memory.max()),
+        "US dollars per hour": 60 * of.usd,
+    } | {
+        # The URL adds some milliseconds, and the initialization of a cold start.
+        f"{metric} {name}": float(np.percentile(values, share))
+        for metric, values in (("Duration", of.milliseconds), ("UrlRequestLatency", of_url + 6))
+        for name, share in _SHARES.items()
+    }
 
 
 def single_value(key: str) -> str:
     """Return the value of a single-value widget, over the three hours."""
     if key != "US dollars per 1,000 embeddings":
         raise KeyError(key)
-    texts = sum(one.texts for one in _requests())
-    return f"${1000 * sum(map(_usd, _requests())) / texts:.5f}"
+    usd, texts = sum(of.usd for of in _minutes()), sum(of.texts.sum() for of in _minutes())
+    return f"${1000 * usd / texts:.5f}"
 
 
-@cache
-def _requests() -> tuple[_Request, ...]:
-    return tuple(_simulate(random.Random(4)))  # noqa: S311 - chance that can be repeated
+def rows(title: str) -> list[str]:
+    """Return the first rows of a query's result."""
+    if title == "Slowest requests":
+        slowest = sorted(_minutes(), key=lambda of: -of.milliseconds.max())[:4]
+        return [_slow(of, int(of.milliseconds.argmax())) for of in slowest]
+    if title == "Cold starts":
+        cold = [of for of in _minutes() if len(of.inits)][:-5:-1]
+        return [f"{_clock(of.second[0])}  init {of.inits[0]:3.0f} ms  214 MB" for of in cold]
+    raise KeyError(title)
 
 
-def _simulate(chance: random.Random) -> Iterator[_Request]:
-    busy: list[float] = []  # When each busy environment is free again.
-    free: list[float] = []  # Since when each free environment is idle; the last is used first.
-    second = 0.0
-    while True:
-        minute = second / 60
-        peak = 1.1 * math.exp(-(((minute - 118) / 7) ** 2))
-        second += chance.expovariate(7 + 3 * math.sin(minute / 58) + 10 * peak)
-        if second >= MINUTES * 60:
-            return
-        while busy and busy[0] <= second:
-            free.append(heapq.heappop(busy))
-        free = [since for since in free if second - since < _IDLE]
-        init = 0.0
-        if free:
-            free.pop()
-        else:
-            init = max(240.0, chance.gauss(310, 30)) * (1.6 if chance.random() < 0.05 else 1)
-        texts = chance.choice((1, 1, 1, 1, 1, 1, 2, 4, 16))
-        tokens = sum(min(256, 4 + int(chance.lognormvariate(3.2, 0.7))) for _ in range(texts))
-        status = 200 if chance.random() > 0.008 else 400
-        milliseconds = 4 + tokens * 0.125 * chance.lognormvariate(0, 0.16) if status == 200 else 2.0
-        heapq.heappush(busy, second + (init + milliseconds) / 1000)
-        yield _Request(
-            second=second,
-            texts=texts,
-            cached=sum(chance.random() < 0.12 for _ in range(texts)),
-            tokens=tokens,
-            milliseconds=milliseconds,
-            init=init,
-            memory=214 + min(60, tokens // 40),
-            status=status,
-            api=chance.choice(_APIS),
-            concurrent=len(busy),
-        )
+def _slow(of: _Minute, row: int) -> str:
+    return (
+        f"{_clock(of.second[row])}  {of.milliseconds[row]:5.0f} ms  {of.texts[row]:2.0f} texts  "
+        f"{of.tokens[row]:5,.0f} tokens  openai  200"
+    )
 
 
-@cache
-def _by_minute() -> list[list[_Request]]:
-    minutes: list[list[_Request]] = [[] for _ in range(MINUTES)]
-    for one in _requests():
-        minutes[one.minute].append(one)
-    return minutes
-
-
-@cache
-def _all_series() -> dict[str, list[float]]:
-    minutes = _by_minute()
-    others = random.Random(9)  # noqa: S311
-    account = [others.randint(5, 11) for _ in minutes]
-    zero = [0.0] * MINUTES
-    found = {
-        "UrlRequestCount Sum": [float(len(of)) for of in minutes],
-        "Url4xxCount Sum": [float(sum(one.status == 400 for one in of)) for of in minutes],
-        "Url5xxCount Sum": zero,
-        "Errors Sum": zero,
-        "Throttles Sum": zero,
-        "Errors, percent": zero,
-        "Texts": [sum(one.texts for one in of) / 60 for of in minutes],
-        "Texts from cache": [sum(one.cached for one in of) / 60 for of in minutes],
-        "Tokens": [sum(one.tokens for one in of) / 60 for of in minutes],
-        "TokenizationTime p50": [0.012 * _share(_tokens(of), 0.5) for of in minutes],
-        "InferenceTime p50": [0.95 * _share(_durations(of), 0.5) for of in minutes],
-        "InferenceTime p99": [0.95 * _share(_durations(of), 0.99) for of in minutes],
-        "PaddingWaste Average": [
-            4 * sum(one.texts > 1 for one in of) / max(1, len(of)) for of in minutes
-        ],
-        "BatchSize Average": [sum(one.texts for one in of) / max(1, len(of)) for of in minutes],
-        "InitDuration SampleCount": [float(len(_inits(of))) for of in minutes],
-        "RestoreDuration SampleCount": zero,
-        "ProvisionedInitDuration SampleCount": zero,
-        "ColdStarts Sum": [float(len(_inits(of))) for of in minutes],
-        "Percent": [100 * len(_inits(of)) / max(1, len(of)) for of in minutes],
-        "ConcurrentExecutions Maximum": [
-            float(max((one.concurrent for one in of), default=0)) for of in minutes
-        ],
-        "MaxMemoryUsed p50": [_share([one.memory for one in of], 0.5) for of in minutes],
-        "MaxMemoryUsed Maximum": [_share([one.memory for one in of], 1) for of in minutes],
-        "US dollars per hour": [60 * sum(map(_usd, of)) for of in minutes],
-    }
-    found["ConcurrentExecutions Maximum of the account"] = [
-        own + other
-        for own, other in zip(found["ConcurrentExecutions Maximum"], account, strict=True)
-    ]
-    for name, share in _SHARES.items():
-        found[f"Duration {name}"] = [_share(_durations(of), share) for of in minutes]
-        # The URL adds some milliseconds, and the initialization of a cold start.
-        found[f"UrlRequestLatency {name}"] = [
-            6 + _share([one.milliseconds + one.init for one in of], share) for of in minutes
-        ]
-    return found
-
-
-def _durations(requests: list[_Request]) -> list[float]:
-    return [one.milliseconds for one in requests]
-
-
-def _tokens(requests: list[_Request]) -> list[int]:
-    return [one.tokens for one in requests]
-
-
-def _inits(requests: list[_Request]) -> list[float]:
-    return [one.init for one in requests if one.init]
-
-
-def _share(values: list[float] | list[int], share: float) -> float:
-    """Return the value that this share of the values does not exceed; 0 without values."""
-    ordered = sorted(values)
-    return float(ordered[math.ceil(share * len(ordered)) - 1]) if ordered else 0.0
-
-
-def _usd(one: _Request) -> float:
-    gb_seconds = (one.milliseconds + one.init) / 1000 * _GB
-    return gb_seconds * _PRICES["lambda_duration"].usd + _PRICES["lambda_requests"].usd
-
-
-def _clock(one: _Request) -> str:
-    seconds = int(one.second)
-    return f"{BEGIN_HOUR + seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+def _clock(second: float) -> str:
+    minutes, seconds = divmod(int(second), 60)
+    return f"{BEGIN_HOUR + minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}"

@@ -18,7 +18,7 @@ from tools.bench.machine import cpu_name
 from tools.bench.measure import Requests
 from tools.bench.models import Models, prepare
 from tools.bench.peak import int8_peak
-from tools.bench.picture import as_svg, chart_of
+from tools.bench.picture import bars
 from tools.bench.report import Machine, Results, Row, as_json, as_table
 from tools.bench.server import __main__ as server
 
@@ -51,7 +51,7 @@ def main() -> int:
     for name, text in (
         ("bench.md", table),
         ("bench.json", numbers),
-        ("bench.svg", as_svg(chart_of(numbers))),
+        ("bench.svg", bars(numbers)),
     ):
         (options.output / name).write_text(text, encoding="utf-8")
     sys.stdout.write(table)

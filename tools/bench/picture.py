@@ -1,123 +1,200 @@
-"""Bar charts of a run as SVG: a panel for each measurement, a bar for each contender."""
+"""Charts of a report, and how a figure of matplotlib follows the reader's light or dark scheme."""
 
+import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from operations.cost.svg import STYLE, text
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
 from tools.bench.contenders import BASE, KIT
-from tools.bench.report import Row
 
-__all__ = ["Chart", "as_svg", "chart_of"]
+__all__ = ["LIGHT", "as_svg", "bars", "lines", "new_figure"]
 
-_WIDTH, _MARGIN, _SPACE = 920, 24, 28
-_PANEL_WIDTH = (_WIDTH - 2 * _MARGIN - _SPACE) / 2
-_NAMES, _VALUES = 158, 62  # Space before and behind the bars.
-_BAR, _STEP = 16, 22
-_HEADING, _BELOW = 32, 18
-_LINE = 20
-_STYLE = (
-    STYLE + ".other { fill: #8c959f } .head { font-size: 14px; font-weight: 600 }"
-    ".gain { fill: #1a7f37; font-weight: 600 }"
-    "@media (prefers-color-scheme: dark) { .other { fill: #656c76 } .gain { fill: #3fb950 } }"
-)
+#: The colors in the light scheme, which figures use, and those in the dark one.
+LIGHT: Mapping[str, str] = {
+    "paper": "#ffffff", "ink": "#1f2328", "quiet": "#57606a", "grid": "#d8dee4",
+    "green": "#1a7f37", "blue": "#0969da", "orange": "#bc4c00", "violet": "#8250df",
+    "red": "#cf222e", "gray": "#8c959f", "pale blue": "#ddf4ff", "pale orange": "#fff1e5",
+    "pale green": "#dafbe1", "page": "#f2f3f4",
+}  # fmt: skip
+_DARK: Mapping[str, str] = {
+    "paper": "#0d1117", "ink": "#e6edf3", "quiet": "#9198a1", "grid": "#2f353d",
+    "green": "#3fb950", "blue": "#58a6ff", "orange": "#db6d28", "violet": "#a371f7",
+    "red": "#ff7b72", "gray": "#656c76", "pale blue": "#0c2d6b", "pale orange": "#3d1300",
+    "pale green": "#12301c", "page": "#010409",
+}  # fmt: skip
+_COLORS = {KIT: LIGHT["green"], BASE: LIGHT["blue"]}
+_LINES = ("green", "blue", "orange")
+# Text stays text, a dollar is a dollar, and the same figure gives the same file.
+matplotlib.rcParams.update({
+    "font.family": "DejaVu Sans",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "embedding-kit",
+    "text.parse_math": False,
+    "font.size": 14,
+    "text.color": LIGHT["ink"],
+    "axes.edgecolor": LIGHT["grid"],
+    "axes.labelcolor": LIGHT["quiet"],
+    "xtick.color": LIGHT["quiet"],
+    "ytick.color": LIGHT["quiet"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+})  # fmt: skip
+_BAR, _WIDTH = 22, 720
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """What is drawn.
-
-    Attributes:
-        title: The picture's title.
-        caption: Lines below the title.
-        labels: The labels of the contenders, by kind.
-        rows: The measurements; less is better in each.
-        footer: Lines below the panels.
-    """
-
-    title: str
-    caption: Sequence[str]
-    labels: Mapping[str, str]
-    rows: Sequence[Row]
-    footer: Sequence[str] = ()
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in pixels, on paper."""
+    return Figure(figsize=(width / 72, height / 72), dpi=72, facecolor=LIGHT["paper"])
 
 
-def chart_of(results: str) -> Chart:
-    """Return the chart of a run.
+def as_svg(figure: Figure) -> str:
+    """Return a figure as SVG; each color of `LIGHT` has another value in the dark scheme."""
+    file = io.StringIO()
+    figure.savefig(
+        file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    )
+    # Two decimals of each coordinate; the texts keep theirs.
+    svg = re.sub(r"\d+\.\d{3,}(?=[^<>]*>)", lambda found: f"{float(found[0]):.2f}", file.getvalue())
+    svg = svg.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
+    svg = svg.replace("'DejaVu Sans Mono'", "'DejaVu Sans Mono', Menlo, Consolas, monospace")
+    rules = "".join(
+        f'[style*="{key}: {color}"]{{{key}:{_DARK[name]}!important}}'
+        for name, color in LIGHT.items()
+        for key in ("fill", "stroke")
+        if f"{key}: {color}" in svg
+    )
+    svg = re.sub(r' transform="rotate\(-0 [^"]*"|(?<=\d)pt(?=")', "", svg[svg.index("<svg") :])
+    dark = f"@media (prefers-color-scheme: dark){{{rules}}}</style>"
+    lines = svg.replace("</style>", dark, 1).splitlines()
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def bars(
+    report: str,
+    *,
+    title: str = "",
+    caption: Sequence[str] = (),
+    headings: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> str:
+    """Return a chart with a panel for each measurement, and in it a bar for each contender.
 
     Args:
-        results: The JSON of the run, as `tools.bench.report.as_json` writes it.
+        report: The JSON of a run, as `tools.bench.report` writes it. Less is better in each row.
+        title: By default the model's name.
+        caption: Lines below the title; by default the machine.
+        headings: The measurements to draw, and the headings of their panels; by default all.
+        labels: The contenders to draw, and their labels; by default all.
     """
-    value: dict[str, Any] = json.loads(results)
-    return Chart(
-        title=f"{_capital(value['model'])}: less is better",
-        caption=[f"{value['machine']['cpu']}, one thread, all in the same run"],
-        labels=value["labels"],
-        rows=[Row(row["name"], row["unit"], row["values"]) for row in value["rows"]],
-        footer=[f"Absent: {label} ({reason})" for label, reason in value["absent"].items()],
-    )
-
-
-def as_svg(chart: Chart) -> str:
-    """Return the picture, with two panels beside each other; each has a scale of its own."""
-    pairs = [chart.rows[first : first + 2] for first in range(0, len(chart.rows), 2)]
-    top = 52 + _LINE * len(chart.caption)
-    height = top + sum(map(_height, pairs)) + _LINE * len(chart.footer) + 8
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img">',
-        f"<title>{escape(chart.title)}</title>",
-        f"<style>{_STYLE}</style>",
-        f'<rect class="paper" width="{_WIDTH}" height="{height:.0f}"/>',
-        text(_MARGIN, 38, chart.title, kind="title"),
-        *_lines(chart.caption, 62),
-    ]
-    y = float(top)
-    for pair in pairs:
-        for column, row in enumerate(pair):
-            parts += _panel(chart.labels, row, _MARGIN + column * (_PANEL_WIDTH + _SPACE), y)
-        y += _height(pair)
-    parts += _lines(chart.footer, y + 12)
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _lines(lines: Sequence[str], y: float) -> Iterator[str]:
-    for place, line in enumerate(lines):
-        yield text(_MARGIN, y + _LINE * place, line, kind="quiet")
-
-
-def _height(rows: Sequence[Row]) -> int:
-    return _HEADING + _STEP * max(len(row.values) for row in rows) + _BELOW
-
-
-def _panel(labels: Mapping[str, str], row: Row, left: float, top: float) -> Iterator[str]:
-    """Yield a heading, the gain over the baseline, and a bar for each contender of the row."""
-    unit = row.unit.replace(" of CPU time", " CPU")
-    yield text(left, top + 20, f"{_capital(row.name)}, {unit}", kind="head")
-    ratio = row.ratio(KIT)
-    if ratio is not None and ratio < 1:
-        gain = f"{1 / ratio:.1f}× less"
-        yield text(left + _PANEL_WIDTH, top + 20, gain, kind="gain", anchor="end")
-    scale = (_PANEL_WIDTH - _NAMES - _VALUES) / max(row.values.values())
-    y = top + _HEADING
-    for kind, label in labels.items():
-        if kind not in row.values:
-            continue
-        value = row.values[kind]
-        length = max(1.0, value * scale)
-        weight = "strong" if kind == KIT else "quiet"
-        color = {KIT: "own", BASE: "lambda"}.get(kind, "other")
-        number = f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-        x = left + _NAMES
-        yield text(x - 8, y + 13, label, kind=weight, anchor="end")
-        yield (
-            f'<rect class="{color}" x="{x:.1f}" y="{y:.1f}" width="{length:.1f}" '
-            f'height="{_BAR}" rx="2"/>'
+    run: dict[str, Any] = json.loads(report)
+    labels = labels or run["labels"]
+    rows = {row["name"]: row for row in run["rows"]}
+    headings = headings or {name: name[:1].upper() + name[1:] for name in rows}
+    caption = caption or [f"{run['machine']['cpu']}, one thread, all in one run. Less is better."]
+    top, count = 58 + 22 * len(caption), -(-len(headings) // 2)
+    height = top + count * (_BAR * len(labels) + 46) + 10
+    figure = new_figure(_WIDTH, height)
+    figure.text(20 / _WIDTH, 1 - 34 / height, title or run["model"], size=20, weight="bold")
+    for place, line in enumerate(caption):
+        figure.text(
+            20 / _WIDTH, 1 - (58 + 20 * place) / height, line, size=13, color=LIGHT["quiet"]
         )
-        yield text(x + length + 6, y + 13, number, kind=weight)
-        y += _STEP
+    grid = figure.subplots(
+        count, 2, sharey=True, squeeze=False,
+        gridspec_kw={
+            "left": 185 / _WIDTH, "right": 1 - 20 / _WIDTH, "top": 1 - (top + 18) / height,
+            "bottom": 10 / height, "wspace": 0.08, "hspace": 46 / (_BAR * len(labels)),
+        },
+    )  # fmt: skip
+    panels = grid.flatten()
+    for axes in panels:
+        axes.set_axis_off()
+    for axes, (name, heading) in zip(panels, headings.items(), strict=False):
+        _panel(axes, rows[name], heading, labels)
+    for axes in grid[:, 0]:
+        for place, (kind, label) in enumerate(labels.items()):
+            weight = "bold" if kind == KIT else "normal"
+            axes.annotate(
+                label, (0, place), (-8, 0), textcoords="offset points",
+                ha="right", va="center_baseline", weight=weight,
+            )  # fmt: skip
+    return as_svg(figure)
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
+def _panel(axes: Axes, row: dict[str, Any], heading: str, labels: Mapping[str, str]) -> None:
+    """Draw a heading, the gain over the baseline, and a bar for each contender of the row."""
+    values = {kind: row["values"].get(kind) for kind in labels}
+    known = [value for value in values.values() if value is not None]
+    axes.set(xlim=(0, 1.32 * max(known)), ylim=(len(labels) - 0.4, -0.6))
+    unit = row["unit"].replace(" of CPU time", " CPU")
+    if heading.endswith(", each"):
+        heading, unit = heading.removesuffix(", each").replace(" to ", "–"), "ms CPU each"
+    axes.text(0, -0.85, f"{heading}, {unit}", weight="bold", size=12)
+    for place, (kind, value) in enumerate(values.items()):
+        if value is None:
+            continue
+        axes.barh(place, value, 0.72, color=_COLORS.get(kind, LIGHT["gray"]))
+        shown = f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+        gain = values.get(BASE, 0) / value if kind == KIT and values.get(BASE) else 0
+        axes.annotate(
+            f"{shown} ({gain:.1f}× less)" if gain > 1 else shown,
+            (value, place), (5, 0), textcoords="offset points", va="center_baseline",
+            weight="bold" if kind == KIT else "normal",
+            color=LIGHT["green" if kind == KIT else "ink"],
+        )  # fmt: skip
+
+
+def lines(report: str, *, title: str) -> str:
+    """Return a chart of throughput against latency: a panel for each kind of texts.
+
+    Args:
+        report: The JSON of a run of `scripts/bench server`, with rows named such as
+            `short, 8 clients` in the units `requests/s` and `p50 ms`.
+        title: The title.
+    """
+    run: dict[str, Any] = json.loads(report)
+    rows = {(row["name"], row["unit"]): row["values"] for row in run["rows"]}
+    panels: dict[str, dict[str, str]] = {}
+    for name, unit in rows:
+        if unit == "p50 ms":
+            kind, clients = name.split(", ")
+            panels.setdefault(kind, {})[clients.split()[0]] = name
+    figure = new_figure(_WIDTH, 430)
+    figure.text(20 / _WIDTH, 1 - 34 / 430, title, size=20, weight="bold")
+    caption = "To the right and down is better. The numbers are those of the clients."
+    figure.text(20 / _WIDTH, 1 - 58 / 430, caption, size=13, color=LIGHT["quiet"])
+    pair = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (kind, points) in zip(pair, panels.items(), strict=True):
+        axes.set(xscale="log", yscale="log", xlabel="requests a second")
+        axes.set_title(f"{kind} texts", size=14, loc="left", weight="bold")
+        axes.grid(color=LIGHT["grid"])
+        axes.minorticks_off()
+        axes.margins(0.15)
+        for color, (server, label) in zip(_LINES, run["labels"].items(), strict=False):
+            x = [rows[name, "requests/s"][server] for name in points.values()]
+            y = [rows[name, "p50 ms"][server] for name in points.values()]
+            axes.plot(x, y, "o-", color=LIGHT[color], label=label, linewidth=2)
+            side = -1 if color == "blue" else 1
+            for clients, *place in zip(points, x, y, strict=True):
+                axes.annotate(
+                    clients, place, (8 * side, -4 if side > 0 else -14), textcoords="offset points",
+                    ha="left" if side > 0 else "right", size=12, color=LIGHT[color],
+                )  # fmt: skip
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_major_formatter("{x:,g}")
+    pair[0].set_ylabel("median latency, ms")
+    figure.legend(
+        *pair[0].get_legend_handles_labels(), loc="upper left", ncols=3, frameon=False,
+        bbox_to_anchor=(10 / _WIDTH, 1 - 64 / 430), fontsize=13,
+    )  # fmt: skip
+    figure.subplots_adjust(
+        left=80 / _WIDTH, right=1 - 20 / _WIDTH, top=1 - 128 / 430, bottom=54 / 430, wspace=0.1
+    )
+    return as_svg(figure)

@@ -1,18 +1,16 @@
-"""The bar charts of a benchmark run."""
+"""The charts of a run."""
 
 import json
-from xml.etree import ElementTree as ET
+import re
 
 import pytest
 
-from tools.bench.picture import as_svg, chart_of
+from tools.bench.picture import LIGHT, bars, lines
 
-SVG = "{http://www.w3.org/2000/svg}"
-RESULTS = {
+RUN = {
     "model": "replica <full>",
     "machine": {"cpu": "A CPU"},
     "labels": {"baseline": "baseline", "kit": "Embedding Kit", "peer": "a peer"},
-    "absent": {"a peer": "not installed"},
     "rows": [
         {"name": "8 tokens", "unit": "ms of CPU time", "values": {"baseline": 10.0, "kit": 8.0}},
         {"name": "init", "unit": "ms", "values": {"baseline": 1509, "kit": 162, "peer": 6000}},
@@ -21,32 +19,35 @@ RESULTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def picture() -> ET.Element:
-    """Return a picture of three measurements, in which one contender is missing twice."""
-    return ET.fromstring(as_svg(chart_of(json.dumps(RESULTS))))
+def texts(picture: str) -> list[str]:
+    """Return the texts of an SVG file."""
+    return re.findall(r"<text[^>]*>([^<]*)</text>", picture)
 
 
-def test_a_bar_is_drawn_for_each_value(picture: ET.Element) -> None:
-    """The longest bar of each panel has the same length, and each bar ends in the picture."""
-    width = float(picture.get("viewBox", "").split()[2])
-    bars = [bar for bar in picture.iter(f"{SVG}rect") if bar.get("rx")]
-    lengths = [float(bar.get("width", "0")) for bar in bars]
-    assert len(bars) == 7
-    assert [length == max(lengths) for length in lengths].count(True) == 3
-    assert all(float(bar.get("x", "0")) + float(bar.get("width", "0")) < width for bar in bars)
+def test_bars_have_values_and_gains():
+    """A bar has its value; Embedding Kit's also the gain over the baseline, if there is one."""
+    shown = texts(bars(json.dumps(RUN)))
+    assert "replica &lt;full&gt;" in shown
+    assert {"8 tokens, ms CPU", "8.0 (1.2× less)", "162 (9.3× less)", "1,509", "450"} <= set(shown)
 
 
-def test_a_gain_over_the_baseline_is_named(picture: ET.Element) -> None:
-    """A measurement without a gain has no such note."""
-    gains = [text.text for text in picture.iter(f"{SVG}text") if text.get("class") == "gain"]
-    assert gains == ["1.2× less", "9.3× less"]
+def test_lines_have_a_point_for_each_number_of_clients():
+    """Each server's line is labeled with its numbers of clients, in each panel."""
+    rows = [
+        {"name": f"{kind}, {clients} clients", "unit": unit, "values": {"kit": 3.0 * clients}}
+        for kind in ("short", "mixed")
+        for clients in (1, 8)
+        for unit in ("requests/s", "p50 ms")
+    ]
+    run = {"labels": {"kit": "Embedding Kit"}, "rows": rows}
+    shown = texts(lines(json.dumps(run), title="Load"))
+    assert [shown.count(text) for text in ("short texts", "mixed texts", "8")] == [1, 1, 2]
 
 
-def test_names_absences_and_large_numbers_are_readable(picture: ET.Element) -> None:
-    """Names are escaped, and numbers have separators."""
-    words = [text.text for text in picture.iter(f"{SVG}text")]
-    assert "Replica <full>: less is better" in words
-    assert "8 tokens, ms CPU" in words
-    assert "1,509" in words
-    assert "Absent: a peer (not installed)" in words
+@pytest.mark.parametrize("name", ["paper", "ink", "green"])
+def test_every_color_has_one_in_the_dark(name: str):
+    """The SVG follows the reader's scheme: each color of it has a rule for the dark one."""
+    picture = bars(json.dumps(RUN))
+    assert f'[style*="fill: {LIGHT[name]}"]' in picture
+    colors = set(re.findall(r"(?:fill|stroke): (#\w{6})", picture))
+    assert colors <= set(LIGHT.values())
