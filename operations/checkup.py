@@ -1,6 +1,6 @@
 """Run the doctor after a deploy: the last step of `scripts/deploy`.
 
-The deploy has succeeded by then, so an ill endpoint has its own exit status, 3. It is not 0,
+The deploy has succeeded by then, so a failed check has its own exit status, 3. It is not 0,
 because a pipeline must not continue with the next environment. It is not 1, because 1 means that
 the deploy has failed and can be tried again.
 """
@@ -15,7 +15,7 @@ from embedding_kit.environment_file import EnvironmentFileError, load_environmen
 __all__ = ["ILL", "main"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "environments"
-#: The exit status of a deploy that succeeded, with an endpoint that is ill.
+#: The exit status of a deploy that succeeded, with a failed check.
 ILL = 3
 _INTERRUPTED = 130
 
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{name} is deployed; the doctor was stopped", file=sys.stderr)
         return status
     print(
-        f"error: {name} is deployed, but a check is ill: see the report above. To check again: "
+        f"error: {name} is deployed, but a check has failed: see the report above. To check again: "
         f"embed doctor --environment {name}. To deploy without the doctor: --no-doctor",
         file=sys.stderr,
     )

@@ -270,7 +270,7 @@ def _index(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from embedding_client.doctor.command import run_doctor  # noqa: PLC0415  (slow)
+    from embedding_client._doctor.command import run_doctor  # noqa: PLC0415  (slow)
 
     return run_doctor(args)
 

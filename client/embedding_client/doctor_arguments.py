@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from pathlib import Path
 from typing import Any
 
 from embedding_client.shared_arguments import add_credentials, whole
@@ -15,8 +14,8 @@ examples:
   embed doctor --url https://<id>.lambda-url.<region>.on.aws/ --json
 
 exit status:
-  0  no check is ill; there may be warnings and skipped checks
-  1  a check is ill, or an error was printed to standard error
+  0  no check has failed; there may be warnings and skipped checks
+  1  a check has failed, or an error was printed to standard error
   2  invalid arguments
   130  stopped by Ctrl-C or SIGTERM
 """
@@ -54,12 +53,6 @@ def add_doctor(commands: Any, *, url_variable: str) -> None:
         "--accept-vector-space",
         action="store_true",
         help="remember the vector space even if it differs from that of the last use",
-    )
-    compared.add_argument(
-        "--artifact",
-        type=Path,
-        metavar="FOLDER",
-        help="the folder of the compiled model; default: the values that the endpoint lists",
     )
     compared.add_argument(
         "--image-days",

@@ -32,7 +32,7 @@ def run(tmp_path, monkeypatch, capsys):
 
 
 def test_a_well_endpoint_is_no_news(run):
-    """If nothing is ill, the step prints nothing more, and its status is 0."""
+    """If no check fails, the step prints nothing more, and its status is 0."""
     assert run("dev") == (0, "doctor --environment dev --accept-vector-space --deployer", "")
 
 
@@ -46,17 +46,17 @@ def test_the_doctor_looks_in_the_environments_region(run):
 
 
 def test_an_ill_endpoint_is_deployed_all_the_same(run):
-    """If a check is ill, the status is 3, and the message says that the deploy succeeded."""
+    """If a check has failed, the status is 3, and the message says that the deploy succeeded."""
     status, _, errors = run("dev", status=1)
     assert status == checkup.ILL == 3
     assert errors == (
-        "error: dev is deployed, but a check is ill: see the report above. To check again: "
+        "error: dev is deployed, but a check has failed: see the report above. To check again: "
         "embed doctor --environment dev. To deploy without the doctor: --no-doctor\n"
     )
 
 
 def test_a_stopped_doctor_is_no_illness(run):
-    """After Ctrl-C the status is 130, and nothing is reported as ill."""
+    """After Ctrl-C the status is 130, and nothing is reported as failed."""
     assert run("dev", status=130)[::2] == (130, "dev is deployed; the doctor was stopped\n")
 
 

@@ -131,7 +131,7 @@ def test_the_build_gets_the_token_of_the_hub(workflow):
 
 
 def test_the_doctor_looks_at_each_environment(workflow):
-    """`scripts/deploy` ends with it, and an ill dev keeps production from being deployed."""
+    """`scripts/deploy` ends with it, and a failed check of dev stops the deploy of production."""
     jobs = workflow("deploy")["jobs"]
     assert not [name for name in jobs if "--no-doctor" in str(jobs[name].get("with"))]
 

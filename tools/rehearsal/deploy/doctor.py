@@ -16,10 +16,10 @@ from typing import Any
 import httpx
 from botocore.credentials import Credentials as BotocoreCredentials
 
-from embedding_client.doctor.checkup import CHECKS, Result, examine, run_check
-from embedding_client.doctor.facts import Asked, Facts
-from embedding_client.doctor.findings import Finding
-from embedding_client.doctor.outside import Aws, Certificate, Outside, Web
+from embedding_client._doctor.command import CHECKS, Checked, examine, run_check
+from embedding_client._doctor.probes import Aws, Certificate, Probes, Web
+from embedding_client._doctor.results import CheckResult
+from embedding_client._doctor.snapshot import Question, Snapshot
 from embedding_client.signing import SigV4Auth
 from stacks.names import endpoint_stack_name
 from tools.rehearsal.deploy.callers import make_role
@@ -60,15 +60,15 @@ class Doctor:
     asked: dict[str, Any] = field(default_factory=dict)
     balancers: dict[str, str] = field(default_factory=dict)
 
-    def examine(self) -> list[Result]:
+    def examine(self) -> list[Checked]:
         """Run all checks."""
         with self._client() as http:
-            return list(examine(self._facts(http)))
+            return list(examine(self._snapshot(http)))
 
-    def check(self, name: str) -> Finding:
+    def check(self, name: str) -> CheckResult:
         """Run one check."""
         with self._client() as http:
-            return run_check(_CHECKS[name], self._facts(http))
+            return run_check(_CHECKS[name], self._snapshot(http))
 
     def asking(self, **asked: Any) -> "Doctor":
         """Return a doctor that compares with something."""
@@ -86,13 +86,13 @@ class Doctor:
     def _client(self) -> httpx.Client:
         return httpx.Client(transport=_ToEmulator(self.aws.port, self.balancers), timeout=60)
 
-    def _facts(self, http: httpx.Client) -> Facts:
+    def _snapshot(self, http: httpx.Client) -> Snapshot:
         keys = BotocoreCredentials(self.who.key, self.who.secret, self.who.token)
         now = datetime.now(UTC) + self.shift
         expires = now + timedelta(days=self.certificate_days)
-        return Facts(
-            Asked(**{"environment": self.environment} | self.asked),
-            Outside(
+        return Snapshot(
+            Question(**{"environment": self.environment} | self.asked),
+            Probes(
                 aws=Aws(lambda service: self.aws.client(service, self.who)),
                 web=Web(http, SigV4Auth(credentials=keys, region=self.aws.region)),
                 resolve=self.resolve,

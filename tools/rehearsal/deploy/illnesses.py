@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tools.rehearsal.deploy.emulator import Emulator
 
-__all__ = ["Patient", "changed_artifact"]
+__all__ = ["Patient"]
 
 _STREAM = "rehearsal"
 _DIMENSION = "lambda:function:ProvisionedConcurrency"
@@ -197,12 +196,3 @@ class Patient:
             ],
         }
         self.aws.client("cloudwatch").put_metric_data(Namespace=namespace, MetricData=[data])
-
-
-def changed_artifact(artifact: Path, folder: Path) -> Path:
-    """Write a manifest with another golden value than the artifact's."""
-    manifest = json.loads((artifact / "manifest.json").read_text())
-    manifest["golden"][0]["embedding_head"][0] += 0.02
-    folder.mkdir()
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return folder

@@ -200,7 +200,7 @@ def _deploy(report: Report, cdk: Cdk, function: FunctionServer) -> Outputs | Non
 def _change(
     report: Report, cdk: Cdk, deployed: Outputs, functions: DeployedFunctions, folder: Path
 ) -> DoctorScenario:
-    """Deploy changed code, and without protection; return the doctor, who finds nothing ill."""
+    """Deploy changed code, and without protection; return the doctor, who finds nothing failed."""
     check_code_change(report, cdk, deployed)
     _unprotect(report, cdk)
     place = folder / f"doctor-{cdk.checkout.environment}"

@@ -10,49 +10,41 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-import embedding_client.doctor
-from embedding_client.doctor.access import (
-    judge_certificate,
-    judge_identity,
-    judge_signed,
-    judge_unsigned,
-)
-from embedding_client.doctor.checkup import CHECKS, Result
-from embedding_client.doctor.findings import ok
-from embedding_client.doctor.outside import Certificate, Reply
-from embedding_client.doctor.permissions import (
+import embedding_client._doctor
+from embedding_client._doctor.access import (
     CONDITIONS,
-    Evidence,
-    Principal,
-    judge_permissions,
+    certificate_result,
+    identity_result,
+    signed_result,
+    unsigned_result,
 )
-from embedding_client.doctor.release import (
-    judge_release,
-    judge_stacks,
-    judge_version,
-    judge_weights,
+from embedding_client._doctor.command import CHECKS, Checked, as_lines
+from embedding_client._doctor.probes import Certificate, Reply
+from embedding_client._doctor.release import (
+    release_result,
+    stacks_result,
+    version_result,
+    weights_result,
 )
-from embedding_client.doctor.report import as_lines
+from embedding_client._doctor.results import ok
 
-from .conftest import ACCOUNT, NOW, ROLE
+from .conftest import ACCOUNT, NOW
 
 ROOT = Path(__file__).resolve().parents[3]
 PREFIXES = {"stepfunctions": "states"}
-ACTIONS = {"s3:ListObjectsV2": "s3:ListBucket"}
 
 
 def called():
     """Return the actions of all calls in the package's source."""
     session = botocore.session.Session()
     source = "".join(
-        path.read_text() for path in Path(embedding_client.doctor.__file__).parent.glob("*.py")
+        path.read_text() for path in Path(embedding_client._doctor.__file__).parent.glob("*.py")
     )
     calls = re.findall(r'\.(?:call|find|iterate|pages)\(\s*"([\w-]+)",\s*"(\w+)"', source)
     for service, operation in set(calls):
         names = session.get_service_model(service).operation_names
         (name,) = [name for name in names if xform_name(name) == operation]
-        action = f"{PREFIXES.get(service, service)}:{name}"
-        yield ACTIONS.get(action, action)
+        yield f"{PREFIXES.get(service, service)}:{name}"
 
 
 def test_the_policy_has_exactly_the_actions_that_are_called():
@@ -92,7 +84,7 @@ def test_each_check_is_in_the_table():
 def test_each_link_into_the_documentation_exists():
     """A section of a page in docs/."""
     source = "".join(
-        path.read_text() for path in Path(embedding_client.doctor.__file__).parent.glob("*.py")
+        path.read_text() for path in Path(embedding_client._doctor.__file__).parent.glob("*.py")
     )
     links = set(re.findall(r"docs/([\w-]+\.md)#([\w-]+)", source))
     assert links
@@ -112,23 +104,20 @@ def test_the_example_is_a_report():
     weights = {"RoutingConfig": {"AdditionalVersionWeights": {"8": 0.25}}}
     version = {"FunctionVersion": "7", "Version": "7", "State": "Active", "MemorySize": 1769}
     release = {"deploymentId": "d-A1B2C3", "status": "Succeeded"}
-    simulated = dict.fromkeys(CONDITIONS, "allowed")
     arn = f"arn:aws:sts::{ACCOUNT}:assumed-role/doctor/me"
     certificate = Certificate("TLSv1.3", NOW + timedelta(days=212))
-    evidence = Evidence(200, ACCOUNT, None, simulated)
     findings = {
-        "credentials": judge_identity({"Arn": arn}, "us-east-1"),
-        "dns": ok(f"{url.removeprefix('https://')}: 192.0.2.1"),
-        "tls": judge_certificate(certificate, NOW),
-        "unsigned": judge_unsigned(Reply(403, {}, b"", 1)),
-        "signed": judge_signed(Reply(200, {}, vector, 60), NOW),
-        "permissions": judge_permissions(Principal(ACCOUNT, ROLE), evidence),
-        "stacks": judge_stacks(stacks),
-        "last release": judge_release(release | {"completeTime": NOW - timedelta(hours=2)}, NOW),
-        "weights": judge_weights(version | weights, by="", name="dev"),
-        "version": judge_version(version),
+        "credentials": identity_result({"Arn": arn}, "us-east-1"),
+        "address": certificate_result(certificate, NOW),
+        "unsigned": unsigned_result(Reply(403, {}, b"", 1)),
+        "signed": signed_result(Reply(200, {}, vector, 60), NOW),
+        "permissions": ok("both: a signed request is answered"),
+        "stacks": stacks_result(stacks),
+        "last release": release_result(release | {"completeTime": NOW - timedelta(hours=2)}, NOW),
+        "weights": weights_result(version | weights, by="", name="dev"),
+        "version": version_result(version),
     }
-    results = [Result(c, findings[c.name]) for c in CHECKS if c.name in findings]
+    results = [Checked(c, findings[c.name]) for c in CHECKS if c.name in findings]
     printed = [line for line in as_lines(results, title=f"dev at {url}", color=False) if line]
     shown = [line for line in block.splitlines() if line not in {"", "..."}]
     # The last line counts all checks, of which the page has some.

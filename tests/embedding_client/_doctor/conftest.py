@@ -9,8 +9,8 @@ import httpx
 import pytest
 from botocore.stub import Stubber
 
-from embedding_client.doctor.facts import Asked, Facts
-from embedding_client.doctor.outside import Aws, Certificate, Outside, Web
+from embedding_client._doctor.probes import Aws, Certificate, Probes, Web
+from embedding_client._doctor.snapshot import Question, Snapshot
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ACCOUNT = "123456789012"
@@ -71,8 +71,8 @@ def aws():
 
 
 @pytest.fixture
-def facts(aws, tmp_path):
-    """Return what makes facts: AWS answers with stubs, and the endpoint with a function."""
+def snapshot(aws, tmp_path):
+    """Return what makes snapshot: AWS answers with stubs, and the endpoint with a function."""
 
     def make(
         answer=lambda _: httpx.Response(403),
@@ -83,9 +83,9 @@ def facts(aws, tmp_path):
         **asked,
     ):
         http = httpx.Client(transport=httpx.MockTransport(answer))
-        return Facts(
-            Asked(**({"url": URL} | asked)),
-            Outside(
+        return Snapshot(
+            Question(**({"url": URL} | asked)),
+            Probes(
                 aws=Aws(aws),
                 web=Web(http, httpx.BasicAuth("a", "b")),
                 resolve=resolve,
@@ -114,11 +114,11 @@ def identify(aws, arn=f"arn:aws:sts::{ACCOUNT}:assumed-role/caller/me"):
     aws.answers("sts", "get_caller_identity", {"UserId": "a", "Account": ACCOUNT, "Arn": arn})
 
 
-def deployed(aws, **outputs):
-    """Answer who the caller is, and which stack has the URL."""
+def deployed(aws, *others, **outputs):
+    """Answer who the caller is, and with the stack that has the URL and others."""
     identify(aws)
     found = stack(**({"Url": f"{URL}/", "AliasArn": ALIAS} | outputs))
-    aws.answers("cloudformation", "describe_stacks", {"Stacks": [found]})
+    aws.answers("cloudformation", "describe_stacks", {"Stacks": [found, *others]})
 
 
 def resources(kinds):

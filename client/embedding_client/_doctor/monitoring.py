@@ -1,13 +1,11 @@
-"""The environment's alarms, and who is notified."""
+"""The environment's alarms, who is notified, and the logs."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from embedding_client.doctor.facts import Facts
-from embedding_client.doctor.findings import Finding, SkippedError, ill, ok, warning
-
-__all__ = ["check_alarms", "check_notices", "judge_alarms", "judge_notices"]
+from embedding_client._doctor.results import CheckResult, SkippedError, failed, ok, warning
+from embedding_client._doctor.snapshot import Snapshot
 
 #: CloudWatch describes as many at a time.
 _MOST_ASKED = 100
@@ -16,11 +14,11 @@ _MOST_NAMES = 5
 _SECTION = re.compile(r"runbook\S*#(\w+)$")
 
 
-def check_alarms(facts: Facts) -> Finding:
+def check_alarms(snapshot: Snapshot) -> CheckResult:
     """Read the state of each alarm of the environment's stacks."""
-    names, found = facts.alarm_names(), []
+    names, found = snapshot.alarm_names(), []
     for start in range(0, len(names), _MOST_ASKED):
-        answer = facts.aws.call(
+        answer = snapshot.aws.call(
             "cloudwatch",
             "describe_alarms",
             AlarmNames=names[start : start + _MOST_ASKED],
@@ -28,11 +26,11 @@ def check_alarms(facts: Facts) -> Finding:
             MaxRecords=_MOST_ASKED,
         )
         found += [*answer.get("MetricAlarms", []), *answer.get("CompositeAlarms", [])]
-    return judge_alarms(found)
+    return alarms_result(found)
 
 
-def judge_alarms(alarms: Sequence[Mapping[str, Any]]) -> Finding:
-    """Judge the states of all alarms."""
+def alarms_result(alarms: Sequence[Mapping[str, Any]]) -> CheckResult:
+    """Decide on the states of all alarms."""
     if not alarms:
         return warning(
             "no alarms", "deploy the Observability stack, or monitor the metrics yourself"
@@ -45,7 +43,7 @@ def judge_alarms(alarms: Sequence[Mapping[str, Any]]) -> Finding:
     groups = {"alarm": ringing, "insufficient_data": blind, "muted": muted}
     data = {name: [alarm["AlarmName"] for alarm in group] for name, group in groups.items()}
     if ringing:
-        return ill(
+        return failed(
             f"{len(ringing)} of {len(alarms)} in ALARM: {_some(ringing)}",
             ", ".join(f"docs/runbook.md#{section}" for section in _sections(ringing))
             or "read the descriptions of the alarms",
@@ -67,25 +65,25 @@ def judge_alarms(alarms: Sequence[Mapping[str, Any]]) -> Finding:
     return ok(f"{len(alarms)} in OK", **data)
 
 
-def check_notices(facts: Facts) -> Finding:
+def check_subscribers(snapshot: Snapshot) -> CheckResult:
     """Read who is subscribed to the alarms' topic."""
-    topic = facts.output("Observability", "AlarmTopicArn")
+    topic = snapshot.output("Observability", "AlarmTopicArn")
     if topic is None:
-        if "Observability" not in facts.stacks():
+        if "Observability" not in snapshot.stacks():
             raise SkippedError("the environment has no alarms of its own")
-        return judge_notices([])
-    subscriptions = facts.aws.pages(
+        return subscribers_result([])
+    subscriptions = snapshot.aws.pages(
         "sns",
         "list_subscriptions_by_topic",
         "Subscriptions",
         token="NextToken",  # noqa: S106 - a field
         TopicArn=topic,
     )
-    return judge_notices([item["SubscriptionArn"] for item in subscriptions])
+    return subscribers_result([item["SubscriptionArn"] for item in subscriptions])
 
 
-def judge_notices(subscriptions: Sequence[str]) -> Finding:
-    """Judge the ARNs of the topic's subscriptions."""
+def subscribers_result(subscriptions: Sequence[str]) -> CheckResult:
+    """Decide on the ARNs of the topic's subscriptions."""
     pending = sum(not arn.startswith("arn:") for arn in subscriptions)
     if not subscriptions:
         return warning("no subscriber", "set emails under [alarms]")
@@ -96,6 +94,46 @@ def judge_notices(subscriptions: Sequence[str]) -> Finding:
             pending=pending,
         )
     return ok(f"{len(subscriptions)} confirmed subscribers", subscribers=len(subscriptions))
+
+
+def check_logs(snapshot: Snapshot) -> CheckResult:
+    """Read how the function logs, and its log group."""
+    logging = snapshot.function().get("LoggingConfig", {})
+    name = logging.get("LogGroup", "")
+    groups = snapshot.aws.call("logs", "describe_log_groups", logGroupNamePrefix=name)["logGroups"]
+    group = next((group for group in groups if group["logGroupName"] == name), None)
+    return logs_result(logging, group, environment=snapshot.environment())
+
+
+def logs_result(
+    logging: Mapping[str, Any], group: Mapping[str, Any] | None, *, environment: str
+) -> CheckResult:
+    """Decide on the format, as metric filters read the platform's JSON at INFO, and the retention.
+
+    Args:
+        logging: The function's logging configuration.
+        group: Its log group; None if it does not exist.
+        environment: The environment's name.
+    """
+    form, level = logging.get("LogFormat", "Text"), logging.get("SystemLogLevel", "INFO")
+    found = f"{form}, system log level {level}"
+    if form != "JSON" or level not in {"INFO", "DEBUG"}:
+        return failed(
+            f"{found}: alarms on memory and cold starts have no data",
+            f"scripts/deploy {environment} sets JSON and INFO",
+        )
+    if group is None:
+        return failed(
+            f"the log group {logging.get('LogGroup', '')} does not exist",
+            f"scripts/deploy {environment} creates it",
+        )
+    days = group.get("retentionInDays")
+    if days is None:
+        return warning(
+            "logs are kept forever, and billed",
+            "set log_retention_days under [function], and deploy",
+        )
+    return ok(f"{found}, kept {days} days", days=days)
 
 
 def _some(alarms: Sequence[Mapping[str, Any]]) -> str:

@@ -4,10 +4,8 @@ import botocore.exceptions
 import httpx
 import pytest
 
-from embedding_client.doctor import outside
-from embedding_client.doctor.facts import NoAnswer
-from embedding_client.doctor.findings import SkippedError
-from embedding_client.doctor.outside import (
+from embedding_client._doctor import probes
+from embedding_client._doctor.probes import (
     Aws,
     AwsError,
     NoCredentialsError,
@@ -17,6 +15,8 @@ from embedding_client.doctor.outside import (
     resolve,
     web_client,
 )
+from embedding_client._doctor.results import SkippedError
+from embedding_client._doctor.snapshot import NoAnswer
 from embedding_client.errors import CredentialsError
 from embedding_client.signing import SigV4Auth
 
@@ -89,7 +89,7 @@ def test_no_answer_of_aws_is_an_error():
 
 def test_pages_are_read_to_the_end_or_to_a_limit(aws, monkeypatch):
     """A limit keeps a check of a large account short."""
-    monkeypatch.setattr(outside, "_MOST_PAGES", 2)
+    monkeypatch.setattr(probes, "_MOST_PAGES", 2)
     for token in ("b", "c", None):
         page = {"Stacks": [{"StackName": "a", "CreationTime": 0, "StackStatus": "s"}]}
         more = {"NextToken": token} if token else {}
@@ -100,9 +100,9 @@ def test_pages_are_read_to_the_end_or_to_a_limit(aws, monkeypatch):
     assert len(read) == 1
 
 
-def test_each_fact_is_read_once(aws, facts):
+def test_each_fact_is_read_once(aws, snapshot):
     """Its error is kept, too."""
-    asked = facts()
+    asked = snapshot()
     identify(aws)
     assert asked.identity() is asked.identity()
     aws.refuses("cloudformation", "describe_stacks")
@@ -111,28 +111,28 @@ def test_each_fact_is_read_once(aws, facts):
             asked.stack()
 
 
-def test_a_request_without_credentials_is_skipped(facts):
+def test_a_request_without_credentials_is_skipped(snapshot):
     """As are all checks that need an answer."""
 
     def refuse(request):
         raise CredentialsError("none")
 
     with pytest.raises(NoCredentialsError):
-        facts(refuse).signed()
+        snapshot(refuse).signed()
     timeout = httpx.ReadTimeout("")
 
     def late(request):
         raise timeout
 
-    assert facts(late).signed() == NoAnswer("ReadTimeout")
+    assert snapshot(late).signed() == NoAnswer("ReadTimeout")
 
 
-def test_a_url_of_no_stack_has_no_function(aws, facts):
+def test_a_url_of_no_stack_has_no_function(aws, snapshot):
     """Then only the endpoint itself is looked at."""
     identify(aws)
     aws.answers("cloudformation", "describe_stacks", {"Stacks": []})
     with pytest.raises(SkippedError, match="no stack of this account and region has the URL"):
-        facts().alias()
+        snapshot().alias()
 
 
 def test_the_signature_is_the_clients(running):

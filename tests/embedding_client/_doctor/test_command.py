@@ -5,20 +5,35 @@ import threading
 
 import pytest
 
-from embedding_client.doctor import checkup
-from embedding_client.doctor.checkup import CHECKS, Check, Result, examine, run_check
-from embedding_client.doctor.command import report
-from embedding_client.doctor.findings import Finding, SkippedError, State, ill, ok, skipped, warning
-from embedding_client.doctor.outside import AwsError
-from embedding_client.doctor.report import as_json, as_lines
+from embedding_client._doctor import command
+from embedding_client._doctor.command import (
+    CHECKS,
+    Check,
+    Checked,
+    as_json,
+    as_lines,
+    examine,
+    report,
+    run_check,
+)
+from embedding_client._doctor.probes import AwsError
+from embedding_client._doctor.results import (
+    CheckResult,
+    SkippedError,
+    State,
+    failed,
+    ok,
+    skipped,
+    warning,
+)
 
 from .conftest import URL
 
 RESULTS = [
-    Result(Check("Access", "signed", None), ok("200", status=200)),
-    Result(Check("Access", "dns", None), warning("slow", "look at it")),
-    Result(Check("Release", "weights", None), ill("two versions", "clear them")),
-    Result(Check("Parts", "batch", None), skipped("off")),
+    Checked(Check("Access", "signed", None), ok("200", status=200)),
+    Checked(Check("Access", "dns", None), warning("slow", "look at it")),
+    Checked(Check("Release", "weights", None), failed("two versions", "clear them")),
+    Checked(Check("Parts", "batch", None), skipped("off")),
 ]
 
 
@@ -43,7 +58,7 @@ def test_an_error_of_a_check_is_its_finding(error, state, found):
 def test_results_come_in_the_order_of_the_table(monkeypatch):
     """Whichever check ends first."""
     table = [Check("A", str(number), lambda _: ok("")) for number in range(50)]
-    monkeypatch.setattr(checkup, "CHECKS", table)
+    monkeypatch.setattr(command, "CHECKS", table)
     ended = []
     results = list(examine(None, lambda: ended.append(1)))
     assert [result.check for result in results] == table
@@ -57,12 +72,12 @@ def test_a_check_without_an_end_is_skipped(monkeypatch):
         Check("A", "late", lambda _: ok(str(stop.wait()))),
         Check("A", "b", lambda _: ok("")),
     ]
-    monkeypatch.setattr(checkup, "CHECKS", table)
-    monkeypatch.setattr(checkup, "_SECONDS", 0.2)
+    monkeypatch.setattr(command, "CHECKS", table)
+    monkeypatch.setattr(command, "_SECONDS", 0.2)
     late, other = examine(None)
     stop.set()
-    assert (late.finding.state, late.finding.found) == (State.SKIPPED, "no result after 0.2 s")
-    assert other.finding.state == State.OK
+    assert (late.result.state, late.result.found) == (State.SKIPPED, "no result after 0.2 s")
+    assert other.result.state == State.OK
 
 
 def test_the_names_of_the_checks_are_unique():
@@ -83,13 +98,13 @@ def test_the_report_has_a_line_for_each_check_and_one_for_what_to_do():
         "                           to do: look at it",
         "",
         "Release",
-        "  ill      weights         two versions",
+        "  failed   weights         two versions",
         "                           to do: clear them",
         "",
         "Parts",
         "  skipped  batch           off",
         "",
-        "1 ok, 1 warning, 1 ill, 1 skipped",
+        "1 ok, 1 warning, 1 failed, 1 skipped",
     ]
 
 
@@ -101,10 +116,10 @@ def test_only_the_state_has_a_color():
 
 
 @pytest.mark.parametrize(
-    ("count", "state"), [(1, State.OK), (2, State.WARNING), (3, State.ILL), (4, State.ILL)]
+    ("count", "state"), [(1, State.OK), (2, State.WARNING), (3, State.FAILED), (4, State.FAILED)]
 )
 def test_the_state_for_programs_is_the_worst(count, state):
-    """What was skipped is not ill."""
+    """What was skipped is not failed."""
     found = as_json(RESULTS[:count], url=URL, environment=None)
     assert found["state"] == state
     assert json.loads(json.dumps(found))["checks"][0] == {
@@ -118,12 +133,12 @@ def test_the_state_for_programs_is_the_worst(count, state):
 
 
 @pytest.mark.parametrize(("finding", "status"), [(RESULTS[1], 0), (RESULTS[2], 1), (RESULTS[3], 0)])
-def test_only_an_illness_fails_the_command(monkeypatch, capsys, facts, finding, status):
+def test_only_an_illness_fails_the_command(monkeypatch, capsys, snapshot, finding, status):
     """A warning does not."""
 
-    def run(_) -> Finding:
-        return finding.finding
+    def run(_) -> CheckResult:
+        return finding.result
 
-    monkeypatch.setattr(checkup, "CHECKS", [Check("A", "b", run)])
-    assert report(facts(url="http://127.0.0.1:9"), as_program=False) == status
-    assert finding.finding.found in capsys.readouterr().out
+    monkeypatch.setattr(command, "CHECKS", [Check("A", "b", run)])
+    assert report(snapshot(url="http://127.0.0.1:9"), as_program=False) == status
+    assert finding.result.found in capsys.readouterr().out

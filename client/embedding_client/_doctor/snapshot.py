@@ -7,53 +7,33 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
+from embedding_client._doctor.probes import NoCredentialsError, Probes, Reply
+from embedding_client._doctor.results import SkippedError
 from embedding_client.addresses import LOOPBACK
-from embedding_client.doctor.findings import SkippedError
-from embedding_client.doctor.outside import NoCredentialsError, Outside, Reply
 from embedding_client.errors import CredentialsError
-
-__all__ = ["PARTS", "Alias", "Asked", "Facts", "NoAnswer", "stack_name"]
 
 _ALIAS = re.compile(
     r"arn:aws[\w-]*:lambda:(?P<region>[\w-]+):(?P<account>\d{12})"
     r":function:(?P<function>[\w-]+):(?P<name>[\w-]+)"
 )
 _STACK = re.compile(r"EmbeddingKit-(?P<environment>.+)-Endpoint")
-#: The parts of an environment that may have a stack.
-PARTS = (
-    "Repository",
-    "Artifact",
-    "Index",
-    "Endpoint",
-    "Front",
-    "Batch",
-    "Server",
-    "Observability",
-)
 _HELLO = b'{"text": "hello world"}'
-_Facts = TypeVar("_Facts", bound="Facts")
+_Snapshot = TypeVar("_Snapshot", bound="Snapshot")
 _T = TypeVar("_T")
 
 
-def stack_name(environment: str, part: str) -> str:
-    """Return the name of the stack of a part of an environment."""
-    return f"EmbeddingKit-{environment}-{part}"
-
-
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Question:
     """What to look at, and what to compare it with.
 
     Attributes:
         url: The endpoint's URL; None for that of the environment.
         environment: The environment's name; None if only the URL is known.
-        artifact: The folder of the compiled model, whose golden vectors are compared.
         vector_space: The vector space of the stored vectors.
         accept_vector_space: Whether to remember the vector space if it has changed.
         image_days: The age in days at which a base image is old.
@@ -62,7 +42,6 @@ class Asked:
 
     url: str | None = None
     environment: str | None = None
-    artifact: Path | None = None
     vector_space: str | None = None
     accept_vector_space: bool = False
     image_days: int = 90
@@ -85,12 +64,12 @@ class NoAnswer(NamedTuple):
     reason: str
 
 
-def once(method: Callable[[_Facts], _T]) -> Callable[[_Facts], _T]:
+def once(method: Callable[[_Snapshot], _T]) -> Callable[[_Snapshot], _T]:
     """Call a method once for each object, from whatever thread; its error is kept too."""
     name = method.__name__
 
     @functools.wraps(method)
-    def called(self: _Facts) -> _T:
+    def called(self: _Snapshot) -> _T:
         with self.lock:
             future = self.kept.get(name)
             mine = future is None
@@ -107,7 +86,7 @@ def once(method: Callable[[_Facts], _T]) -> Callable[[_Facts], _T]:
     return called
 
 
-class Facts:
+class Snapshot:
     """Reads each thing once, when the first check needs it.
 
     A method raises `SkippedError` if it cannot be read: no permission, no credentials, not
@@ -115,13 +94,13 @@ class Facts:
 
     Args:
         asked: What to look at.
-        outside: How to reach it.
+        probes: How to reach it.
     """
 
-    def __init__(self, asked: Asked, outside: Outside) -> None:
+    def __init__(self, asked: Question, probes: Probes) -> None:
         self.asked = asked
-        self.outside = outside
-        self.aws = outside.aws
+        self.probes = probes
+        self.aws = probes.aws
         self.lock = threading.Lock()
         self.kept: dict[str, Future[Any]] = {}
 
@@ -139,19 +118,28 @@ class Facts:
     @once
     def identity(self) -> dict[str, Any]:
         """Return the caller's account and ARN."""
-        if self.outside.region is None:
+        if self.probes.region is None:
             raise NoCredentialsError("no region is configured")
         return self.aws.call("sts", "get_caller_identity")
 
     @once
+    def all_stacks(self) -> list[dict[str, Any]]:
+        """Return the stacks of the account and region."""
+        self.require_aws()
+        return self.aws.pages(
+            "cloudformation",
+            "describe_stacks",
+            "Stacks",
+            token="NextToken",  # noqa: S106 - a field
+        )
+
+    @once
     def stack(self) -> dict[str, Any] | None:
         """Return the stack of the endpoint; None if there is none."""
-        self.require_aws()
         if self.asked.environment is not None:
-            return self._stack(stack_name(self.asked.environment, "Endpoint"))
-        stacks = self.aws.pages("cloudformation", "describe_stacks", "Stacks", token="NextToken")  # noqa: S106 - a field
+            return self.stacks().get("Endpoint")
         url = (self.asked.url or "").rstrip("/")
-        for stack in stacks:
+        for stack in self.all_stacks():
             if url in {value.rstrip("/") for value in _outputs(stack).values()}:
                 return stack
         return None
@@ -196,11 +184,15 @@ class Facts:
 
     @once
     def stacks(self) -> dict[str, dict[str, Any]]:
-        """Return the stacks of the environment by their part, as far as they exist."""
-        self.require_aws()
-        environment = self.environment()
-        found = {part: self._stack(stack_name(environment, part)) for part in PARTS}
-        return {part: stack for part, stack in found.items() if stack is not None}
+        """Return the stacks of the environment by their part."""
+        prefix = f"EmbeddingKit-{self.environment()}-"
+        found = {stack["StackName"]: stack for stack in self.all_stacks()}
+        # The environment `a-b` has names that begin with those of `a`, and a part has no hyphen.
+        return {
+            part: stack
+            for name, stack in found.items()
+            if name.startswith(prefix) and "-" not in (part := name.removeprefix(prefix))
+        }
 
     def output(self, part: str, key: str) -> str | None:
         """Return an output of a part's stack; None without the stack or the output."""
@@ -233,16 +225,6 @@ class Facts:
             FunctionName=alias.function,
             Qualifier=alias.name,
         )
-
-    def variables(self) -> dict[str, str]:
-        """Return the environment variables of the version behind the alias."""
-        environment = self.function().get("Environment", {})
-        if "Error" in environment:
-            # Lambda answers without them if it may not decrypt them for the caller.
-            reason = environment["Error"].get("Message", environment["Error"].get("ErrorCode"))
-            raise SkippedError(f"the function's variables cannot be read: {reason}")
-        variables: dict[str, str] = environment.get("Variables", {})
-        return variables
 
     @once
     def alias_state(self) -> dict[str, Any]:
@@ -321,22 +303,12 @@ class Facts:
             raise SkippedError("no vector in answer to a signed request, see above")
         return reply
 
-    @once
-    def info(self) -> dict[str, Any]:
-        """Return the endpoint's description."""
-        self.answered()
-        reply = self.send("GET", "/info")
-        if isinstance(reply, NoAnswer) or reply.status != 200:
-            raise SkippedError("the endpoint does not answer GET /info")
-        info: dict[str, Any] = json.loads(reply.body)
-        return info
-
     def send(
         self, method: str, path: str, body: bytes | None = None, *, signed: bool = True
     ) -> "Reply | NoAnswer":
         """Send a request to the endpoint."""
         try:
-            return self.outside.web.send(method, self.url() + path, body, signed=signed)
+            return self.probes.web.send(method, self.url() + path, body, signed=signed)
         except CredentialsError as error:
             raise NoCredentialsError(str(error)) from error
         except httpx.HTTPError as error:
@@ -344,24 +316,15 @@ class Facts:
 
     def _resources(self, part: str) -> list[tuple[str, str]]:
         self.outputs()
-        endpoint = self.stack() or {}
-        name = endpoint["StackName"] if part == "Endpoint" else stack_name(self.environment(), part)
+        found = self.stack() if part == "Endpoint" else self.stacks()[part]
         listed = self.aws.pages(
             "cloudformation",
             "list_stack_resources",
             "StackResourceSummaries",
             token="NextToken",  # noqa: S106 - a field
-            StackName=name,
+            StackName=(found or {})["StackName"],
         )
         return [(item["ResourceType"], item.get("PhysicalResourceId", "")) for item in listed]
-
-    def _stack(self, name: str) -> dict[str, Any] | None:
-        answer = self.aws.find(
-            "cloudformation", "describe_stacks", missing=["ValidationError"], StackName=name
-        )
-        stacks = (answer or {}).get("Stacks") or [None]
-        found: dict[str, Any] | None = stacks[0]
-        return found
 
 
 def _outputs(stack: dict[str, Any]) -> dict[str, str]:

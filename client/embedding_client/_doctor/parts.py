@@ -7,37 +7,26 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from embedding_client.doctor.facts import Facts
-from embedding_client.doctor.findings import Finding, SkippedError, ill, ok, warning
-from embedding_client.doctor.outside import Reply
+from embedding_client._doctor.probes import Reply
+from embedding_client._doctor.results import CheckResult, SkippedError, failed, ok, warning
+from embedding_client._doctor.snapshot import Snapshot
 from embedding_client.index.connection import SPACE_TAG
 
-__all__ = [
-    "check_batch",
-    "check_front",
-    "check_index",
-    "check_server",
-    "judge_executions",
-    "judge_front",
-    "judge_index",
-    "judge_server",
-]
 
-
-def check_front(facts: Facts) -> Finding:
+def check_front(snapshot: Snapshot) -> CheckResult:
     """Send a request without a key to the API in front of the endpoint."""
-    url = facts.output("Front", "Url")
+    url = snapshot.output("Front", "Url")
     if url is None:
         raise SkippedError("[front] is off")
     try:
-        reply = facts.outside.web.send("GET", f"{url.rstrip('/')}/health", signed=False)
+        reply = snapshot.probes.web.send("GET", f"{url.rstrip('/')}/health", signed=False)
     except httpx.HTTPError as error:
-        return judge_front(f"{type(error).__name__} at {urlsplit(url).hostname}")
-    return judge_front(reply)
+        return front_result(f"{type(error).__name__} at {urlsplit(url).hostname}")
+    return front_result(reply)
 
 
-def judge_front(reply: Reply | str) -> Finding:
-    """Judge the answer to a request without a key, or the reason why there is none."""
+def front_result(reply: Reply | str) -> CheckResult:
+    """Decide on the answer to a request without a key, or the reason why there is none."""
     if isinstance(reply, str):
         return warning(
             f"no answer ({reply})",
@@ -48,12 +37,12 @@ def judge_front(reply: Reply | str) -> Finding:
     if reply.status in {401, 403} and code:
         return ok(f"without a key: {reply.status} {code}", status=reply.status, code=code)
     if reply.status in {200, 401, 403}:
-        return ill(
+        return failed(
             f"without a key: {reply.status} instead of 401 invalid_api_key",
             "deploy the front again: docs/front.md#keys",
             status=reply.status,
         )
-    return ill(f"without a key: {reply.status}", "docs/runbook.md#front5xx", status=reply.status)
+    return failed(f"without a key: {reply.status}", "docs/runbook.md#front5xx", status=reply.status)
 
 
 def _code(body: bytes) -> str | None:
@@ -64,19 +53,19 @@ def _code(body: bytes) -> str | None:
         return None
 
 
-def check_batch(facts: Facts) -> Finding:
+def check_batch(snapshot: Snapshot) -> CheckResult:
     """Read the newest execution of the state machine of batch jobs."""
-    machine = facts.output("Batch", "StateMachineArn")
+    machine = snapshot.output("Batch", "StateMachineArn")
     if machine is None:
         raise SkippedError("[batch] is off")
-    answer = facts.aws.call(
+    answer = snapshot.aws.call(
         "stepfunctions", "list_executions", stateMachineArn=machine, maxResults=1
     )
-    return judge_executions(answer["executions"])
+    return executions_result(answer["executions"])
 
 
-def judge_executions(executions: Sequence[Mapping[str, Any]]) -> Finding:
-    """Judge the newest execution."""
+def executions_result(executions: Sequence[Mapping[str, Any]]) -> CheckResult:
+    """Decide on the newest execution."""
     if not executions:
         return ok("no job yet")
     status, name = executions[0]["status"], executions[0]["name"]
@@ -88,42 +77,42 @@ def judge_executions(executions: Sequence[Mapping[str, Any]]) -> Finding:
     )
 
 
-def check_index(facts: Facts) -> Finding:
+def check_index(snapshot: Snapshot) -> CheckResult:
     """Read the index's vector space, and compare it with the endpoint's."""
-    arn = facts.output("Index", "IndexArn")
+    arn = snapshot.output("Index", "IndexArn")
     if arn is None:
         raise SkippedError("[index] is off")
-    tags = facts.aws.call("s3vectors", "list_tags_for_resource", resourceArn=arn)["tags"]
-    return judge_index(tags.get(SPACE_TAG), facts.answered().headers["x-vector-space"])
+    tags = snapshot.aws.call("s3vectors", "list_tags_for_resource", resourceArn=arn)["tags"]
+    return index_result(tags.get(SPACE_TAG), snapshot.answered().headers["x-vector-space"])
 
 
-def judge_index(loaded: str | None, served: str) -> Finding:
-    """Judge the vector space of the loaded vectors."""
+def index_result(loaded: str | None, served: str) -> CheckResult:
+    """Decide on the vector space of the loaded vectors."""
     if loaded is None:
         return warning("no vectors are loaded", "embed index load s3://BUCKET/JOB/")
     # The index may have fewer dimensions than a vector has by default.
     if loaded.rpartition("/")[0] != served.rpartition("/")[0]:
-        return ill(
+        return failed(
             f"loaded with vectors of {loaded}, but the endpoint serves {served}",
             "load the vectors of a job of the deployed model: docs/search.md",
         )
     return ok(f"loaded with vectors of {loaded}", vector_space=loaded)
 
 
-def check_server(facts: Facts) -> Finding:
+def check_server(snapshot: Snapshot) -> CheckResult:
     """Ask the server whether it is ready."""
-    url = facts.output("Server", "Url")
+    url = snapshot.output("Server", "Url")
     if url is None:
         raise SkippedError("[server] is off")
     try:
-        status = facts.outside.web.get(f"{url.rstrip('/')}/ready").status_code
+        status = snapshot.probes.web.get(f"{url.rstrip('/')}/ready").status_code
     except httpx.HTTPError as error:
-        return judge_server(None, f"{type(error).__name__} at {urlsplit(url).hostname}")
-    return judge_server(status, "")
+        return server_result(None, f"{type(error).__name__} at {urlsplit(url).hostname}")
+    return server_result(status, "")
 
 
-def judge_server(status: int | None, reason: str) -> Finding:
-    """Judge the answer to `GET /ready`."""
+def server_result(status: int | None, reason: str) -> CheckResult:
+    """Decide on the answer to `GET /ready`."""
     if status == 200:
         return ok("ready")
     if status is None:
@@ -132,4 +121,4 @@ def judge_server(status: int | None, reason: str) -> Finding:
             "only hosts in `clients` reach the server, so run the doctor there; otherwise see "
             "docs/runbook.md#serverunhealthy",
         )
-    return ill(f"the response to GET /ready is {status}", "docs/runbook.md#serverunhealthy")
+    return failed(f"the response to GET /ready is {status}", "docs/runbook.md#serverunhealthy")

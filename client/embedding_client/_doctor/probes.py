@@ -16,22 +16,7 @@ import botocore.session
 import httpx
 from botocore.config import Config
 
-from embedding_client.doctor.findings import SkippedError
-
-__all__ = [
-    "Aws",
-    "AwsError",
-    "Certificate",
-    "NoCredentialsError",
-    "NotPermittedError",
-    "Outside",
-    "Reply",
-    "Web",
-    "aws_clients",
-    "handshake",
-    "resolve",
-    "web_client",
-]
+from embedding_client._doctor.results import SkippedError
 
 _SECONDS = 10
 #: Of a list; more would take too long in a large account.
@@ -45,9 +30,7 @@ _CONFIG = Config(
     max_pool_connections=16,
 )
 #: The services whose actions have another prefix in IAM.
-_PREFIXES = {"stepfunctions": "states", "elbv2": "elasticloadbalancing"}
-#: Operations that IAM calls by another name.
-_ACTIONS = {"s3:ListObjectsV2": "s3:ListBucket"}
+_PREFIXES = {"stepfunctions": "states"}
 _DENIED = frozenset(
     {
         "AccessDenied",
@@ -126,7 +109,6 @@ class Aws:
             client = self._client(service)
             name = client.meta.method_to_api_mapping[operation]
             action = f"{_PREFIXES.get(service, service)}:{name}"
-            action = _ACTIONS.get(action, action)
             answer: dict[str, Any] = getattr(client, operation)(**arguments)
         except botocore.exceptions.ClientError as error:
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message")
@@ -242,7 +224,7 @@ class Certificate(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outside:
+class Probes:
     """All that the checks reach.
 
     Attributes:

@@ -2,9 +2,14 @@
 
 import pytest
 
-from embedding_client.doctor.alarms import check_alarms, check_notices, judge_alarms, judge_notices
-from embedding_client.doctor.facts import PARTS
-from embedding_client.doctor.findings import SkippedError, State
+from embedding_client._doctor.monitoring import (
+    alarms_result,
+    check_alarms,
+    check_logs,
+    check_subscribers,
+    subscribers_result,
+)
+from embedding_client._doctor.results import SkippedError, State
 
 from .conftest import deployed, resources, stack
 
@@ -20,21 +25,21 @@ def alarm(name, state="OK", section="errors", **more):
 
 def test_alarms_in_ok_are_well():
     """Their number is named."""
-    found = judge_alarms([alarm("A"), alarm("B")])
+    found = alarms_result([alarm("A"), alarm("B")])
     assert (found.state, found.found) == (State.OK, "2 in OK")
 
 
 def test_an_alarm_is_ill():
     """With its section of the runbook, and its name for programs."""
-    found = judge_alarms([alarm("A", "ALARM", "throttles"), alarm("B", "INSUFFICIENT_DATA")])
-    assert (found.state, found.found) == (State.ILL, "1 of 2 in ALARM: throttles")
+    found = alarms_result([alarm("A", "ALARM", "throttles"), alarm("B", "INSUFFICIENT_DATA")])
+    assert (found.state, found.found) == (State.FAILED, "1 of 2 in ALARM: throttles")
     assert found.advice == "docs/runbook.md#throttles"
     assert found.data["alarm"] == ["EmbeddingKit-dev-Observability-AlarmsA"]
 
 
 def test_an_alarm_of_ones_own_has_its_name():
     """It has no section in the runbook."""
-    found = judge_alarms([{"AlarmName": "mine", "StateValue": "ALARM"}])
+    found = alarms_result([{"AlarmName": "mine", "StateValue": "ALARM"}])
     assert (found.found, found.advice) == (
         "1 of 1 in ALARM: mine",
         "read the descriptions of the alarms",
@@ -44,7 +49,7 @@ def test_an_alarm_of_ones_own_has_its_name():
 def test_an_alarm_without_data_is_a_warning():
     """Some names of many."""
     alarms = [alarm(name, "INSUFFICIENT_DATA", f"s{name}") for name in "ABCDEFG"]
-    found = judge_alarms(alarms)
+    found = alarms_result(alarms)
     assert (found.state, found.found) == (
         State.WARNING,
         "7 of 7 in INSUFFICIENT_DATA: sA, sB, sC, sD, sE and 2 more",
@@ -53,25 +58,14 @@ def test_an_alarm_without_data_is_a_warning():
 
 def test_disabled_actions_and_no_alarms_are_warnings():
     """Both mean that nobody hears of an incident."""
-    found = judge_alarms([alarm("A", ActionsEnabled=False)])
+    found = alarms_result([alarm("A", ActionsEnabled=False)])
     assert found.found == "1 of 1 have their actions disabled: errors"
-    assert judge_alarms([]).state == State.WARNING
+    assert alarms_result([]).state == State.WARNING
 
 
-def environment(aws, *parts, **outputs):
-    """Answer with the stacks of an environment."""
-    deployed(aws)
-    for part in PARTS:
-        if part in parts:
-            found = {"Stacks": [stack(part, **outputs)]}
-            aws.answers("cloudformation", "describe_stacks", found)
-        else:
-            aws.refuses("cloudformation", "describe_stacks", "ValidationError")
-
-
-def test_the_alarms_are_those_of_the_stacks(aws, facts):
+def test_the_alarms_are_those_of_the_stacks(aws, snapshot):
     """Those of releases too, which have other names; a hundred are asked for at a time."""
-    environment(aws, "Endpoint", "Observability")
+    deployed(aws, stack("Observability"))
     names = [[f"release{number}" for number in range(3)], [f"a{number}" for number in range(99)]]
     listed = ("cloudformation", "list_stack_resources")
     aws.answers(*listed, resources({"AWS::CloudWatch::Alarm": names[0], "AWS::IAM::Role": ["r"]}))
@@ -89,7 +83,7 @@ def test_the_alarms_are_those_of_the_stacks(aws, facts):
                 "MaxRecords": 100,
             },
         )
-    assert check_alarms(facts()).found == "103 in OK"
+    assert check_alarms(snapshot()).found == "103 in OK"
 
 
 @pytest.mark.parametrize(
@@ -106,18 +100,45 @@ def test_the_alarms_are_those_of_the_stacks(aws, facts):
 )
 def test_each_subscriber_has_to_confirm(arns, state, words):
     """Until then SNS sends nothing to it."""
-    found = judge_notices(arns)
+    found = subscribers_result(arns)
     assert (found.state, found.found) == (state, words)
 
 
-def test_the_topic_is_an_output(aws, facts):
+def test_the_topic_is_an_output(aws, snapshot):
     """Of the stack of observability."""
     topic = "arn:aws:sns:eu-central-1:123456789012:topic"
-    environment(aws, "Observability", AlarmTopicArn=topic)
+    deployed(aws, stack("Observability", AlarmTopicArn=topic))
     aws.answers("sns", "list_subscriptions_by_topic", {"Subscriptions": []}, {"TopicArn": topic})
-    assert check_notices(facts()).found == "no subscriber"
-    environment(aws, "Observability")
-    assert check_notices(facts()).found == "no subscriber"
-    environment(aws)
+    assert check_subscribers(snapshot()).found == "no subscriber"
+    deployed(aws, stack("Observability"))
+    assert check_subscribers(snapshot()).found == "no subscriber"
+    deployed(aws)
     with pytest.raises(SkippedError, match="no alarms of its own"):
-        check_notices(facts())
+        check_subscribers(snapshot())
+
+
+@pytest.mark.parametrize(
+    ("logging", "group", "expected"),
+    [
+        ({}, {"retentionInDays": 7}, (State.OK, "JSON, system log level INFO, kept 7 days")),
+        ({"SystemLogLevel": "DEBUG"}, {"retentionInDays": 7}, (State.OK, "JSON, system log level")),
+        ({"SystemLogLevel": "WARN"}, {}, (State.FAILED, "JSON, system log level WARN: alarms on")),
+        ({"LogFormat": "Text"}, {}, (State.FAILED, "Text, system log level INFO: alarms on")),
+        ({}, {}, (State.WARNING, "logs are kept forever, and billed")),
+        ({}, None, (State.FAILED, "the log group /aws/group does not exist")),
+    ],
+)
+def test_the_logs(aws, snapshot, logging, group, expected):
+    """Alarms need JSON at INFO; another group with the same beginning does not count."""
+    deployed(aws)
+    config = {"LogFormat": "JSON", "SystemLogLevel": "INFO", "LogGroup": "/aws/group"}
+    answer = {"LoggingConfig": config | logging}
+    aws.answers("lambda", "get_function_configuration", answer)
+    groups = [{"logGroupName": "/aws/group2", "retentionInDays": 1}]
+    if group is not None:
+        groups.append({"logGroupName": "/aws/group", **group})
+    asked = {"logGroupNamePrefix": "/aws/group"}
+    aws.answers("logs", "describe_log_groups", {"logGroups": groups}, asked)
+    found = check_logs(snapshot())
+    state, words = expected
+    assert (found.state, found.found.startswith(words)) == (state, True)

@@ -5,35 +5,23 @@ import json
 import httpx
 import pytest
 
-from embedding_client.doctor.facts import PARTS
-from embedding_client.doctor.findings import SkippedError, State
-from embedding_client.doctor.outside import Reply
-from embedding_client.doctor.parts import (
+from embedding_client._doctor.parts import (
     check_batch,
     check_front,
     check_index,
     check_server,
-    judge_executions,
-    judge_front,
-    judge_index,
-    judge_server,
+    executions_result,
+    front_result,
+    index_result,
+    server_result,
 )
+from embedding_client._doctor.probes import Reply
+from embedding_client._doctor.results import SkippedError, State
 
 from .conftest import SPACE, deployed, stack
 
 INDEX = "arn:aws:s3vectors:eu-central-1:123456789012:bucket/b/index/i"
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:m"
-
-
-def environment(aws, part="", **outputs):
-    """Answer with an environment that has this part."""
-    deployed(aws)
-    for name in PARTS:
-        if name == part:
-            found = {"Stacks": [stack(part, **outputs)]}
-            aws.answers("cloudformation", "describe_stacks", found)
-        else:
-            aws.refuses("cloudformation", "describe_stacks", "ValidationError")
 
 
 @pytest.mark.parametrize(
@@ -45,11 +33,11 @@ def environment(aws, part="", **outputs):
         (check_server, r"\[server\] is off"),
     ],
 )
-def test_a_part_that_is_off_is_skipped(aws, facts, check, words):
+def test_a_part_that_is_off_is_skipped(aws, snapshot, check, words):
     """It has no stack."""
-    environment(aws)
+    deployed(aws)
     with pytest.raises(SkippedError, match=words):
-        check(facts())
+        check(snapshot())
 
 
 @pytest.mark.parametrize(
@@ -58,32 +46,32 @@ def test_a_part_that_is_off_is_skipped(aws, facts, check, words):
 )
 def test_the_newest_job(status, state):
     """A failed one is a warning."""
-    found = judge_executions([{"name": "docs-1", "status": status}])
+    found = executions_result([{"name": "docs-1", "status": status}])
     assert (found.state, found.found) == (state, f"the newest job docs-1: {status}")
-    assert judge_executions([]).found == "no job yet"
+    assert executions_result([]).found == "no job yet"
 
 
-def test_the_state_machine_is_an_output(aws, facts):
+def test_the_state_machine_is_an_output(aws, snapshot):
     """One execution is enough."""
-    environment(aws, "Batch", StateMachineArn=MACHINE)
+    deployed(aws, stack("Batch", StateMachineArn=MACHINE))
     asked = {"stateMachineArn": MACHINE, "maxResults": 1}
     aws.answers("stepfunctions", "list_executions", {"executions": []}, asked)
-    assert check_batch(facts()).state == State.OK
+    assert check_batch(snapshot()).state == State.OK
 
 
-def test_the_index_must_have_vectors_of_the_endpoint(aws, facts):
+def test_the_index_must_have_vectors_of_the_endpoint(aws, snapshot):
     """Of the same space, with any of its dimensions."""
-    environment(aws, "Index", IndexArn=INDEX)
+    deployed(aws, stack("Index", IndexArn=INDEX))
     tags = {"tags": {"embedding-kit:vector-space": "model@1/int8/abc/128"}}
     aws.answers("s3vectors", "list_tags_for_resource", tags, {"resourceArn": INDEX})
     served = httpx.Response(200, headers={"x-vector-space": SPACE})
-    assert check_index(facts(lambda _: served)).state == State.OK
-    found = judge_index("model@2/int8/abc/128", SPACE)
+    assert check_index(snapshot(lambda _: served)).state == State.OK
+    found = index_result("model@2/int8/abc/128", SPACE)
     assert (found.state, found.found) == (
-        State.ILL,
+        State.FAILED,
         f"loaded with vectors of model@2/int8/abc/128, but the endpoint serves {SPACE}",
     )
-    found = judge_index(None, SPACE)
+    found = index_result(None, SPACE)
     assert (found.state, found.found) == (State.WARNING, "no vectors are loaded")
 
 
@@ -94,38 +82,38 @@ def raises(error):
     return raise_it
 
 
-def test_the_server_is_asked_whether_it_is_ready(aws, facts):
+def test_the_server_is_asked_whether_it_is_ready(aws, snapshot):
     """From a host that may not reach it, nothing is known."""
     asked = []
     for answer, state in (
         (lambda _: httpx.Response(200), State.OK),
-        (lambda _: httpx.Response(503), State.ILL),
+        (lambda _: httpx.Response(503), State.FAILED),
         (raises(httpx.ConnectTimeout("late")), State.WARNING),
     ):
-        environment(aws, "Server", Url="https://server.example.com/")
+        deployed(aws, stack("Server", Url="https://server.example.com/"))
 
         def record(request, answer=answer):
             asked.append((str(request.url), "authorization" in request.headers))
             return answer(request)
 
-        assert check_server(facts(record)).state == state
+        assert check_server(snapshot(record)).state == state
     assert set(asked) == {("https://server.example.com/ready", False)}
-    assert judge_server(None, "late").found == "no answer (late)"
+    assert server_result(None, "late").found == "no answer (late)"
 
 
 FRONT = "https://abc123.execute-api.eu-central-1.amazonaws.com/live/"
 
 
-def test_the_api_in_front_gets_a_request_without_a_key(aws, facts):
+def test_the_api_in_front_gets_a_request_without_a_key(aws, snapshot):
     """The request has neither a key nor a signature."""
-    environment(aws, "Front", Url=FRONT)
+    deployed(aws, stack("Front", Url=FRONT))
     requests = []
 
     def answer(request):
         requests.append(request)
         return httpx.Response(401, json={"error": {"code": "invalid_api_key"}})
 
-    finding = check_front(facts(answer))
+    finding = check_front(snapshot(answer))
     assert (finding.state, finding.found) == (State.OK, "without a key: 401 invalid_api_key")
     (request,) = requests
     assert str(request.url) == f"{FRONT}health"
@@ -137,26 +125,26 @@ def test_the_api_in_front_gets_a_request_without_a_key(aws, facts):
     [
         (403, {"error": {"code": "access_denied"}}, State.OK, "403 access_denied"),
         # Not by the templates of the API: somebody else answers, or the API is an old one.
-        (403, {"message": "Forbidden"}, State.ILL, "403 instead of 401"),
-        (200, {"status": "ok"}, State.ILL, "200 instead of 401"),
-        (500, {"error": {"code": "internal_error"}}, State.ILL, "500"),
+        (403, {"message": "Forbidden"}, State.FAILED, "403 instead of 401"),
+        (200, {"status": "ok"}, State.FAILED, "200 instead of 401"),
+        (500, {"error": {"code": "internal_error"}}, State.FAILED, "500"),
     ],
 )
 def test_the_api_in_front_wants_a_key(status, body, state, found):
     """Only the API's own refusal of a request without a key is right."""
-    finding = judge_front(Reply(status, {}, json.dumps(body).encode(), 1.0))
+    finding = front_result(Reply(status, {}, json.dumps(body).encode(), 1.0))
     assert finding.state == state
     assert finding.found.startswith(f"without a key: {found}")
 
 
-def test_a_private_api_cannot_be_reached_from_everywhere(aws, facts):
+def test_a_private_api_cannot_be_reached_from_everywhere(aws, snapshot):
     """That is a warning, with the host and without its path."""
-    environment(aws, "Front", Url=FRONT)
+    deployed(aws, stack("Front", Url=FRONT))
 
     def answer(_):
         raise httpx.ConnectError("no route")
 
-    finding = check_front(facts(answer))
+    finding = check_front(snapshot(answer))
     host = "abc123.execute-api.eu-central-1.amazonaws.com"
     assert finding.found == f"no answer (ConnectError at {host})"
-    assert (finding.state, judge_front("x").state) == (State.WARNING, State.WARNING)
+    assert (finding.state, front_result("x").state) == (State.WARNING, State.WARNING)

@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -33,63 +32,47 @@ def doctor(running, tmp_path, monkeypatch, capsys):
     return run
 
 
-@pytest.fixture
-def changed(minilm_artifact, tmp_path):
-    """Return an artifact with a changed golden value."""
-    manifest = json.loads((Path(minilm_artifact.folder) / "manifest.json").read_text())
-    manifest["golden"][0]["embedding_head"][0] += 0.02
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    return tmp_path
-
-
 def states(report, state):
     return {name for name, check in report.items() if check["state"] == state}
 
 
-def test_a_local_endpoint_is_well(doctor, minilm_artifact):
-    """Unsigned requests get 403, signed ones a vector, which is the artifact's."""
-    status, report, errors = doctor("--artifact", minilm_artifact.folder)
+def test_a_local_endpoint_is_well(doctor):
+    """Unsigned requests get 403, signed ones a vector."""
+    status, report, errors = doctor()
     assert (status, errors) == (0, "")
     assert states(report, "ok") == {
         "credentials",
-        "dns",
+        "address",
         "unsigned",
         "signed",
         "vector space",
-        "golden vectors",
-        "warm call",
     }
     assert not states(report, "warning")
     assert report["unsigned"]["data"] == {"status": 403}
     assert report["signed"]["data"]["dimensions"] == 384
-    assert report["golden vectors"]["data"]["difference"] < 1e-5
-    parts = report["warm call"]["data"]
-    assert parts["milliseconds"] >= parts["tokenizer"] + parts["model"]
     assert report["stacks"]["found"] == "a URL of this machine has no resources on AWS"
 
 
-def test_other_vectors_are_ill(doctor, running, changed):
-    """Another golden value, and another vector space than that of the stored vectors."""
-    status, report, _ = doctor("--artifact", changed, "--vector-space", "other@1/int8/abc/384")
-    assert status == 1
-    assert states(report, "ill") == {"vector space", "golden vectors"}
-    assert "differs from its golden value by 0.0200" in report["golden vectors"]["found"]
+def test_another_vector_space_fails(doctor):
+    """Than that of the stored vectors."""
+    status, report, _ = doctor("--vector-space", "other@1/int8/abc/384")
+    assert (status, states(report, "failed")) == (1, {"vector space"})
 
 
 def test_refused_credentials_are_ill(doctor):
     """All that needs an answer is skipped."""
     status, report, _ = doctor(AWS_ACCESS_KEY_ID="local", AWS_SECRET_ACCESS_KEY="wrong")
     assert status == 1
-    assert states(report, "ill") == {"signed"}
+    assert states(report, "failed") == {"signed"}
     assert report["signed"]["found"].startswith("403")
-    assert report["warm call"]["found"] == "no vector in answer to a signed request, see above"
+    assert report["vector space"]["found"] == "no vector in answer to a signed request, see above"
 
 
 def test_a_closed_port_is_ill(doctor):
     """Without a traceback."""
     status, report, errors = doctor(url="http://127.0.0.1:9")
     assert (status, errors) == (1, "")
-    assert states(report, "ill") == {"unsigned", "signed"}
+    assert states(report, "failed") == {"unsigned", "signed"}
     assert report["signed"]["found"].startswith("no answer (ConnectError")
 
 
@@ -98,7 +81,7 @@ def test_without_credentials_everything_else_is_skipped(doctor):
     url = "https://abcdefghijklmnopqrstuvwxyz012345.lambda-url.eu-central-1.on.aws"
     status, report, _ = doctor(url=url, HTTPS_PROXY="http://127.0.0.1:9")
     assert status == 1
-    assert states(report, "ill") == {"credentials", "unsigned"}
+    assert states(report, "failed") == {"credentials", "unsigned"}
     assert report["credentials"]["found"] == "Unable to locate credentials"
     for name in ("signed", "permissions", "alarms", "batch"):
         assert report[name]["found"] == "no valid credentials, see above"

@@ -1,0 +1,245 @@
+"""`embed doctor`."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as LateError
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import botocore.exceptions
+import botocore.session
+import httpx
+from tqdm import tqdm
+
+from embedding_client._doctor import access, monitoring, parts, release, serving
+from embedding_client._doctor.probes import (
+    Aws,
+    AwsError,
+    Probes,
+    Web,
+    aws_clients,
+    handshake,
+    resolve,
+    web_client,
+)
+from embedding_client._doctor.results import CheckResult, SkippedError, State, skipped, warning
+from embedding_client._doctor.snapshot import Question, Snapshot
+from embedding_client.addresses import check_url
+from embedding_client.connect import auth_for
+from embedding_client.errors import ConfigurationError
+from embedding_client.shared_arguments import URL_VARIABLE
+from embedding_client.signing import region_of
+from embedding_client.used_spaces import spaces_file
+
+#: Most checks wait for AWS, and those of the endpoint for each other.
+_THREADS = 8
+#: Each request has a timeout of its own; this bounds their number.
+_SECONDS = 180
+_COLORS = {State.OK: 32, State.WARNING: 33, State.FAILED: 31, State.SKIPPED: 90}
+_WIDTH = max(len(state) for state in State)
+_NAME = 15
+
+
+def run_doctor(args: argparse.Namespace) -> int:
+    """Run `embed doctor`; return the exit status.
+
+    Raises:
+        ConfigurationError: The arguments do not name an endpoint.
+    """
+    # $EMBED_URL may be that of another environment.
+    url = None
+    if args.url and args.environment is None:
+        url = check_url(args.url, allow_plain_http=args.allow_plain_http)
+    if args.environment is None and url is None:
+        raise ConfigurationError(
+            f"No endpoint: give --environment or --url, or set {URL_VARIABLE}."
+        )
+    asked = Question(
+        url=url,
+        environment=args.environment,
+        vector_space=args.vector_space,
+        accept_vector_space=args.accept_vector_space,
+        image_days=args.image_days,
+        deployer=args.deployer,
+    )
+    with web_client() as http:
+        return report(Snapshot(asked, _probes(args, url, http)), as_program=args.json)
+
+
+def report(snapshot: Snapshot, *, as_program: bool) -> int:
+    """Run all checks and print the report; return 1 if a check failed, else 0."""
+    on_terminal = sys.stderr.isatty()
+    with tqdm(
+        total=len(CHECKS), desc="looking", unit=" checks", leave=False, disable=not on_terminal
+    ) as bar:
+        results = list(examine(snapshot, bar.update))
+    url, environment = snapshot.asked.url, snapshot.asked.environment
+    with suppress(SkippedError):
+        url = snapshot.url()
+    with suppress(SkippedError):
+        environment = snapshot.environment()
+    if as_program:
+        print(json.dumps(as_json(results, url=url, environment=environment), indent=2))
+    else:
+        color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        title = " at ".join(name for name in (environment, url) if name)
+        print("\n".join(as_lines(results, title=title, color=color)))
+    return int(any(result.result.state == State.FAILED for result in results))
+
+
+def _probes(args: argparse.Namespace, url: str | None, http: httpx.Client) -> Probes:
+    host = (urlsplit(url).hostname if url else None) or ""
+    try:
+        session = botocore.session.Session(profile=args.profile)
+        region = args.region or _region(host, session)
+    except botocore.exceptions.BotoCoreError as error:
+        raise ConfigurationError(f"{error}.") from error
+    return Probes(
+        aws=Aws(aws_clients(session, region)),
+        # An environment's own URL is a Function URL, which every signer signs for.
+        web=Web(http, auth_for(url or "", args)),
+        resolve=resolve,
+        handshake=handshake,
+        region=region,
+        memory=spaces_file(),
+        now=lambda: datetime.now(UTC),
+    )
+
+
+def _region(host: str, session: botocore.session.Session) -> str | None:
+    with suppress(ConfigurationError):
+        return region_of(host, session=session)
+    return None
+
+
+class Check(NamedTuple):
+    """A check: its group and name in the report, and its function."""
+
+    group: str
+    name: str
+    run: Callable[[Snapshot], CheckResult]
+
+
+CHECKS = (
+    Check("Access", "credentials", access.check_credentials),
+    Check("Access", "address", access.check_address),
+    Check("Access", "unsigned", access.check_unsigned),
+    Check("Access", "signed", access.check_signed),
+    Check("Access", "permissions", access.check_permissions),
+    Check("Vectors", "vector space", serving.check_space),
+    Check("Capacity", "cold start", serving.check_cold_start),
+    Check("Capacity", "throttling", serving.check_throttling),
+    Check("Capacity", "provisioned", serving.check_provisioned),
+    Check("Release", "stacks", release.check_stacks),
+    Check("Release", "last release", release.check_release),
+    Check("Release", "weights", release.check_weights),
+    Check("Release", "version", release.check_version),
+    Check("Release", "base image", release.check_image),
+    Check("Monitoring", "alarms", monitoring.check_alarms),
+    Check("Monitoring", "subscribers", monitoring.check_subscribers),
+    Check("Monitoring", "logs", monitoring.check_logs),
+    Check("Parts", "front", parts.check_front),
+    Check("Parts", "batch", parts.check_batch),
+    Check("Parts", "index", parts.check_index),
+    Check("Parts", "server", parts.check_server),
+)
+
+
+class Checked(NamedTuple):
+    """A check and its result."""
+
+    check: Check
+    result: CheckResult
+
+
+def examine(snapshot: Snapshot, done: Callable[[], object] = lambda: None) -> Iterator[Checked]:
+    """Run all checks, several at a time, and yield their results in order.
+
+    Args:
+        snapshot: What the checks read.
+        done: Called whenever a check has ended.
+    """
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="embed-doctor")
+    end = time.monotonic() + _SECONDS
+    running: list[Future[CheckResult]] = []
+    try:
+        for check in CHECKS:
+            future = pool.submit(run_check, check, snapshot)
+            future.add_done_callback(lambda _: done())
+            running.append(future)
+        for check, future in zip(CHECKS, running, strict=True):
+            try:
+                result = future.result(timeout=max(0.0, end - time.monotonic()))
+            except LateError:
+                result = skipped(f"no result after {_SECONDS} s")
+            yield Checked(check, result)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def run_check(check: Check, snapshot: Snapshot) -> CheckResult:
+    """Run a check; its failure is a result too, and does not stop the others."""
+    try:
+        return check.run(snapshot)
+    except SkippedError as error:
+        return skipped(str(error))
+    except AwsError as error:
+        return warning(f"the check could not run: {error}", "run it again")
+    except Exception as error:
+        return warning(
+            f"the check failed: {type(error).__name__}: {error}",
+            "check this by hand, and report the error",
+        )
+
+
+def as_lines(results: Sequence[Checked], *, title: str, color: bool) -> Iterator[str]:
+    """Yield the lines of the report: one a check, and one for what to do."""
+    yield title
+    for group, members in groupby(results, key=lambda result: result.check.group):
+        yield ""
+        yield group
+        for check, result in members:
+            state = f"{result.state:<{_WIDTH}}"
+            if color:
+                state = f"\x1b[{_COLORS[result.state]}m{state}\x1b[0m"
+            yield f"  {state}  {check.name:<{_NAME}} {result.found}"
+            if result.advice:
+                yield f"  {'':<{_WIDTH}}  {'':<{_NAME}} to do: {result.advice}"
+    yield ""
+    yield summary(results)
+
+
+def summary(results: Sequence[Checked]) -> str:
+    """Return how many checks have each state, as a line."""
+    counts = {state: sum(r.result.state == state for r in results) for state in State}
+    return ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+
+
+def as_json(results: Sequence[Checked], *, url: str | None, environment: str | None) -> Any:
+    """Return the report as JSON values; `state` is the worst of all checks."""
+    states = {result.result.state for result in results}
+    worst = next((s for s in (State.FAILED, State.WARNING) if s in states), State.OK)
+    return {
+        "state": worst,
+        "url": url,
+        "environment": environment,
+        "checks": [
+            {
+                "group": check.group,
+                "name": check.name,
+                "state": result.state,
+                "found": result.found,
+                "advice": result.advice,
+                "data": dict(result.data),
+            }
+            for check, result in results
+        ],
+    }

@@ -1,0 +1,307 @@
+"""Credentials, DNS, TLS, and the answers to an unsigned and to a signed request."""
+
+import json
+import ssl
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from embedding_client._doctor.access import (
+    CONDITIONS,
+    Evidence,
+    certificate_result,
+    check_address,
+    check_credentials,
+    check_permissions,
+    check_signed,
+    check_unsigned,
+    permissions_result,
+    signed_result,
+    unsigned_result,
+)
+from embedding_client._doctor.probes import Certificate, Reply
+from embedding_client._doctor.results import SkippedError, State, warning
+from embedding_client._doctor.snapshot import NoAnswer
+
+from .conftest import ACCOUNT, ALIAS, NOW, ROLE, URL, deployed, identify
+
+VECTOR = b'{"embedding": [0.6, 0.8]}'
+
+
+def raises(error):
+    def raise_it(*_):
+        raise error
+
+    return raise_it
+
+
+def test_the_caller_and_the_region_are_named(aws, snapshot):
+    """By STS."""
+    identify(aws)
+    found = check_credentials(snapshot())
+    assert found.state == State.OK
+    assert found.found == ("arn:aws:sts::123456789012:assumed-role/caller/me in eu-central-1")
+
+
+def test_refused_credentials_are_ill(aws, snapshot):
+    """With AWS's reason, and how to log in."""
+    aws.refuses("sts", "get_caller_identity", "ExpiredToken", "The token is expired")
+    found = check_credentials(snapshot())
+    assert (found.state, found.found) == (State.FAILED, "ExpiredToken: The token is expired")
+    assert "aws sso login" in found.advice
+
+
+def test_a_missing_region_is_ill(snapshot):
+    """Without it no API can be asked."""
+    found = check_credentials(snapshot(environment="dev", url=None, region=None))
+    assert (found.state, found.found) == (State.FAILED, "no region")
+    assert "--region" in found.advice
+
+
+def test_a_local_url_needs_no_credentials_of_aws(snapshot):
+    """AWS is not asked."""
+    found = check_credentials(snapshot(url="http://127.0.0.1:9000"))
+    assert found.state == State.OK
+    assert "local and local" in found.found
+
+
+def test_the_address(snapshot, monkeypatch):
+    """A host without an address or a valid certificate fails; plain HTTP was asked for."""
+    monkeypatch.setattr("embedding_client._doctor.access.getproxies", dict)
+    invalid = ssl.SSLCertVerificationError("certificate")
+    invalid.verify_message = "self-signed certificate"
+    refused = ConnectionRefusedError("refused")
+    for asked, state, words in (
+        ({}, State.OK, "TLSv1.3, certificate valid for 365 days"),
+        ({"resolve": raises(OSError("unknown"))}, State.FAILED, "has no address (unknown)"),
+        ({"handshake": raises(invalid)}, State.FAILED, "is not valid: self-signed certificate"),
+        ({"handshake": raises(refused)}, State.FAILED, "no TLS connection (refused)"),
+        ({"url": URL.replace("https", "http")}, State.WARNING, "plain HTTP"),
+        ({"url": "http://localhost:9000"}, State.OK, "plain HTTP on this machine"),
+    ):
+        found = check_address(snapshot(**asked))
+        assert (found.state, words in found.found) == (state, True)
+
+
+def test_behind_a_proxy_the_address_is_skipped(snapshot, monkeypatch):
+    """The proxy resolves and connects."""
+    module = "embedding_client._doctor.access"
+    monkeypatch.setattr(f"{module}.getproxies", lambda: {"https": "http://proxy"})
+    monkeypatch.setattr(f"{module}.proxy_bypass", lambda _: False)
+    with pytest.raises(SkippedError, match="a proxy resolves and connects"):
+        check_address(snapshot())
+
+
+def test_a_certificate_that_expires_soon_is_a_warning():
+    """Two weeks before."""
+    soon = certificate_result(Certificate("TLSv1.3", NOW + timedelta(days=13)), NOW)
+    later = certificate_result(Certificate("TLSv1.3", NOW + timedelta(days=15)), NOW)
+    assert (soon.state, later.state) == (State.WARNING, State.OK)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (401, State.OK),
+        (403, State.OK),
+        (200, State.FAILED),
+        (400, State.FAILED),
+        (429, State.WARNING),
+        (502, State.WARNING),
+    ],
+)
+def test_an_unsigned_request_must_be_refused(status, state):
+    """Anything else reached the function, or may have."""
+    found = unsigned_result(Reply(status, {}, b"", 1))
+    assert found.state == state
+    assert str(status) in found.found
+
+
+def test_an_unsigned_request_has_no_signature(snapshot):
+    """The header of the signer is absent."""
+    seen = []
+
+    def answer(request):
+        seen.append("authorization" in request.headers)
+        return httpx.Response(403)
+
+    asked = snapshot(answer)
+    assert check_unsigned(asked).state == State.OK
+    assert check_signed(asked).state == State.FAILED
+    assert seen == [False, True]
+
+
+def test_a_signed_request_is_answered_with_a_vector(snapshot):
+    """Its length is named."""
+    found = check_signed(snapshot(lambda _: httpx.Response(200, content=VECTOR)))
+    assert found.state == State.OK
+    assert found.found.startswith("200, a vector of 2 numbers in ")
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"a": 1}', b'{"embedding": 1}'])
+def test_an_answer_without_a_vector_is_ill(snapshot, body):
+    """Something else answers at this URL, and the checks of vectors are skipped."""
+    asked = snapshot(lambda _: httpx.Response(200, content=body))
+    found = check_signed(asked)
+    assert (found.state, found.found) == (State.FAILED, "200 without a vector")
+    with pytest.raises(SkippedError, match="no vector in answer"):
+        asked.answered()
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (401, "give one of the endpoint's API keys: --api-key-env VARIABLE"),
+        (403, "see permissions below"),
+        (429, "no concurrency is left: docs/runbook.md#throttles"),
+        (502, "the function crashes or does not start: docs/runbook.md#errors"),
+        (504, "the function took too long: docs/runbook.md#durationp99"),
+        (500, "docs/runbook.md#url5xx; the log has this request id"),
+    ],
+)
+def test_any_other_answer_is_ill(status, advice):
+    """With the request's id and where to look."""
+    found = signed_result(Reply(status, {"x-request-id": "abc"}, b"", 1), NOW)
+    assert (found.state, found.found, found.advice) == (
+        State.FAILED,
+        f"{status} (request abc)",
+        advice,
+    )
+
+
+def test_a_refused_deployer_is_a_warning():
+    """Who deploys need not be a caller; a crash or a wrong clock is failed even so."""
+    late = {"date": "Sun, 22 Nov 2026 12:10:00 GMT"}
+    for status, headers, state in (
+        (403, {}, State.WARNING),
+        (403, late, State.FAILED),
+        (502, {}, State.FAILED),
+    ):
+        assert signed_result(Reply(status, headers, b"", 1), NOW, refused=warning).state == state
+
+
+def test_a_wrong_clock_is_recognized():
+    """By the time in the answer, which AWS writes."""
+    reply = Reply(403, {"date": "Sun, 22 Nov 2026 12:10:00 GMT"}, b"", 1)
+    found = signed_result(reply, NOW)
+    assert found.advice == "set this machine's clock: it differs from AWS's by 600 s"
+
+
+def test_no_answer_is_ill(snapshot):
+    """With the reason."""
+    found = check_signed(snapshot(raises(httpx.ConnectError("refused"))))
+    assert (found.state, found.found) == (State.FAILED, "no answer (ConnectError: refused)")
+    assert unsigned_result(NoAnswer("ReadTimeout")).state == State.FAILED
+
+
+URL_ACTION, INVOKE = CONDITIONS
+
+
+def test_without_permission_to_look_the_answer_decides(aws, snapshot):
+    """If no policy can be read, a 403 is failed, and the finding names the missing actions."""
+    deployed(aws)
+    aws.refuses("lambda", "get_policy")
+    aws.refuses("iam", "get_role", "AccessDenied")
+    aws.refuses("iam", "simulate_principal_policy", "AccessDenied")
+    found = check_permissions(snapshot())
+    assert found.state == State.FAILED
+    assert "lambda:GetPolicy, iam:SimulatePrincipalPolicy" in found.found
+
+
+def test_an_answer_is_enough_without_the_function(aws, snapshot):
+    """With only a URL and no permission to list stacks, an answered request is enough."""
+    identify(aws)
+    aws.refuses("cloudformation", "describe_stacks", "AccessDenied")
+
+    def answer(request):
+        return httpx.Response(200 if "authorization" in request.headers else 403)
+
+    found = check_permissions(snapshot(answer))
+    assert found.found == "both: a signed request is answered"
+    identify(aws)
+    aws.refuses("cloudformation", "describe_stacks", "AccessDenied")
+    with pytest.raises(SkippedError, match="cloudformation:DescribeStacks"):
+        check_permissions(snapshot())
+
+
+def decisions(url, invoke):
+    return {URL_ACTION: url, INVOKE: invoke}
+
+
+def grants(*actions, principal=ROLE):
+    return [
+        {"Effect": "Allow", "Action": action, "Principal": {"AWS": principal}} for action in actions
+    ]
+
+
+NO, YES, DENY = "implicitDeny", "allowed", "explicitDeny"
+OWN = decisions(YES, YES)
+NONE = decisions(NO, NO)
+
+
+@pytest.mark.parametrize(
+    ("policy", "simulated", "is_other", "missing"),
+    [
+        (grants(*CONDITIONS), NONE, False, []),
+        ([], OWN, False, []),
+        (None, OWN, False, []),
+        (grants(*CONDITIONS), None, False, []),
+        (grants(INVOKE), NONE, False, [URL_ACTION]),
+        (grants(URL_ACTION), NONE, False, [INVOKE]),
+        (grants(*CONDITIONS, principal=ACCOUNT), NONE, False, [URL_ACTION, INVOKE]),
+        (grants(*CONDITIONS), decisions(DENY, YES), False, [URL_ACTION]),
+        (grants(*CONDITIONS), NONE, True, [URL_ACTION, INVOKE]),
+        ([], OWN, True, [URL_ACTION, INVOKE]),
+        (grants(*CONDITIONS), OWN, True, []),
+    ],
+)
+def test_a_missing_permission_is_named(policy, simulated, is_other, missing):
+    """Either policy grants it in one account, and both have to across accounts."""
+    found = permissions_result(ROLE, Evidence(None, policy, simulated, is_other))
+    if missing:
+        assert found.state == State.FAILED
+        assert found.found == f"{ROLE} lacks {' and '.join(missing)}"
+        assert "[callers]" in found.advice
+    else:
+        assert (found.state, found.found) == (State.OK, "both are granted")
+
+
+@pytest.mark.parametrize(
+    ("status", "policy", "simulated", "state", "words"),
+    [
+        (403, [], OWN, State.FAILED, "both are granted, but a signed request gets 403"),
+        (403, None, None, State.WARNING, "a signed request gets 403; no permission for a:B"),
+        (403, [], NONE, State.WARNING, f"{ROLE} lacks"),
+        (None, None, None, State.SKIPPED, "no permission for a:B"),
+    ],
+)
+def test_a_refused_deployer_may_lack_permissions(status, policy, simulated, state, words):
+    """What is granted and refused has another cause; what may not be read is named."""
+    evidence = Evidence(status, policy, simulated, unread=["a:B"])
+    found = permissions_result(ROLE, evidence, refused=warning)
+    assert (found.state, found.found.startswith(words)) == (state, True)
+
+
+def test_the_simulation_has_the_conditions_of_a_url(aws, snapshot):
+    """IAM simulates the role behind the session, with the conditions of a request by the URL."""
+    role = f"arn:aws:iam::{ACCOUNT}:role/team/caller"
+    deployed(aws)
+    aws.answers("lambda", "get_policy", {"Policy": json.dumps({"Statement": []})})
+    made = {"Path": "/team/", "RoleName": "caller", "RoleId": "a" * 16, "Arn": role}
+    aws.answers("iam", "get_role", {"Role": made | {"CreateDate": 0}}, {"RoleName": "caller"})
+    for action, (key, kind, value) in CONDITIONS.items():
+        entry = {"ContextKeyName": key, "ContextKeyType": kind, "ContextKeyValues": [value]}
+        aws.answers(
+            "iam",
+            "simulate_principal_policy",
+            {"EvaluationResults": [{"EvalActionName": action, "EvalDecision": "allowed"}]},
+            {
+                "PolicySourceArn": role,
+                "ActionNames": [action],
+                "ResourceArns": [ALIAS],
+                "ContextEntries": [entry],
+            },
+        )
+    found = check_permissions(snapshot(lambda _: httpx.Response(500)))
+    assert found.found == "both are granted"
