@@ -1,7 +1,6 @@
 """The pipeline: source → model → tokenizer → graph → fidelity → artifact."""
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from tqdm import tqdm
 
 from embedder.core.artifact import MANIFEST_FILE
-from embedder.core.fast_tokenizers import Tokenizer, load
+from embedder.core.fast_tokenizers import load
 from model_compiler.artifact.manifest import (
     Choices,
     manifest_bytes,
@@ -17,7 +16,7 @@ from model_compiler.artifact.manifest import (
     model_settings,
 )
 from model_compiler.artifact.writer import new_folder
-from model_compiler.errors import PrecisionError, SourceError, printable
+from model_compiler.errors import PrecisionError, printable
 from model_compiler.fidelity.acceptance import Acceptance, accept
 from model_compiler.fidelity.layers import with_more_float32
 from model_compiler.fidelity.measure import DOCUMENTS, Thresholds, table
@@ -38,7 +37,7 @@ from model_compiler.model.onnx_import import ImportedModel
 from model_compiler.model.static_folder import is_static, read_static_folder
 from model_compiler.source.find import Source
 from model_compiler.tokenizer import tables as tokenizer_tables
-from model_compiler.tokenizer.tables import TokenizerTables
+from model_compiler.tokenizer.tables import TokenizerTables, check_room
 
 __all__ = ["Options", "compile_model"]
 
@@ -190,10 +189,9 @@ def _write_tokenizer(
 ) -> TokenizerTables:
     with tqdm(total=1, desc="tokenizer", unit=" file", disable=not options.progress) as bar:
         tables = tokenizer_tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
-        path = folder / tables.file
-        path.write_bytes(tables.data)
+        (folder / tables.file).write_bytes(tables.data)
         prompts = model_settings(model, source.entry, options.choices)["prompts"]
-        _check_limit(load(tables.kind, path), model.max_tokens, prompts)
+        check_room(tables, model.max_tokens, prompts)
         bar.update()
     if model.tokenizer.dropped:
         names = ", ".join(model.tokenizer.dropped)
@@ -201,22 +199,6 @@ def _write_tokenizer(
     if tables.reason:
         _print(f"  the embedder will use the `tokenizers` library: {tables.reason}", options)
     return tables
-
-
-def _check_limit(tokenizer: Tokenizer, limit: int, prompts: Mapping[str, str]) -> None:
-    """Check that the limit leaves room for a text between the special tokens, after any prompt."""
-    specials = len(tokenizer.prefix) + len(tokenizer.suffix)
-    if limit <= specials:
-        raise SourceError(
-            f"The model's limit of {limit} tokens leaves no room for a text: tokenizer.json adds "
-            f"{specials} special tokens to each."
-        )
-    for name, prompt in prompts.items():
-        if (length := len(tokenizer.encode(prompt)) + specials) >= limit:
-            raise SourceError(
-                f"The prompt {name!r} must leave room for a text within the model's limit of "
-                f"{limit} tokens; found {length} tokens, special tokens included."
-            )
 
 
 def _report(accepted: Acceptance, optimization: str, options: Options) -> None:

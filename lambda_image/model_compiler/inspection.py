@@ -199,9 +199,11 @@ def _read_static(source: Source, precision: Precision, found: Inspection) -> Mod
 
 def _describe(model: Model, source: Source, found: Inspection) -> None:
     built = tables.build(model.tokenizer.data, embedding_rows=model.vocabulary_size)
+    settings = model_settings(model, source.entry, Choices())
+    tables.check_room(built, model.max_tokens, settings["prompts"])
     found.settings = {
         "architecture": model.family,
-        **model_settings(model, source.entry, Choices()),
+        **settings,
         "tokenizer": built.kind,
     }
     if built.reason:

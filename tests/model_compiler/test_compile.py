@@ -175,30 +175,6 @@ def test_dimensions_are_checked(tmp_path: Path, compile_tiny: Compile) -> None:
             compile_tiny(folder, choices=Choices(dimensions=dimensions))
 
 
-def test_a_prompt_without_room_for_a_text(
-    tiny_folder: Path, edit_json: Edit, compile_tiny: Compile
-) -> None:
-    """A prompt that fills the limit would give all texts one vector: any such prompt is refused."""
-    path = tiny_folder / "config_sentence_transformers.json"
-    edit_json(path, prompts={"query": "the " * 13, "document": ""})
-    compile_tiny(tiny_folder)
-    edit_json(path, prompts={"query": "the " * 14, "document": ""})
-    with pytest.raises(SourceError, match=r"'query' must leave room .* 16 tokens; found 16 tokens"):
-        compile_tiny(tiny_folder)
-
-
-def test_a_limit_without_room_for_a_text(
-    tiny_folder: Path, compile_tiny: Compile, edit_json: Edit
-) -> None:
-    """A limit that the special tokens fill is refused; one token more is a limit."""
-    path = tiny_folder / "sentence_bert_config.json"
-    edit_json(path, max_seq_length=2)
-    with pytest.raises(SourceError, match=r"limit of 2 tokens leaves no room .* 2 special tokens"):
-        compile_tiny(tiny_folder)
-    edit_json(path, max_seq_length=3)
-    assert compile_tiny(tiny_folder).manifest.max_tokens == 3
-
-
 def test_a_folder_whose_name_is_no_unicode(tmp_path: Path, compile_tiny: Compile) -> None:
     """Its name in the manifest has a replacement for the byte that no text can hold."""
     artifact = compile_tiny(write_model(tmp_path / os.fsdecode(b"tiny\xff")))

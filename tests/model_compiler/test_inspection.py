@@ -1,6 +1,7 @@
 """Inspections: the path that the compiler would take, and what is missing."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,51 @@ def test_a_folder_that_compiles(tiny_folder: Path, capsys: Capture) -> None:
     }
     assert main(["inspect", str(tiny_folder)]) == 0
     assert "tiny compiles from its weights.\n- architecture: bert\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "allowed", "refused", "message"),
+    [
+        (
+            "config_sentence_transformers.json",
+            "prompts",
+            {"query": "the " * 13},
+            {"query": "the " * 14},
+            r"'query' must leave room .* 16 tokens; found 16 tokens, special tokens included\.",
+        ),
+        (
+            "sentence_bert_config.json",
+            "max_seq_length",
+            3,
+            2,
+            "limit of 2 tokens leaves no room for a text: tokenizer.json adds 2 special tokens",
+        ),
+    ],
+)
+def test_a_model_without_room_for_a_text(
+    *,
+    tiny_folder: Path,
+    edit_json: Edit,
+    capsys: Capture,
+    file: str,
+    key: str,
+    allowed: object,
+    refused: object,
+    message: str,
+) -> None:
+    """Special tokens or a prompt that fill the limit would give all texts one vector."""
+    edit_json(tiny_folder / file, **{key: allowed})
+    assert (
+        inspected(capsys, str(tiny_folder), status=0)["settings"][
+            "prompts" if key == "prompts" else "max_tokens"
+        ]
+        == allowed
+    )
+    edit_json(tiny_folder / file, **{key: refused})
+    (problem,) = inspected(capsys, str(tiny_folder), status=1)["problems"]
+    assert re.search(message, problem)
+    assert main([str(tiny_folder), "--output", str(tiny_folder.parent / "out"), "--quiet"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"error: {problem}"
 
 
 def test_every_problem_is_listed(tiny_folder: Path, edit_json: Edit, capsys: Capture) -> None:

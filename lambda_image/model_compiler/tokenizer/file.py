@@ -1,9 +1,10 @@
 """Reads a model's `tokenizer.json` and checks that it belongs to the model."""
 
 import json
+import reprlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from model_compiler.errors import SourceError
 from model_compiler.files.config import read_json
@@ -51,6 +52,8 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
     if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
         raise SourceError(f"{path} is not a file of the tokenizers library: it has no model.")
     check_bounds(path, document)
+    for name in ("normalizer", "pre_tokenizer", "post_processor"):
+        _check_step(path, name, document.get(name))
     added = document.get("added_tokens") or []
     if not isinstance(added, list) or not all(map(_is_added_token, added)):
         raise SourceError(
@@ -67,6 +70,8 @@ def read_tokenizer(path: Path, *, vocabulary_size: int, alone: bool = False) -> 
         for token in dropped:
             vocabulary.pop(token, None)
     ids = _vocabulary_ids(path, vocabulary)
+    if not isinstance(unknown := document["model"].get("unk_token"), str | None):
+        _refuse(path, "model.unk_token", "a string or null", unknown)
     _check_size(path, ids | {token["id"] for token in kept}, vocabulary_size)
     document["truncation"] = document["padding"] = None
     return TokenizerFile(
@@ -110,12 +115,42 @@ def _is_added_token(token: Any) -> bool:
     )
 
 
+def _is_token_and_score(entry: Any) -> bool:
+    return (
+        isinstance(entry, list)
+        and len(entry) == 2
+        and isinstance(entry[0], str)
+        and type(entry[1]) in {int, float}
+    )
+
+
+def _check_step(path: Path, name: str, step: Any) -> None:
+    """Check that a part is an object of a type, and so is each step of a sequence."""
+    if step is None:
+        return
+    if not isinstance(step, dict) or not isinstance(step.get("type", ""), str):
+        _refuse(path, name, "an object with a type, or null", step)
+    for key in ("normalizers", "pretokenizers", "processors"):
+        inner = step.get(key) or []
+        if not isinstance(inner, list) or None in inner:
+            _refuse(path, f"{name}.{key}", "a list of objects", inner)
+        for number, each in enumerate(inner):
+            _check_step(path, f"{name}.{key}[{number}]", each)
+
+
+def _refuse(path: Path, part: str, rule: str, found: Any) -> NoReturn:
+    raise SourceError(f"{path}: {part} must be {rule}; found {reprlib.repr(found)}.")
+
+
 def _vocabulary_ids(path: Path, vocabulary: Any) -> set[int]:
     if isinstance(vocabulary, dict):  # WordPiece, BPE, WordLevel: token to id
         if not all(type(number) is int for number in vocabulary.values()):
             raise SourceError(f"{path}: model.vocab must map tokens to ids.")
         ids = set(vocabulary.values())
     elif isinstance(vocabulary, list):  # Unigram: token and score, in the order of their ids
+        for number, entry in enumerate(vocabulary):
+            if not _is_token_and_score(entry):
+                _refuse(path, f"model.vocab[{number}]", "a token and its score", entry)
         ids = set(range(len(vocabulary)))
     else:
         raise SourceError(f"{path}: model.vocab must be an object or a list.")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import orjson
 import tokenizers
 
-from embedder.core.fast_tokenizers import load
+from embedder.core.fast_tokenizers import Tokenizer, load
 from embedder.core.fast_tokenizers.fallback import is_tokenizer_error
 from model_compiler.errors import SourceError
 from model_compiler.supervision import budget
@@ -40,7 +40,7 @@ from model_compiler.tokenizer.unigram_coverage import check_unigram
 from model_compiler.tokenizer.unigram_tables import unigram_sections
 from model_compiler.tokenizer.wordpiece_tables import wordpiece_sections
 
-__all__ = ["TokenizerTables", "build"]
+__all__ = ["TokenizerTables", "build", "check_room"]
 
 Kind = Literal["wordpiece", "bpe", "byte_level_bpe", "unigram", "tokenizers"]
 Json = Mapping[str, Any]
@@ -85,6 +85,42 @@ def build(tokenizer_json: bytes, *, embedding_rows: int | None = None) -> Tokeni
     except NotCoveredError as reason:
         return TokenizerTables("tokenizers", "tokenizer.json", tokenizer_json, str(reason))
     return TokenizerTables(kind, "tokenizer.bin", data, None)
+
+
+def check_room(tables: TokenizerTables, limit: int, prompts: Mapping[str, str]) -> None:
+    """Check that the limit leaves room for a text between the special tokens, after any prompt.
+
+    Args:
+        tables: The tokenizer.
+        limit: The model's, in tokens.
+        prompts: The prompts by name.
+
+    Raises:
+        SourceError: If it does not.
+    """
+    with _loaded(tables.kind, tables.data) as tokenizer:
+        specials = len(tokenizer.prefix) + len(tokenizer.suffix)
+        lengths = {name: len(tokenizer.encode(prompt)) for name, prompt in prompts.items()}
+    if limit <= specials:
+        raise SourceError(
+            f"The model's limit of {limit} tokens leaves no room for a text: tokenizer.json adds "
+            f"{specials} special tokens to each."
+        )
+    for name, length in lengths.items():
+        if length + specials >= limit:
+            raise SourceError(
+                f"The prompt {name!r} must leave room for a text within the model's limit of "
+                f"{limit} tokens; found {length + specials} tokens, special tokens included."
+            )
+
+
+@contextmanager
+def _loaded(kind: Kind, data: bytes) -> Iterator[Tokenizer]:
+    """Yield the embedder's tokenizer over these bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tokenizer"
+        path.write_bytes(data)
+        yield load(kind, path)
 
 
 @contextmanager
@@ -243,10 +279,7 @@ def _compare(kind: Kind, data: bytes, sample: Sequence[tuple[str, list[int]]]) -
     Raises:
         NotCoveredError: If a single id differs.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tokenizer.bin"
-        path.write_bytes(data)
-        fast = load(kind, path)
+    with _loaded(kind, data) as fast:
         different = sum(fast.encode(text) != ids for text, ids in sample)
     if different:
         raise NotCoveredError(
