@@ -267,7 +267,7 @@ def test_the_doctor_finds_a_server_with_keys_well(keyed, doctor):
     """It needs no AWS credentials, and warns about plain HTTP alone."""
     status, report = doctor(keyed, "--api-key-env", "OUR_KEY")
     assert status == 0
-    assert {name for name, check in report.items() if check["state"] == "warning"} == {"tls"}
+    assert {name for name, check in report.items() if check["state"] == "warning"} == {"address"}
     assert report["credentials"]["found"] == "the endpoint takes no signature"
     assert report["permissions"]["found"] == "the endpoint takes no signature"
     assert report["unsigned"]["found"] == "401"
@@ -278,7 +278,7 @@ def test_the_doctor_asks_for_a_servers_key(keyed, doctor):
     """No advice is about AuthType or credentials of AWS."""
     status, report = doctor(keyed)
     assert status == 1
-    assert {name for name, check in report.items() if check["state"] == "ill"} == {"signed"}
+    assert {name for name, check in report.items() if check["state"] == "failed"} == {"signed"}
     assert report["signed"]["advice"] == (
         "give one of the endpoint's API keys: --api-key-env VARIABLE"
     )
@@ -289,5 +289,5 @@ def test_the_doctor_warns_about_a_server_without_keys(open_server, doctor):
     status, report = doctor(open_server)
     assert status == 0
     warned = {name for name, check in report.items() if check["state"] == "warning"}
-    assert warned == {"tls", "unsigned"}
+    assert warned == {"address", "unsigned"}
     assert "a server without keys" in report["unsigned"]["found"]

@@ -160,7 +160,7 @@ def test_another_accounts_role_only_pulls(question, may, shared_policy, *, role,
 
 def test_the_documented_permissions_are_enough(question, may, shared_policy):
     """The page has the statement for the deploying role of the other account."""
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "releases.md").read_text()
     start = page.index('{\n  "Effect": "Allow",\n  "Action": ["ecr:BatchGetImage"')
     text = page[start : page.index("```", start)].replace("ACCOUNT", HOME)
     statement = json.loads(

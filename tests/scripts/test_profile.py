@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(
     script.name
     for script in (ROOT / "scripts").iterdir()
-    if script.is_file() and re.search(r"python -m (stacks|operations.cost)", script.read_text())
+    if script.is_file() and re.search(r"python -m operations", script.read_text())
 )
 VARIABLES = (
     "AWS_PROFILE",

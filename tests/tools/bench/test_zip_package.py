@@ -19,8 +19,9 @@ def handler(event, context):
 def tree(tmp_path, monkeypatch) -> Path:
     """Return a tree whose handler takes 60 MB and answers 200, for this Python."""
     monkeypatch.setattr("tools.bench.zip_package.find_python", lambda: sys.executable)
-    (tmp_path / "embedder").mkdir()
-    (tmp_path / "embedder" / "handler.py").write_text(HANDLER.replace("STATUS", "200"))
+    handlers = tmp_path / "embedder" / "aws_lambda"
+    handlers.mkdir(parents=True)
+    (handlers / "handler.py").write_text(HANDLER.replace("STATUS", "200"))
     return tmp_path
 
 
@@ -35,7 +36,7 @@ def test_a_start_is_measured_in_a_process_of_its_own(tree):
 
 def test_a_start_that_does_not_answer_is_no_measurement(tree):
     """Its numbers would be those of a failure."""
-    (tree / "embedder" / "handler.py").write_text(HANDLER.replace("STATUS", "500"))
+    (tree / "embedder" / "aws_lambda" / "handler.py").write_text(HANDLER.replace("STATUS", "500"))
     with pytest.raises(Exception, match="returned non-zero exit status"):
         measure_start(tree, byte_code=False, rounds=1)
 

@@ -10,6 +10,6 @@ def test_an_environment_without_batch_jobs_has_their_image(root: Path, tmp_path:
     target = batch_image(root, "dev", tmp_path / "cdk.out")
     assert target.asset.command[-5:] == ["--target", "batch", "--platform", "linux/arm64", "."]
     assert target.asset.arguments["MODEL"]
-    assert (target.asset.context / "jobs.embed" / "handler.py").is_file()
+    assert (target.asset.context / "jobs" / "embed" / "handler.py").is_file()
     assert target.command == ("jobs.embed.handler.handler",)
     assert target.variables["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "1769"

@@ -81,7 +81,7 @@ class Checkout:
 
     def change_code(self) -> None:
         """Change the embedder's code without changing its behavior."""
-        handler = self.root / "lambda_image" / "embedder" / "handler.py"
+        handler = self.root / "lambda_image" / "embedder" / "aws_lambda" / "handler.py"
         handler.write_text(handler.read_text() + "\n# Changed by the rehearsal.\n")
 
     def _record(self, change: str) -> None:
