@@ -1,7 +1,10 @@
 """Runs work in a pool of threads or processes."""
 
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, as_completed
+from contextlib import contextmanager
 from typing import TypeVar
 
 __all__ = ["run_all"]
@@ -28,7 +31,9 @@ def run_all(
     """
     failed: Exception | None = None
     try:
-        for future in as_completed([pool.submit(work, item) for item in items]):
+        with _interrupt_later():
+            futures = [pool.submit(work, item) for item in items]
+        for future in as_completed(futures):
             try:
                 yield future.result()
             except BrokenExecutor:
@@ -39,3 +44,24 @@ def run_all(
         pool.shutdown(wait=True, cancel_futures=True)
     if failed is not None:
         raise failed
+
+
+@contextmanager
+def _interrupt_later() -> Iterator[None]:
+    """Let Ctrl-C wait until a pool has started: one that has started in part cannot be shut down.
+
+    Processes that start meanwhile inherit the mask, so Ctrl-C does not end them while they import.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
