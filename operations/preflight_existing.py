@@ -8,11 +8,11 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from embedding_kit.environment import Environment
-from embedding_kit.policy_gaps import missing_statements
 from embedding_kit.publishing import bucket_statements, repository_statements
 from embedding_kit.settings import AllAtOnce, Existing, Provisioned, WeightedExperiment
 from operations.deployed import find_deployed
 from operations.finding import Finding
+from operations.preflight_key import unnamed
 from stacks.bootstrap_qualifier import bootstrap_qualifier
 
 __all__ = ["check_existing", "check_role_change"]
@@ -89,9 +89,7 @@ def _repository(client: Any, name: str, place: Mapping[str, str]) -> Iterator[Fi
     answer = _found(client.get_repository_policy, repositoryName=name)
     policy = answer["policyText"] if answer else "{}"
     needed = repository_statements(**place, qualifier=bootstrap_qualifier())
-    for statement in missing_statements(
-        policy, needed, context={"aws:SourceAccount": place["account"]}
-    ):
+    for statement in unnamed(policy, needed):
         # Lambda adds its own statement if the role that deploys may change the policy.
         yield _gap(f"repository {name}", statement, stops="AWS" in statement["Principal"])
 
@@ -102,7 +100,7 @@ def _bucket(client: Any, name: str, place: Mapping[str, str]) -> Iterator[Findin
         return
     answer = _found(client.get_bucket_policy, Bucket=name)
     needed = bucket_statements(name, **place, qualifier=bootstrap_qualifier())
-    for statement in missing_statements(answer["Policy"] if answer else "{}", needed, context={}):
+    for statement in unnamed(answer["Policy"] if answer else "{}", needed):
         yield _gap(f"bucket {name}", statement, stops=True)
     rules = _found(client.get_bucket_lifecycle_configuration, Bucket=name) or {}
     expiring = [
@@ -142,16 +140,13 @@ def _role(
             stops=True,
         )
         return
-    trust = {
-        "Sid": "LambdaAssumes",
-        "Effect": "Allow",
-        "Principal": {"Service": "lambda.amazonaws.com"},
-        "Action": "sts:AssumeRole",
-    }
-    for statement in missing_statements(
-        answer["Role"]["AssumeRolePolicyDocument"], [trust], context={}
-    ):
-        yield _gap(f"role {name} (its trust policy)", statement, stops=True)
+    trusted = answer["Role"]["AssumeRolePolicyDocument"]
+    if "lambda.amazonaws.com" not in json.dumps(trusted):
+        yield Finding(
+            f"Lambda must be able to assume the role {name}; found: {json.dumps(trusted)}; "
+            "allowed: a trust policy for lambda.amazonaws.com",
+            stops=True,
+        )
     streams = f"arn:{place['partition']}:logs:{place['region']}:{place['account']}:log-group"
     asked = [(_TRACES, "*")] if traced else []
     if log_group:

@@ -4,7 +4,7 @@ Without the key's permission, a deploy fails halfway, or alarms notify no one an
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -12,13 +12,12 @@ from botocore.session import Session
 
 from embedding_kit.environment import Environment
 from embedding_kit.key_policy import needed_statements
-from embedding_kit.policy_gaps import missing_statements
 from embedding_kit.settings import Encryption
 from operations.finding import Finding
 from stacks.existing import has_repository_stack
-from stacks.names import endpoint_stack_name, repository_name
+from stacks.names import repository_name
 
-__all__ = ["check_key"]
+__all__ = ["check_key", "unnamed"]
 
 _PAGE = "docs/security.md"
 
@@ -102,14 +101,7 @@ def _policy(client: Any, session: Session, environment: Environment, key: str) -
         return
     needed = needed_statements(environment, partition=partition, region=region, account=account)
     policy = client.get_key_policy(KeyId=key, PolicyName="default")["Policy"]
-    groups = f"arn:{partition}:logs:{region}:{account}:log-group"
-    context = {
-        "aws:SourceAccount": account,
-        "kms:EncryptionContext:aws:logs:arn": (
-            f"{groups}:{endpoint_stack_name(environment.name)}-EndpointEmbedderLogs"
-        ),
-    }
-    for statement in missing_statements(policy, needed, context=context):
+    for statement in unnamed(policy, needed):
         # Without that of IAM, the roles may be named one by one, by names that are not known yet.
         by_role = "AWS" in statement["Principal"]
         yield Finding(
@@ -117,3 +109,22 @@ def _policy(client: Any, session: Session, environment: Environment, key: str) -
             + (", unless it names each role" if by_role else ""),
             stops=not by_role,
         )
+
+
+def unnamed(policy: str, needed: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the needed statements whose service or account no statement of the policy names.
+
+    Actions and conditions are not compared: AWS does that, and reports what it refuses.
+    """
+    statements = json.loads(policy).get("Statement", [])
+    named = json.dumps([one.get("Principal") for one in statements if one["Effect"] == "Allow"])
+    return [
+        statement
+        for statement in needed
+        if '"*"' not in named and _who(statement["Principal"]) not in named
+    ]
+
+
+def _who(principal: Mapping[str, str]) -> str:
+    """Return a service, or the account of a role."""
+    return principal.get("Service") or principal["AWS"].split(":")[4]

@@ -16,7 +16,7 @@ from embedding_kit.endpoint_interface import IEmbeddingEndpoint
 from embedding_kit.endpoint_name import claim_name
 from embedding_kit.function import EmbeddingFunction
 from embedding_kit.imported_endpoint import ImportedEndpoint
-from embedding_kit.monitoring.metrics import EndpointMetrics, MetricFilters
+from embedding_kit.metrics import EndpointMetrics, MetricFilters
 from embedding_kit.network import Network
 from embedding_kit.quotas import quota_notes
 from embedding_kit.release import GuardedRelease
@@ -44,7 +44,7 @@ from embedding_kit.settings import (
     check_package,
 )
 from embedding_kit.settings.cors import SIGNING_HEADERS
-from embedding_kit.synth_validation import AlarmEmails, AliasResources
+from embedding_kit.synth_validation import AliasResources
 from embedding_kit.vector_index import IVectorIndex
 
 __all__ = ["LIVE", "EmbeddingEndpoint"]
@@ -119,8 +119,7 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             callers: The principals that may call; none by default. `grant_invoke_url` and
                 `grant_invoke` add others.
             cors: The web pages that may call from a browser; none by default.
-            alarms: The thresholds for `EndpointAlarms` and for the rollback of a release. Synth
-                fails if no `AlarmTopic` of the app has the addresses in its `emails`.
+            alarms: The thresholds for `EndpointAlarms` and for the rollback of a release.
             name: The name in logs and in the metrics' namespace, unique in account and region; by
                 default derived from the construct's path.
             vpc: A VPC for the function; none by default. The function calls no other service than
@@ -240,7 +239,6 @@ class EmbeddingEndpoint(IEmbeddingEndpoint):
             if callers.invoke:
                 self.grant_invoke(grantee)
         self.node.add_validation(AliasResources(self.function, self.alias))
-        self.node.add_validation(AlarmEmails(self, self.alarm_settings.emails))
 
     @staticmethod
     def from_embedding_endpoint_attributes(

@@ -6,7 +6,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from embedding_kit.monitoring.metrics import EndpointMetrics
+from embedding_kit.metrics import EndpointMetrics
 
 __all__ = ["IEmbeddingEndpoint"]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings import (
-    AlarmSettings,
+    AlarmTable,
     ApiGatewayFront,
     BatchSettings,
     Budget,
@@ -111,8 +111,8 @@ class Environment(Settings):
     observability: Observability = Field(
         default=Observability(), description="What is watched and traced."
     )
-    alarms: AlarmSettings = Field(
-        default=AlarmSettings(), description="Thresholds and recipients of alarms."
+    alarms: AlarmTable = Field(
+        default=AlarmTable(), description="Thresholds and recipients of alarms."
     )
     budget: Budget | None = Field(default=None, description="The monthly budget.")
     repository: RepositorySettings = Field(

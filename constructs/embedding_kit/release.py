@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from embedding_kit.findings import acknowledge
-from embedding_kit.monitoring.metrics import PERIOD, EndpointMetrics, milliseconds
+from embedding_kit.metrics import PERIOD, EndpointMetrics, milliseconds
 from embedding_kit.settings import AlarmSettings, AllAtOnce, Canary, Release
 
 __all__ = ["GuardedRelease"]

@@ -4,7 +4,6 @@ import math
 
 from embedding_kit.environment import Environment
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
-from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import (
     Provisioned,
     SnapStart,
@@ -35,8 +34,8 @@ def capacity_items(environment: Environment, prices: Prices) -> tuple[LineItem, 
     if isinstance(cold_start, SnapStart):
         return (priced(prices, "lambda_snapshot", "snapshot", gb_seconds),)
     if isinstance(cold_start, Provisioned):
-        kept = sum(bound.share * bound.minimum for bound in hourly_bounds(cold_start))
-        return (priced(prices, "lambda_provisioned", "provisioned concurrency", kept * gb_seconds),)
+        amount = cold_start.highest_minimum * gb_seconds
+        return (priced(prices, "lambda_provisioned", "provisioned concurrency", amount),)
     return ()
 
 

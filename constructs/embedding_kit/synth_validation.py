@@ -2,20 +2,19 @@
 
 `settings/compatibility.py` compares settings when they are read. These validations read the
 finished constructs: an app may have changed the resources, by the CDK's escape hatches or by
-methods such as `alias.add_auto_scaling`, and may create its topics anywhere.
+methods such as `alias.add_auto_scaling`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import jsii
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct, IValidation
+from constructs import IValidation
 
-from embedding_kit.monitoring.topic import AlarmTopic
 from embedding_kit.settings.compatibility import SNAPSTART_STORAGE_MB
 
-__all__ = ["AlarmEmails", "AliasResources"]
+__all__ = ["AliasResources"]
 
 
 @jsii.implements(IValidation)
@@ -33,31 +32,6 @@ class AliasResources:
             return []
         scaled = any(isinstance(n, scaling.CfnScalableTarget) for n in self._alias.node.find_all())
         return [*_of_alias(alias, scaled=scaled), *_of_snapstart(function, alias, scaled=scaled)]
-
-
-@jsii.implements(IValidation)
-class AlarmEmails:
-    """Each address of an endpoint's alarms is subscribed to a topic."""
-
-    def __init__(self, endpoint: Construct, emails: Sequence[str]) -> None:
-        self._endpoint = endpoint
-        self._emails = tuple(emails)
-
-    def validate(self) -> list[str]:
-        """Return an error if no topic of the app has an address; called by the CDK."""
-        if not self._emails:
-            return []
-        constructs = self._endpoint.node.root.node.find_all()
-        topics = [construct for construct in constructs if isinstance(construct, AlarmTopic)]
-        subscribed = {email for topic in topics for email in topic.emails}
-        missing = [email for email in self._emails if email not in subscribed]
-        if not missing:
-            return []
-        error = (
-            f"alarms.emails would get no mail; found: {', '.join(missing)}, and no AlarmTopic with "
-            "them; allowed: no emails, or AlarmTopic(emails=...) with the same addresses"
-        )
-        return [error]
 
 
 def _of_alias(alias: lambda_.CfnAlias, *, scaled: bool) -> Iterator[str]:

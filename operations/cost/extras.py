@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from embedding_kit.environment import Environment
 from embedding_kit.prices import HOURS, LineItem, Prices, priced
-from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import Provisioned, SnapStart
 from embedding_kit.settings.index import index_dimension
 from embedding_kit.standing_cost import server_items
@@ -98,7 +97,7 @@ def _releases(environment: Environment, prices: Prices, volumes: Volumes) -> tup
         amount = gb_seconds * max(hours, _SNAPSHOT_HOURS)
         return (priced(prices, "lambda_snapshot", "second snapshot in a release", amount),)
     if isinstance(cold_start, Provisioned):
-        kept = sum(bound.share * bound.minimum for bound in hourly_bounds(cold_start))
+        kept = cold_start.highest_minimum
         name = "second version provisioned in a release"
         return (priced(prices, "lambda_provisioned", name, gb_seconds * hours * kept),)
     return ()

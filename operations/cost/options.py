@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from embedding_kit.prices import HostedModel, LineItem, Prices
-from embedding_kit.scheduled_bounds import HourBounds
 from operations.cost.capacity import needed_environments
 from operations.cost.duration import VCPU_MB, billed_seconds
 from operations.cost.lambda_options import (
@@ -44,8 +43,9 @@ class Scenario:
     snapshots: float = 1.0
     #: The fewest servers behind a load balancer: two, for two Availability Zones.
     fewest_servers: int = 2
-    #: The environment's bounds of provisioned concurrency; scaled to the traffic if None.
-    bounds: tuple[HourBounds, ...] | None = None
+    #: The environment's highest minimum and maximum of provisioned concurrency; scaled to the
+    #: traffic if None.
+    bounds: tuple[int, int] | None = None
     #: The utilization that autoscaling aims at.
     target_utilization: float = 0.9
 

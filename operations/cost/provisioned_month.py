@@ -1,12 +1,9 @@
 """Provisioned concurrency through a month of traffic, within an environment's bounds."""
 
 import math
-from collections import Counter
-from collections.abc import Iterator
 
-from embedding_kit.scheduled_bounds import HourBounds
 from operations.cost.capacity import busy_beyond
-from operations.cost.traffic import Load, Traffic
+from operations.cost.traffic import Traffic
 
 __all__ = ["provisioned_month"]
 
@@ -15,7 +12,7 @@ def provisioned_month(
     traffic: Traffic,
     seconds: float,
     *,
-    bounds: tuple[HourBounds, ...],
+    bounds: tuple[int, int],
     target_utilization: float,
 ) -> tuple[float, float]:
     """Return the average provisioned concurrency, and the share of requests beyond it.
@@ -26,30 +23,15 @@ def provisioned_month(
     Args:
         traffic: The traffic.
         seconds: Billed seconds of one request.
-        bounds: The bounds of each hour.
+        bounds: The lowest and the highest number.
         target_utilization: The utilization that autoscaling aims at.
     """
     kept = beyond = 0.0
-    for share, multiple, low, high in _pairs(traffic.loads, bounds):
-        rate = traffic.rate * multiple
+    low, high = bounds
+    for load in traffic.loads:
+        rate = traffic.rate * load.multiple
         wanted = math.ceil(rate * seconds / target_utilization)
         count = min(max(wanted, low), high)
-        kept += share * count
-        beyond += share * multiple * busy_beyond(rate, seconds, count)
+        kept += load.share * count
+        beyond += load.share * load.multiple * busy_beyond(rate, seconds, count)
     return kept, beyond
-
-
-def _pairs(
-    loads: tuple[Load, ...], bounds: tuple[HourBounds, ...]
-) -> Iterator[tuple[float, float, int, int]]:
-    """Yield share of the month, multiple, minimum and maximum of each load with each bounds."""
-    shares = Counter[int | None]()
-    for load in loads:
-        shares[load.hour] += load.share  # type: ignore[assignment]
-    for load in loads:
-        for bound in bounds:
-            if load.hour is None:
-                yield load.share * bound.share, load.multiple, bound.minimum, bound.maximum
-            elif load.hour == bound.hour:
-                within = load.share / shares[load.hour]
-                yield within * bound.share, load.multiple, bound.minimum, bound.maximum

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from embedding_kit.environment import Environment
 from embedding_kit.prices import HostedModel, Prices
-from embedding_kit.scheduled_bounds import hourly_bounds
 from embedding_kit.settings import Provisioned
 from operations.cost.deployed import Resource
 from operations.cost.duration import OVERHEAD_SECONDS, Speed, core_seconds
@@ -145,7 +144,7 @@ def _scenario(
     if isinstance(cold_start, Provisioned):
         return replace(
             scenario,
-            bounds=hourly_bounds(cold_start),
+            bounds=(cold_start.highest_minimum, cold_start.ceiling),
             target_utilization=cold_start.target_utilization,
         )
     return scenario

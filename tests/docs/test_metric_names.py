@@ -16,8 +16,8 @@ from embedder.http.telemetry import Telemetry
 from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
 from embedding_kit.front.access_log import THROTTLED_METRIC
+from embedding_kit.metrics import PLATFORM_METRICS
 from embedding_kit.monitoring import dashboard
-from embedding_kit.monitoring.metrics import PLATFORM_METRICS
 from embedding_kit.service import REJECTED_METRIC
 from tests.docs.pages import PAGES
 from tests.embedder.calls import post

@@ -114,15 +114,6 @@ def test_a_policy_that_names_each_role_is_a_note(kms, key, check):
     assert finding.text.endswith("unless it names each role")
 
 
-def test_a_statement_for_another_account_does_not_count(kms, key, check):
-    """A policy that was copied from elsewhere looks complete."""
-    of = environment(key)
-    allow(kms, key, of, Condition={"StringEquals": {"aws:SourceAccount": "999988887777"}})
-    logs, alarms = check(of)
-    assert "logs.eu-central-1.amazonaws.com" in logs.text
-    assert "cloudwatch.amazonaws.com" in alarms.text
-
-
 def test_one_statement_for_several_services_counts(kms, key, check):
     """The statements need not be the page's own, if they allow the same."""
     of = environment(key, budget={"monthly_usd": 10.0})

@@ -21,7 +21,7 @@ from aws_cdk import App
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import load_environment
 from embedding_kit.settings import (
-    AlarmSettings,
+    AlarmTable,
     AliasExperiment,
     ApiGatewayFront,
     BatchSettings,
@@ -145,7 +145,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "network": {
         "network": NETWORK,
         "callers": Callers(roles=("arn:aws:iam::111122223333:role/search",), invoke=True),
-        "alarms": AlarmSettings(traffic_every=timedelta(hours=1)),
+        "alarms": AlarmTable(traffic_every=timedelta(hours=1)),
     },
     "private-front": {
         "front": ApiGatewayFront.model_validate(
@@ -160,7 +160,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         )
     },
     "told": {
-        "alarms": AlarmSettings(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
+        "alarms": AlarmTable(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
         "budget": Budget(monthly_usd=50.0),
     },
     "watched": {"observability": Observability(tracing=True)},
@@ -186,13 +186,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ),
         "index": VectorIndexSettings(),
         "observability": Observability(tracing=True),
-        "alarms": AlarmSettings(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
+        "alarms": AlarmTable(emails=("ops@example.com",), traffic_every=timedelta(hours=1)),
         "budget": Budget(monthly_usd=50.0),
         "account": "123456789012",
         "region": "eu-central-1",
     },
     "own-key": {
-        "alarms": AlarmSettings(emails=("ops@example.com",)),
+        "alarms": AlarmTable(emails=("ops@example.com",)),
         "budget": Budget(monthly_usd=50.0),
         "encryption": Encryption(
             key="arn:aws:kms:us-east-1:123456789012:key/1111aaaa-22bb-33cc-44dd-555566667777"
@@ -217,7 +217,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "account": "123456789012",
         "region": "eu-central-1",
         "tags": {"team": "search"},
-        "alarms": AlarmSettings(emails=("ops@example.com",)),
+        "alarms": AlarmTable(emails=("ops@example.com",)),
     },
 }
 

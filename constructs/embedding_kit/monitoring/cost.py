@@ -3,7 +3,7 @@
 from aws_cdk import Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from embedding_kit.monitoring.metrics import PERIOD, EndpointMetrics
+from embedding_kit.metrics import PERIOD, EndpointMetrics
 from embedding_kit.prices import DEFAULT_REGION, Prices, load_prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 

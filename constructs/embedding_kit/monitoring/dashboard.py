@@ -5,10 +5,10 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from embedding_kit.endpoint import EmbeddingEndpoint
+from embedding_kit.metrics import PERIOD
 from embedding_kit.monitoring.alarms import EndpointAlarms
 from embedding_kit.monitoring.cost import cost_per_thousand, cost_rate, list_prices
 from embedding_kit.monitoring.graphs import FROM_ZERO, two_axis_graph
-from embedding_kit.monitoring.metrics import PERIOD
 from embedding_kit.prices import Prices
 from embedding_kit.settings import ColdStart, Provisioned, SnapStart
 

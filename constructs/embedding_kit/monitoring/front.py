@@ -12,10 +12,10 @@ from constructs import Construct
 
 from embedding_kit.front.access_log import THROTTLED_METRIC
 from embedding_kit.front.rest_api import STAGE, EmbeddingRestApi
+from embedding_kit.metrics import PERIOD, milliseconds, percent
 from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
 from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.graphs import graph
-from embedding_kit.monitoring.metrics import PERIOD, milliseconds, percent
 from embedding_kit.settings import AlarmSettings, Watch
 
 __all__ = ["FrontAlarms", "front_widgets"]

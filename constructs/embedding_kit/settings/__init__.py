@@ -34,6 +34,7 @@ from embedding_kit.settings.model import Model
 from embedding_kit.settings.network import NetworkSettings
 from embedding_kit.settings.observability import (
     AlarmSettings,
+    AlarmTable,
     Budget,
     Observability,
     Watch,
@@ -55,6 +56,7 @@ from embedding_kit.settings.server import ServerSettings
 
 __all__ = [
     "AlarmSettings",
+    "AlarmTable",
     "AliasExperiment",
     "AllAtOnce",
     "ApiGatewayFront",

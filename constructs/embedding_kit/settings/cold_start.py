@@ -6,13 +6,13 @@ https://docs.aws.amazon.com/autoscaling/application/userguide/scheduled-scaling-
 """
 
 import math
+import re
 from typing import Annotated, Literal, Self
 from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator, model_validator
 
 from embedding_kit.settings.base import Duration, Settings, allowed, format_duration, rule_error
-from embedding_kit.settings.schedule import SCHEDULE_ALLOWED, check_schedule
 
 __all__ = ["ColdStart", "OnDemand", "Provisioned", "ScheduledCapacity", "SnapStart"]
 
@@ -20,6 +20,13 @@ __all__ = ["ColdStart", "OnDemand", "Provisioned", "ScheduledCapacity", "SnapSta
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _REQUESTS_PER_SECOND = 10
 _LEAST_TARGET = 0.1
+#: The form only: AWS reads the fields when it deploys the schedule.
+_SCHEDULE = re.compile(
+    r"cron\(\S+( \S+){5}\)|at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)|rate\(\d+ (minute|hour|day)s?\)"
+)
+_SCHEDULE_ALLOWED = (
+    'an expression of six fields such as "cron(0 8 ? * MON-FRI *)", or rate(...) or at(...)'
+)
 _ZONE_ALLOWED = "an IANA time zone such as Europe/Berlin"
 _FLOOR = (
     "AWS refuses the next deploy if the minimum is 0, because scaling then removes the "
@@ -49,7 +56,7 @@ class ScheduledCapacity(Settings):
         Field(pattern=r"^[a-z][a-z0-9-]{0,62}$"),
         allowed("lower-case letters, digits and hyphens"),
     ] = Field(description="The scheduled action's name, such as `workday`.")
-    at: Annotated[str, allowed(SCHEDULE_ALLOWED)] = Field(
+    at: Annotated[str, allowed(_SCHEDULE_ALLOWED)] = Field(
         description="When the bounds start to apply, in Application Auto Scaling's syntax."
     )
     time_zone: Annotated[str, allowed(_ZONE_ALLOWED)] = Field(
@@ -72,7 +79,8 @@ class ScheduledCapacity(Settings):
     @field_validator("at")
     @classmethod
     def _schedule_readable(cls, value: str) -> str:
-        check_schedule(value)
+        if _SCHEDULE.fullmatch(value) is None:
+            raise rule_error("a schedule is expected", found=value, allowed=_SCHEDULE_ALLOWED)
         return value
 
     @field_validator("time_zone")
@@ -175,6 +183,11 @@ class Provisioned(Settings):
             f"target_utilization = {target:g} is never passed and autoscaling never adds an "
             f"environment; {advice}"
         )
+
+    @property
+    def highest_minimum(self) -> int:
+        """The highest minimum, scheduled or not: what is billed without a request, at most."""
+        return max([self.minimum, *(e.minimum for e in self.schedule if e.minimum is not None)])
 
     @property
     def ceiling(self) -> int:

@@ -18,6 +18,7 @@ __all__ = [
     "INIT_LIMIT",
     "RUNBOOK",
     "AlarmSettings",
+    "AlarmTable",
     "Budget",
     "Observability",
     "Watch",
@@ -63,9 +64,6 @@ class Observability(Settings):
 class AlarmSettings(Settings):
     """The alarms' thresholds. Unset ones are derived from the function's limits."""
 
-    emails: Annotated[tuple[_Email, ...], EachOnce] = Field(
-        default=(), strict=False, description="Email addresses for alarms and the budget."
-    )
     duration_p50: Duration | None = Field(
         default=None, description="Threshold of the p50 duration; a tenth of the timeout if unset."
     )
@@ -153,6 +151,14 @@ class AlarmSettings(Settings):
         _check_order("init_p99", self.init_p99, "init_max", self.init_max)
         _check_order("duration_p50", self.duration_p50, "duration_p99", self.duration_p99)
         return self
+
+
+class AlarmTable(AlarmSettings):
+    """The alarms' thresholds, and who gets their notices."""
+
+    emails: Annotated[tuple[_Email, ...], EachOnce] = Field(
+        default=(), strict=False, description="Email addresses for alarms and the budget."
+    )
 
 
 def check_watched(observability: Observability, alarms: AlarmSettings) -> None:

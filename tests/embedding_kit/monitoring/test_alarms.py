@@ -508,18 +508,6 @@ def test_only_requests_beside_those_of_the_deployed_version_count(alarmed, data,
     assert found == percent
 
 
-def test_emails_without_a_topic_are_an_error(synthesize, model):
-    """The endpoint creates no topic, so the addresses would silently get no email."""
-    alarms = AlarmSettings(emails=("ops@example.com", "dev@example.com"))
-
-    def build(stack):
-        EmbeddingEndpoint(stack, "Endpoint", model=model, alarms=alarms, name="test")
-        AlarmTopic(stack, "Notices", emails=["ops@example.com"])
-
-    with pytest.raises(RuntimeError, match=r"would get no mail; found: dev@example\.com, and no"):
-        synthesize(build)
-
-
 def test_calls_by_invoke_are_counted_where_callers_may_invoke(alarmed):
     """The URL's own metrics lack them, so the alarms on traffic and throttles read Lambda's."""
     invoke = Callers(roles=("arn:aws:iam::111122223333:role/search",), invoke=True)
