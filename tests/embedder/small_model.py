@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from embedder.core.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
 from embedder.core.engine import Engine
-from embedder.core.fast_tokenizers import Span
 from embedder.core.search import SearchIndex
 from embedder.http.apis.operation import Model
 from embedder.http.router import Service
@@ -28,19 +27,9 @@ class WordTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return one id per word."""
-        return [span.id for span in self.spans(text)]
-
-    def spans(self, text: str) -> Sequence[Span]:
-        """Return the id and the position of each word."""
-        spans = []
-        stop = 0
-        for word in text.split():
-            start = text.index(word, stop)
-            stop = start + len(word)
-            digest = hashlib.sha256(word.encode()).digest()
-            number = FIRST_WORD + int.from_bytes(digest[:4], "big") % (VOCABULARY_SIZE - FIRST_WORD)
-            spans.append(Span(number, start, stop))
-        return spans
+        digests = [hashlib.sha256(word.encode()).digest() for word in text.split()]
+        numbers = [int.from_bytes(digest[:4], "big") for digest in digests]
+        return [FIRST_WORD + number % (VOCABULARY_SIZE - FIRST_WORD) for number in numbers]
 
     def token(self, token_id: int) -> str:
         """Return the text of a token."""

@@ -25,7 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ import orjson
 from embedder.aws_lambda.function_url import request_from_event, response_to_event
 from embedder.core.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEntry
 from embedder.core.engine import Engine
-from embedder.core.fast_tokenizers import Span
 from embedder.core.huge_pages import back_heap_with_huge_pages
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
@@ -82,10 +81,6 @@ class ReadyTokenizer:
     def encode(self, text: str) -> list[int]:
         """Return as many ids as the text has spaces; the last one depends on the text."""
         return [*range(10, 9 + text.count(" ")), hash(text) % 200_000 + 100]
-
-    def spans(self, text: str) -> Sequence[Span]:
-        """Raise an error, because the measurement does not call it."""
-        raise NotImplementedError
 
     def token(self, token_id: int) -> str:
         """Raise an error, because the measurement does not call it."""

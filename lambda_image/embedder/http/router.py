@@ -27,10 +27,8 @@ from embedder.http.apis import (
     openai,
     root,
     tei,
-    tei_decode,
     tei_info,
-    tei_other_models,
-    tei_tokenize,
+    tei_tokens,
 )
 from embedder.http.apis.operation import Api, Model, Operation
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
@@ -51,12 +49,8 @@ _OPERATIONS: dict[str, dict[str, type[Operation]]] = {
     "/embed": {"POST": tei.Embed},
     "/embeddings": {"POST": tei.CompatibleEmbeddings},
     "/similarity": {"POST": tei.Similarity},
-    "/tokenize": {"POST": tei_tokenize.Tokenize},
-    "/decode": {"POST": tei_decode.Decode},
-    "/embed_all": {"POST": tei_other_models.EmbedAll},
-    "/embed_sparse": {"POST": tei_other_models.EmbedSparse},
-    "/predict": {"POST": tei_other_models.Predict},
-    "/rerank": {"POST": tei_other_models.Rerank},
+    "/tokenize": {"POST": tei_tokens.Tokenize},
+    "/decode": {"POST": tei_tokens.Decode},
     "/info": {"GET": tei_info.Info},
     "/api/v1/embed": {"POST": embedding_server.ServerEmbed},
 }
@@ -144,7 +138,9 @@ class Service:
             )
         methods = self._routes.get(path)
         if methods is None:
-            raise UnknownPathError(f"Nothing is served at this path. Served: {served()}.")
+            raise UnknownPathError(
+                f"Nothing is served at this path of an embedding model. Served: {served()}."
+            )
         method = "GET" if request.method == "HEAD" else request.method
         operation = methods.get(method)
         if operation is None:

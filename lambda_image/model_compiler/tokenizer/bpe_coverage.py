@@ -7,7 +7,6 @@ from model_compiler.tokenizer.coverage import (
     check_vocabulary,
     not_covered,
     only_keys,
-    trimming,
 )
 
 __all__ = ["check_byte_level", "check_byte_pair_encoding", "is_byte_level"]
@@ -57,8 +56,6 @@ def check_byte_pair_encoding(document: Json) -> None:
             not_covered(f"the model's {option}", model.get(option))
     if any(f"<0x{byte:02X}>" not in model["vocab"] for byte in range(256)):
         not_covered("byte_fallback without", "a token for each byte")
-    if trimming(document) is not None:
-        not_covered("a post_processor with", "trim_offsets")
     check_vocabulary(model["vocab"])
 
 

@@ -15,7 +15,6 @@ __all__ = [
     "check_wordpiece",
     "not_covered",
     "only_keys",
-    "trimming",
 ]
 
 Json = Mapping[str, Any]
@@ -33,8 +32,6 @@ _PARTS = {
 }
 #: Post-processors that put tokens around a text and leave its own ids alone.
 _POST_PROCESSORS = {"TemplateProcessing", "BertProcessing", "RobertaProcessing", "ByteLevel"}
-#: Those that also change offsets, unless their option says that they do not.
-_TRIMMING = {"RobertaProcessing", "ByteLevel"}
 _ADDED_TOKEN = {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"}
 
 
@@ -61,25 +58,6 @@ def check_parts(document: Json) -> None:
     strips = any(token.get("rstrip") for token in added)
     if strips and any(token["content"][:1].isspace() for token in added):
         not_covered("an added token with rstrip beside one that", "begins with white space")
-
-
-def trimming(document: Json) -> bool | None:
-    """Return whether spans leave out the white space around tokens.
-
-    Returns:
-        None if they do not; else whether a text may begin with a space that is not its own.
-
-    Raises:
-        NotCoveredError: If two post-processors trim.
-    """
-    options = [
-        bool(post.get("add_prefix_space", True))
-        for post in _post_processors(document)
-        if post["type"] in _TRIMMING and post.get("trim_offsets", True)
-    ]
-    if len(options) > 1:
-        not_covered("two post-processors with", "trim_offsets")
-    return options[0] if options else None
 
 
 def check_wordpiece(document: Json) -> None:

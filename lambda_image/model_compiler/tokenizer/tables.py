@@ -31,7 +31,6 @@ from model_compiler.tokenizer.coverage import (
     NotCoveredError,
     check_parts,
     check_wordpiece,
-    trimming,
 )
 from model_compiler.tokenizer.sample import sample_texts
 from model_compiler.tokenizer.string_tables import added_token_sections, text_sections
@@ -173,12 +172,12 @@ def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict
     if model == "WordPiece":
         check_wordpiece(document)
         _check_spelling(library, document)
-        return "wordpiece", {**_shared_sections(document, library), **wordpiece_sections(document)}
+        return "wordpiece", {**_shared_sections(library), **wordpiece_sections(document)}
     if model == "BPE" and is_byte_level(document):
         check_byte_level(document)
         _check_spelling(library, document)
         return "byte_level_bpe", {
-            **_shared_sections(document, library),
+            **_shared_sections(library),
             **byte_level_sections(document, library.model),
         }
     if model == "BPE":
@@ -186,23 +185,22 @@ def _sections(document: Json, library: tokenizers.Tokenizer) -> tuple[Kind, dict
         _check_spelling(library, document)
         options = document["model"]
         return "bpe", {
-            **_shared_sections(document, library),
+            **_shared_sections(library),
             **byte_pair_sections(library.model, options["vocab"], options["merges"]),
         }
     if model == "Unigram":
         steps = check_unigram(document)
         _check_spelling(library, document)
         return "unigram", {
-            **_shared_sections(document, library),
+            **_shared_sections(library),
             **unigram_sections(library.model, document["model"], steps),
         }
     raise NotCoveredError(f"the fast tokenizers do not cover models of type {model}")
 
 
-def _shared_sections(document: Json, library: tokenizers.Tokenizer) -> dict[str, bytes]:
+def _shared_sections(library: tokenizers.Tokenizer) -> dict[str, bytes]:
     """Return the sections of every fast tokenizer."""
     before, after = _special_tokens(library)
-    trim = trimming(document)
     size = 1 + max(library.get_vocab(with_added_tokens=True).values())
     added = library.get_added_tokens_decoder()
     return {
@@ -214,7 +212,6 @@ def _shared_sections(document: Json, library: tokenizers.Tokenizer) -> dict[str,
             {i: t for i, t in added.items() if t.normalized},
             normalizer=library.normalizer,
         ),
-        **({} if trim is None else {"trim": bytes([trim])}),
     }
 
 

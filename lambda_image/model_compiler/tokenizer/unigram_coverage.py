@@ -9,7 +9,7 @@ import binascii
 from dataclasses import dataclass
 
 from embedder.core.fast_tokenizers.unigram_text import ALWAYS, FIRST, NEVER, SPACE
-from model_compiler.tokenizer.coverage import Json, not_covered, only_keys, trimming
+from model_compiler.tokenizer.coverage import Json, not_covered, only_keys
 
 __all__ = ["Steps", "check_unigram"]
 
@@ -43,8 +43,6 @@ def check_unigram(document: Json) -> Steps:
     Raises:
         NotCoveredError: If it does not.
     """
-    if trimming(document) is not None:
-        not_covered("a post_processor with", "trim_offsets")
     steps = Steps()
     _read_normalizer(document.get("normalizer"), steps)
     _read_pre_tokenizer(document.get("pre_tokenizer"), steps)

@@ -60,11 +60,9 @@ def same(shown: Any, answer: Any) -> bool:
 
 
 def test_there_is_an_example_of_each_operation() -> None:
-    """The OpenAPI document has no example, and one example covers all paths that answer 424."""
+    """Only the OpenAPI document has none, and `/decode`, which most models answer with 424."""
     paths = {path_of(shlex.split(command)) for command, _ in EXAMPLES}
-    others = {"/decode", "/embed_all", "/embed_sparse", "/predict"}
-    assert paths == set(ROUTES) - {"/openapi.json"} - others
-    assert all(f"`{path}`" in TEXT for path in others)
+    assert paths == set(ROUTES) - {"/openapi.json", "/decode"}
 
 
 def path_of(words: list[str]) -> str:

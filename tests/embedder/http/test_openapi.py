@@ -42,8 +42,6 @@ POSTS = [
     for path, method in OPERATIONS
     if method == "post" and "requestBody" in DOCUMENTS["without"]["paths"][path][method]
 ]
-#: TEI's paths for other kinds of models, which ignore the body and always answer an error.
-OTHER_MODELS = ["/embed_all", "/embed_sparse", "/predict", "/rerank"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -162,14 +160,6 @@ BEYOND_A_SCHEMA = (
     "must hold token ids of this model, as POST /tokenize returns them",
     "`decode` is not available",
 )
-
-
-@pytest.mark.parametrize("path", OTHER_MODELS)
-def test_a_path_for_other_models_has_no_answer_in_the_document(path: str) -> None:
-    """The documented responses are errors, and the service answers with one of them."""
-    operation = DOCUMENTS["without"]["paths"][path]["post"]
-    assert "200" not in operation["responses"]
-    assert check("without", path, "post", {"anything": 1}) == 424
 
 
 @pytest.mark.parametrize("answer", [[], [[]], [[0.5], []], [["a"]], {}])

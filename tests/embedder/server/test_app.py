@@ -27,7 +27,7 @@ from tests.embedder.server.running import (
     wait_until,
 )
 
-#: A body for each path; those of other kinds of models get their error.
+#: A body for each path; `/decode` gets its error.
 BODIES: dict[str, Any] = {
     "/": {"text": "a b"},
     "/similar": {"text": "a"},
@@ -37,7 +37,6 @@ BODIES: dict[str, Any] = {
     "/similarity": {"inputs": {"source_sentence": "a", "sentences": ["b"]}},
     "/tokenize": {"inputs": "a b"},
     "/decode": {"ids": [5]},
-    "/rerank": {"query": "a", "texts": ["b"]},
     "/api/v1/embed": {"inputs": "a"},
 }
 #: What differs between two answers to one request: ids and times.

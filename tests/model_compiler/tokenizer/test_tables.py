@@ -99,7 +99,6 @@ def test_the_same_tokenizer_gives_the_same_bytes(
         assert build(changed(document, shuffled)).data == first
 
 
-_TRIMS = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
 NOT_COVERED_BY_WORDPIECE = {
     "normalizer": (
         set_option("normalizer", to={"type": "Lowercase"}),
@@ -118,10 +117,6 @@ NOT_COVERED_BY_WORDPIECE = {
             }
         ),
         "post_processor Sequence",
-    ),
-    "post-processors that both trim": (
-        set_option("post_processor", to={"type": "Sequence", "processors": [_TRIMS, _TRIMS]}),
-        "two post-processors with trim_offsets",
     ),
     "single word": (
         set_option("added_tokens", 4, "single_word", to=True),
@@ -226,10 +221,6 @@ NOT_COVERED_BY_BPE = {
             "<0xFG>", document["model"]["vocab"].pop("<0xFF>")
         ),
         "byte_fallback without a token for each byte",
-    ),
-    "trimmed spans": (
-        set_option("post_processor", to=_TRIMS),
-        "a post_processor with trim_offsets",
     ),
     "merged bytes": (
         lambda document: (

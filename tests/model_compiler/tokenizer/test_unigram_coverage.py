@@ -101,19 +101,6 @@ NOT_COVERED: dict[str, tuple[Change, str]] = {
         put("added_tokens", 4, "single_word", value=True),
         "an added token with single_word",
     ),
-    "trimmed spans": (
-        put(
-            "post_processor",
-            value={
-                "type": "RobertaProcessing",
-                "sep": ["</s>", 2],
-                "cls": ["<s>", 0],
-                "trim_offsets": True,
-                "add_prefix_space": True,
-            },
-        ),
-        "a post_processor with trim_offsets",
-    ),
 }
 
 

@@ -6,22 +6,14 @@ engine.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from embedder.core.errors import ArtifactError
 
-__all__ = ["KINDS", "Span", "Tokenizer", "load"]
+__all__ = ["KINDS", "Tokenizer", "load"]
 
 KINDS = ("wordpiece", "bpe", "byte_level_bpe", "unigram", "tokenizers")
-
-
-class Span(NamedTuple):
-    """A token and the characters of the text that it covers, from `start` to `stop`."""
-
-    id: int
-    start: int
-    stop: int
 
 
 class Tokenizer(Protocol):
@@ -35,9 +27,6 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """Return the text's own ids: no special tokens around them, no truncation."""
-
-    def spans(self, text: str) -> Sequence[Span]:
-        """Return the same ids with the characters that each covers; slower than `encode`."""
 
     def token(self, token_id: int) -> str:
         """Return the token's text as the vocabulary spells it.

@@ -98,16 +98,16 @@ class AddedTokens:
                     free = stop
                     break
 
-    def pieces(self, text: str) -> Iterator[tuple[str | int, int, int]]:
-        """Take the text apart: texts between added tokens, and ids of those, with their places."""
+    def pieces(self, text: str) -> Iterator[str | int]:
+        """Take the text apart: texts between added tokens, and ids of those."""
         done = 0
         for token_id, start, stop in self.find(text):
             if done < start:
-                yield text[done:start], done, start
-            yield token_id, start, stop
+                yield text[done:start]
+            yield token_id
             done = stop
         if done < len(text):
-            yield text[done:], done, len(text)
+            yield text[done:]
 
     @cached_property
     def _openings(self) -> Collection[str]:

@@ -18,7 +18,6 @@ import re
 from collections.abc import Iterator
 from zlib import crc32
 
-from embedder.core.fast_tokenizers import Span
 from embedder.core.fast_tokenizers.added_tokens import AddedTokens
 from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.merges import Merges
@@ -68,41 +67,20 @@ class BytePairEncoding(TableTokenizer):
         else:
             return self._encode_plain(text)
         ids: list[int] = []
-        for part, _, _ in self._pieces(text):
+        for part in self._pieces(text):
             if isinstance(part, int):
                 ids.append(part)
             else:
                 ids += self._encode_plain(part)
         return ids
 
-    def spans(self, text: str) -> list[Span]:
-        """Return the same ids with the characters that each covers; slower than `encode`."""
-        from embedder.core.fast_tokenizers.spans import byte_pair_spans  # noqa: PLC0415
-
-        spans: list[Span] = []
-        for part, start, stop in self._pieces(text):
-            if isinstance(part, int):
-                spans.append(Span(part, start, stop))
-                continue
-            spans += byte_pair_spans(
-                self._encode_plain(part),
-                part.replace(" ", _SPACE),
-                start=start,
-                byte_ids=self._byte_ids,
-                token=self.token,
-            )
-        return spans
-
-    def _pieces(self, text: str) -> Iterator[tuple[str | int, int, int]]:
+    def _pieces(self, text: str) -> Iterator[str | int]:
         """Take out the added tokens, first those of the text as it is, then those after."""
-        for part, start, stop in self._added.pieces(text):
+        for part in self._added.pieces(text):
             if isinstance(part, int) or not self._normal.first_characters:
-                yield part, start, stop
+                yield part
             else:
-                for piece, piece_start, piece_stop in self._normal.pieces(
-                    part.replace(" ", _SPACE)
-                ):
-                    yield piece, start + piece_start, start + piece_stop
+                yield from self._normal.pieces(part.replace(" ", _SPACE))
 
     def _encode_plain(self, text: str) -> list[int]:
         """Encode a text without added tokens in it, word by word where that is the same."""

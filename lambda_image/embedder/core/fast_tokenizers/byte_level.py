@@ -21,10 +21,8 @@ as it is, `normal` after normalization):
 """
 
 import re
-from collections.abc import Iterator
 from zlib import crc32
 
-from embedder.core.fast_tokenizers import Span
 from embedder.core.fast_tokenizers.added_tokens import AddedTokens
 from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.merges import Merges
@@ -83,32 +81,12 @@ class ByteLevel(TableTokenizer):
         if not self._added.may_be_in(text):
             return self._encode_part(text)
         ids: list[int] = []
-        for part, _, _ in self._added.pieces(text):
+        for part in self._added.pieces(text):
             if isinstance(part, int):
                 ids.append(part)
             else:
                 ids += self._encode_part(part)
         return ids
-
-    def spans(self, text: str) -> list[Span]:
-        """Return the same ids with the characters that each covers; slower than `encode`."""
-        from embedder.core.fast_tokenizers.spans import byte_level_spans, trimmed  # noqa: PLC0415
-
-        spans: list[Span] = []
-        texts: list[str] = []
-        for part, places in self._aligned(text):
-            if isinstance(part, int):
-                spans.append(Span(part, places[0], places[-1] + 1))
-                texts.append(text[places[0] : places[-1] + 1])
-                continue
-            added = self._prefix_space and part[0] != " "
-            spaced = f" {part}" if added else part
-            ids = [token_id for piece in self._cut(spaced) for token_id in self._pieces[piece]]
-            tokens = [self.token(token_id) for token_id in ids]
-            # The space in front counts as a part of the character after it.
-            spans += byte_level_spans(ids, tokens, spaced, places[:1] * added + places)
-            texts += tokens
-        return spans if self._trim is None else trimmed(spans, texts, prefix_space=self._trim)
 
     def _encode_part(self, text: str) -> list[int]:
         """Encode a text between tokens that are matched in the text as it is."""
@@ -117,7 +95,7 @@ class ByteLevel(TableTokenizer):
         if not self._normal.may_be_in(text):
             return self._encode_plain(text)
         ids: list[int] = []
-        for part, _, _ in self._normal.pieces(text):
+        for part in self._normal.pieces(text):
             if isinstance(part, int):
                 ids.append(part)
             else:
@@ -168,20 +146,3 @@ class ByteLevel(TableTokenizer):
         from embedder.core.fast_tokenizers.composition import Composition  # noqa: PLC0415
 
         return Composition(self._pages, self._alike).compose(text)
-
-    def _aligned(self, text: str) -> Iterator[tuple[str | int, list[int]]]:
-        """Yield added tokens and normalized texts, with the place of each character in the text."""
-        for part, start, stop in self._added.pieces(text):
-            if isinstance(part, int):
-                yield part, list(range(start, stop))
-                continue
-            normal, places = self._aligned_part(part)
-            for piece, piece_start, piece_stop in self._normal.pieces(normal):
-                yield piece, [start + place for place in places[piece_start:piece_stop]]
-
-    def _aligned_part(self, text: str) -> tuple[str, list[int]]:
-        if not self._composes or text.isascii():
-            return text, list(range(len(text)))
-        from embedder.core.fast_tokenizers.composition import Composition  # noqa: PLC0415
-
-        return Composition(self._pages, self._alike).align(text)

@@ -52,7 +52,7 @@ class CharacterMap:
         """Return the text as the library's normalizer would."""
         normal = text.translate(self._table)
         if REORDERED in normal or "\r\n" in text:
-            return "".join(new for _, new in self._replaced(text))
+            return "".join(self._replaced(text))
         return normal
 
     def joins(self, text: str) -> bool:
@@ -63,38 +63,14 @@ class CharacterMap:
             table[last][:1] == REORDERED and self._letters[last] == "p"
         )
 
-    def changes(self, text: str) -> list[tuple[str, int]]:
-        """Return the normalized characters, and how far each moves in the text, as the library.
-
-        A character with 1 was inserted; one with 0 or less replaces one of the text's, and `-n`
-        passes over `n` more. What is removed at the start of a text is not counted, so that all
-        places after it are wrong: the library's behavior, which spans must repeat.
-        """
-        changes: list[tuple[str, int]] = []
-        for old, new in self._replaced(text, characters=True):
-            added = len(new) - len(old)
-            changes += [(character, 0) for character in new]
-            if added > 0:
-                changes[-added:] = [(character, 1) for character, _ in changes[-added:]]
-            elif added < 0 and changes:
-                character, change = changes[-1]
-                changes[-1] = (character, change + added)
-        return changes
-
-    def _replaced(self, text: str, *, characters: bool = False) -> Iterator[tuple[str, str]]:
-        """Yield the pieces of the text that are replaced as a whole, and what they become."""
-        table = self._table
+    def _replaced(self, text: str) -> Iterator[str]:
+        """Yield what the clusters of the text and the characters between them become."""
         done = 0
-        for start, stop, new in (*self._clusters(text), (len(text), len(text), "")):
-            between = text[done:start]
-            if characters:
-                for character in between:
-                    yield character, table[ord(character)].removeprefix(REORDERED)
-            else:
-                yield between, between.translate(table).replace(REORDERED, "")
-            if start < stop:
-                yield text[start:stop], new
+        for start, stop, new in self._clusters(text):
+            yield text[done:start].translate(self._table).replace(REORDERED, "")
+            yield new
             done = stop
+        yield text[done:].translate(self._table).replace(REORDERED, "")
 
     def _clusters(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Yield the clusters of several characters that are replaced as one, with their places."""

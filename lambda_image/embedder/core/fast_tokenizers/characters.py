@@ -11,15 +11,10 @@ Sections:
     char_text   UTF-8
 """
 
-from typing import TypeAlias
-
 from embedder.core.fast_tokenizers.memo import Memo
 from embedder.core.fast_tokenizers.table_file import TableFile
 
-__all__ = ["REORDERED", "Aligned", "character_table"]
-
-#: A character of the normalized text and the place in the text that it comes from.
-Aligned: TypeAlias = tuple[str, int]
+__all__ = ["REORDERED", "character_table"]
 
 #: Precedes, in a character's text, marks whose order the text around them decides. No valid
 #: text has a lone surrogate.

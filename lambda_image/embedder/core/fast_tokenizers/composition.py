@@ -10,7 +10,6 @@ Imported on demand: nearly all texts are composed already.
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 from unicodedata import combining, normalize
 
 __all__ = ["Composition"]
@@ -20,13 +19,6 @@ _MARKED = 0x80
 _LONG = 1000
 #: Characters that composition may change, in the replacement text.
 _RUNS = re.compile("[\x80-\xff]+")
-
-
-class _Part(NamedTuple):
-    """A character and how many characters it adds to those it replaces; below 0, it removes."""
-
-    text: str
-    change: int
 
 
 class Composition:
@@ -45,22 +37,6 @@ class Composition:
         """Return the text in NFC."""
         return "".join(_composed(part) if marked else part for part, marked in self._parts(text))
 
-    def align(self, text: str) -> tuple[str, list[int]]:
-        """Return the text in NFC, and the place that the library reports for each character."""
-        characters: list[str] = []
-        places: list[int] = []
-        start = 0
-        for part, marked in self._parts(text):
-            at = start
-            for character, change in _recomposed(part) if marked else ((c, 0) for c in part):
-                characters.append(character)
-                # One that is added has the place of the one before it.
-                places.append(at - 1 if change > 0 else at)
-                if change <= 0:
-                    at += 1 - change
-            start += len(part)
-        return "".join(characters), places
-
     def _parts(self, text: str) -> Iterator[tuple[str, bool]]:
         """Cut the text into parts that composition may change, and others."""
         pages, alike = self._pages, self._alike
@@ -76,48 +52,47 @@ class Composition:
 def _composed(text: str) -> str:
     if len(text) < _LONG:
         return normalize("NFC", text)
-    return "".join(part.text for part in _recomposed(text))
+    return "".join(_recomposed(text))
 
 
-def _recomposed(text: str) -> Iterator[_Part]:
-    """Compose a text step by step, as the standard says, counting characters as the library does.
+def _recomposed(text: str) -> Iterator[str]:
+    """Compose a text step by step, as the standard says.
 
     Source: https://www.unicode.org/reports/tr15/#Description_Norm.
     """
-    starter: _Part | None = None
-    marks: list[_Part] = []
-    for part in _decomposed(text):
-        order = combining(part.text)
-        if starter is None:
+    starter = ""
+    marks: list[str] = []
+    for character in _decomposed(text):
+        order = combining(character)
+        if not starter:
             if order:
-                yield part
+                yield character
             else:
-                starter = part
+                starter = character
             continue
         # A mark that did not compose blocks those after it that are not of a higher class.
-        if not marks or combining(marks[-1].text) < order:
-            composed = normalize("NFC", starter.text + part.text)
+        if not marks or combining(marks[-1]) < order:
+            composed = normalize("NFC", starter + character)
             if len(composed) == 1:
-                starter = _Part(composed, starter.change + part.change - 1)
+                starter = composed
                 continue
         if order:
-            marks.append(part)
+            marks.append(character)
         else:
             yield starter
             yield from marks
-            starter, marks = part, []
-    if starter is not None:
-        yield starter
+            starter, marks = character, []
+    yield starter
     yield from marks
 
 
-def _decomposed(text: str) -> Iterator[_Part]:
+def _decomposed(text: str) -> Iterator[str]:
     """Decompose a text, the marks in their canonical order."""
-    run: list[_Part] = []
+    run: list[str] = []
     for character in text:
-        for at, part in enumerate(normalize("NFD", character)):
+        for part in normalize("NFD", character):
             if not combining(part):
-                yield from sorted(run, key=lambda mark: combining(mark.text))
+                yield from sorted(run, key=combining)
                 run = []
-            run.append(_Part(part, int(at > 0)))
-    yield from sorted(run, key=lambda mark: combining(mark.text))
+            run.append(part)
+    yield from sorted(run, key=combining)

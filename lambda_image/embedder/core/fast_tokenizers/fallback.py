@@ -1,11 +1,8 @@
 """Adapter for the `tokenizers` library, for models that the fast tokenizers do not cover."""
 
-from collections.abc import Sequence
-
 import tokenizers
 
 from embedder.core.errors import ArtifactError, InferenceError
-from embedder.core.fast_tokenizers import Span
 
 __all__ = ["LibraryTokenizer", "is_tokenizer_error"]
 
@@ -38,15 +35,12 @@ class LibraryTokenizer:
         Raises:
             InferenceError: if the library fails on this text.
         """
-        return self._encoding(text).ids
-
-    def spans(self, text: str) -> Sequence[Span]:
-        """Return the text's own ids with the characters that each covers."""
-        encoding = self._encoding(text)
-        return [
-            Span(token_id, start, stop)
-            for token_id, (start, stop) in zip(encoding.ids, encoding.offsets, strict=True)
-        ]
+        try:
+            return self._library.encode(text, add_special_tokens=False).ids
+        except BaseException as error:
+            if is_tokenizer_error(error):
+                raise InferenceError from error
+            raise
 
     def token(self, token_id: int) -> str:
         """Return the token's text as the vocabulary spells it."""
@@ -63,14 +57,6 @@ class LibraryTokenizer:
         """
         try:
             return self._library.decode(ids, skip_special_tokens=skip_special_tokens)
-        except BaseException as error:
-            if is_tokenizer_error(error):
-                raise InferenceError from error
-            raise
-
-    def _encoding(self, text: str) -> tokenizers.Encoding:
-        try:
-            return self._library.encode(text, add_special_tokens=False)
         except BaseException as error:
             if is_tokenizer_error(error):
                 raise InferenceError from error

@@ -11,23 +11,10 @@ Sections:
                U+0000
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
-from embedder.core.fast_tokenizers.characters import REORDERED, Aligned
+from embedder.core.fast_tokenizers.characters import REORDERED
 from embedder.core.fast_tokenizers.table_file import TableFile
 
 __all__ = ["Reordering"]
-
-
-class _Mark(NamedTuple):
-    """A mark of a run, before it is sorted."""
-
-    text: str
-    #: Where the character is that it comes from.
-    place: int
-    #: Whether it is the first that the character was decomposed to.
-    first: bool
 
 
 class Reordering:
@@ -46,32 +33,25 @@ class Reordering:
         for start in range(0, len(compounds), 3):
             self._expansions[compounds[start]] = compounds[start + 1 : start + 3].rstrip("\0")
 
-    def align(self, text: str) -> Iterator[Aligned]:
+    def normalize(self, text: str) -> str:
         """Do what `str.translate` with the characters would, but sort marks as Unicode says."""
-        run: list[_Mark] = []
-        last = 0  # the place of the character before the run
-        for place, source in enumerate(text):
+        normalized: list[str] = []
+        run: list[str] = []
+        for source in text:
             normal = self._characters[ord(source)].removeprefix(REORDERED)
-            for at, mark in enumerate(normal or self._expansions.get(source, "")):
+            for mark in normal or self._expansions.get(source, ""):
                 if self._order.get(mark, 0):
-                    run.append(_Mark(mark, place, first=at == 0))
-                else:
-                    yield from self._sorted(run, last)
-                    run = []
-                    last = place
-                    if mark not in self._stripped:
-                        yield mark, place
-        yield from self._sorted(run, last)
+                    run.append(mark)
+                    continue
+                normalized += self._sorted(run)
+                run.clear()
+                if mark not in self._stripped:
+                    normalized.append(mark)
+        return "".join(normalized + self._sorted(run))
 
-    def _sorted(self, run: list[_Mark], last: int) -> Iterator[Aligned]:
-        """Yield the marks of a run that stay, sorted, with the places that the library reports.
-
-        It counts places after sorting: the first mark that begins a character gets the place of the
-        first such mark before sorting, and a mark that begins none gets that of the mark before it.
-        """
-        places = iter([mark.place for mark in run if mark.first])
+    def _sorted(self, run: list[str]) -> list[str]:
+        """Return the marks of a run that stay, in their order."""
         # Python's sort is stable, as the standard asks.
-        for mark in sorted(run, key=lambda mark: self._order[mark.text]):
-            last = next(places) if mark.first else last
-            if mark.text not in self._stripped:
-                yield mark.text, last
+        return sorted(
+            (mark for mark in run if mark not in self._stripped), key=self._order.__getitem__
+        )

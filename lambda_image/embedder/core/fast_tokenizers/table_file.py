@@ -23,9 +23,6 @@ Sections begin at multiples of 64. Every fast tokenizer has these:
     token_offsets u32: where each id's text begins in `token_text`, and one more
     token_text    UTF-8; an id with an empty text does not exist
 
-and, if spans leave out the white space around tokens, this one:
-    trim          u8: 1 if a text may begin with a space that is not its own
-
 and, under a name of its own, a look-up of ids by text:
     …             u32, a power of two: open addressing by the low bits of the CRC-32 of the text's
                   UTF-8; 0 is free, else the CRC's upper 12 bits << 20 | the id + 1
@@ -81,10 +78,6 @@ class TableFile:
             raise ArtifactError(f"{self._path} has no section {name!r}. Compile the model again.")
         offset, size = entry
         return memoryview(self._bytes)[offset : offset + size]
-
-    def __contains__(self, name: str) -> bool:
-        """Say whether the file has a section of this name."""
-        return name in self._entries
 
     def text(self, name: str) -> str:
         """Return a section as text."""
@@ -169,7 +162,6 @@ class TableTokenizer:
         self.suffix = tuple(numbers[middle:-1])
         self.vocabulary_size = numbers[-1]
         self._texts = TokenTexts(file)
-        self._trim = bool(file.section("trim")[0]) if "trim" in file else None
 
     def token(self, token_id: int) -> str:
         """Return the token's text as the vocabulary spells it.

@@ -11,7 +11,6 @@ matched in the text as it is, `normal` after normalization):
     odd_spaces  UTF-8: characters that Python splits at and this tokenizer does not
 """
 
-from embedder.core.fast_tokenizers import Span
 from embedder.core.fast_tokenizers.added_tokens import WHITE_SPACE, AddedTokens
 from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer
@@ -70,30 +69,12 @@ class Unigram(TableTokenizer):
         else:
             return self._encode_part(text, first=True)
         ids: list[int] = []
-        for part, start, _ in self._added.pieces(text):
+        for number, part in enumerate(self._added.pieces(text)):
             if isinstance(part, int):
                 ids.append(part)
             else:
-                ids += self._encode_part(part, first=not start)
+                ids += self._encode_part(part, first=not number)
         return ids
-
-    def spans(self, text: str) -> list[Span]:
-        """Return the same ids with the characters that each covers; slower than `encode`."""
-        from embedder.core.fast_tokenizers.unigram_spans import unigram_spans  # noqa: PLC0415
-
-        spans: list[Span] = []
-        for part, start, stop in self._added.pieces(text):
-            if isinstance(part, int):
-                spans.append(Span(part, start, stop))
-                continue
-            spans += unigram_spans(
-                part,
-                start=start,
-                steps=self._text,
-                added=self._normal,
-                segments=self._segments,
-            )
-        return spans
 
     def _encode_part(self, part: str, *, first: bool) -> list[int]:
         """Encode a text without the added tokens that are matched before normalization."""
@@ -107,11 +88,11 @@ class Unigram(TableTokenizer):
                 except _CrossingError:
                     pass
         ids: list[int] = []
-        for text, start, _ in self._normal.pieces(self._text.normalize(part)):
+        for number, text in enumerate(self._normal.pieces(self._text.normalize(part))):
             if isinstance(text, int):
                 ids.append(text)
                 continue
-            for piece, _, _ in self._text.pieces(text, first=first and not start):
+            for piece in self._text.pieces(text, first=first and not number):
                 ids += self._pieces[piece]
         return ids
 
@@ -141,7 +122,7 @@ class Unigram(TableTokenizer):
             return self._encode_piece(self._prefix + chunk) if chunk else ()
         ids: list[int] = []
         if self._options.words:
-            for piece, _, _ in self._text.pieces(chunk, first=False):
+            for piece in self._text.pieces(chunk, first=False):
                 ids += self._pieces[piece]
             return tuple(ids)
         if SPACE in chunk:
@@ -170,29 +151,24 @@ class Unigram(TableTokenizer):
         whole = self._trie.find(piece)
         if whole is not None and whole[4]:
             return (whole[2],)
-        ids = tuple([node[2] for node in self._path(piece)])
-        if self._options.unknown not in ids:
-            return ids
-        return tuple(token_id for several, _ in self._segments(piece) for token_id in several)
-
-    def _segments(self, piece: str) -> list[tuple[tuple[int, ...], int]]:
-        """Return the ids of a piece, each with the number of characters that it covers.
-
-        Unknown characters next to each other are together: one token, or the bytes of all.
-        """
-        segments: list[tuple[tuple[int, ...], int]] = []
+        path = self._path(piece)
         unknown = self._options.unknown
+        ids = [node[2] for node in path]
+        if unknown not in ids:
+            return tuple(ids)
+        # Unknown characters next to each other are together: one token, or the bytes of all.
+        ids.clear()
         start = at = 0
-        for node in self._path(piece):
-            if node[2] != unknown:
+        for _, _, token_id, length, _ in path:
+            if token_id != unknown:
                 if start < at:
-                    segments.append((self._unknown_ids(piece[start:at]), at - start))
-                segments.append(((node[2],), node[3]))
-                start = at + node[3]
-            at += node[3]
+                    ids += self._unknown_ids(piece[start:at])
+                ids.append(token_id)
+                start = at + length
+            at += length
         if start < at:
-            segments.append((self._unknown_ids(piece[start:at]), at - start))
-        return segments
+            ids += self._unknown_ids(piece[start:at])
+        return tuple(ids)
 
     def _unknown_ids(self, text: str) -> tuple[int, ...]:
         node = self._trie.find(text)

@@ -15,7 +15,6 @@ from embedder.core.fast_tokenizers.table_file import TableFile
 
 __all__ = [
     "ALWAYS",
-    "COLLAPSED",
     "FIRST",
     "NEVER",
     "SPACE",
@@ -28,7 +27,7 @@ SPACE = "▁"
 #: Which pieces get a `▁` in front: none, the one at the start of the text, each.
 NEVER, FIRST, ALWAYS = range(3)
 #: What becomes of two spaces or more, by `Options.collapse`; 0 leaves them alone.
-COLLAPSED = ("", " ", SPACE)
+_COLLAPSED = ("", " ", SPACE)
 #: All characters of white space.
 _BLANK = "".join(sorted(WHITE_SPACE))
 
@@ -52,7 +51,7 @@ class Options(NamedTuple):
     #: White space is removed at the start, at the end.
     strip_left: int
     strip_right: int
-    #: An index into `COLLAPSED`.
+    #: An index into `_COLLAPSED`.
     collapse: int
     #: The normalizer writes spaces as `▁`.
     replace: int
@@ -82,43 +81,30 @@ class UnigramText:
         if options.strip_right:
             text = text.rstrip(_BLANK)
         if options.collapse:
-            text = re.sub(_SPACES, COLLAPSED[options.collapse], text)
+            text = re.sub(_SPACES, _COLLAPSED[options.collapse], text)
         if options.replace:
             text = text.replace(" ", SPACE)
         return text
 
-    def pieces(self, normal: str, *, first: bool) -> Iterator[tuple[str, int, int]]:
+    def pieces(self, normal: str, *, first: bool) -> Iterator[str]:
         """Split a normalized text without added tokens in it.
 
         Args:
             normal: The text.
             first: Whether it is the start of the whole text.
-
-        Yields:
-            A piece, where it begins in the text, and 1 if a `▁` was put in front of it, else 0.
         """
-        options = self.options
-        if not options.words:
-            yield from self._split(normal, 0, first=first)
+        if not self.options.words:
+            yield from self._split(normal, first=first)
             return
-        for word in re.finditer(_WORDS, normal):
-            yield from self._split(word[0], word.start(), first=first)
+        for word in re.findall(_WORDS, normal):
+            yield from self._split(word, first=first)
 
-    def _split(self, word: str, start: int, *, first: bool) -> Iterator[tuple[str, int, int]]:
+    def _split(self, word: str, *, first: bool) -> list[str]:
         options = self.options
         if not options.metaspace:
-            yield word, start, 0
-            return
+            return [word]
         spaced = word.replace(" ", SPACE)
-        added = 0
-        if options.prefix == ALWAYS or (options.prefix == FIRST and first):
-            added = int(spaced[0] != SPACE)
-            spaced = SPACE * added + spaced
-        if not options.split:
-            yield spaced, start, added
-            return
-        at = start
-        for piece in re.findall(_PIECES, spaced):
-            yield piece, at, added
-            at += len(piece) - added
-            added = 0
+        prefixed = options.prefix == ALWAYS or (options.prefix == FIRST and first)
+        if prefixed and spaced[0] != SPACE:
+            spaced = SPACE + spaced
+        return re.findall(_PIECES, spaced) if options.split else [spaced]

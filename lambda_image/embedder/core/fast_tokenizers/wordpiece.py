@@ -13,13 +13,12 @@ Sections besides those of `table_file`, `characters`, `reordering` and `added_to
     odd_spaces   UTF-8: characters that Python splits at and this tokenizer does not
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from zlib import crc32
 
-from embedder.core.fast_tokenizers import Span
 from embedder.core.fast_tokenizers.added_tokens import AddedTokens
-from embedder.core.fast_tokenizers.characters import REORDERED, Aligned, character_table
+from embedder.core.fast_tokenizers.characters import REORDERED, character_table
 from embedder.core.fast_tokenizers.memo import Memo, WordMemo
 from embedder.core.fast_tokenizers.table_file import TableFile, TableTokenizer, TokenIds
 
@@ -65,29 +64,9 @@ class WordPiece(TableTokenizer):
             ids += chunks[chunk]
         return ids
 
-    def spans(self, text: str) -> list[Span]:
-        """Return the same ids with the characters that each covers; slower than `encode`."""
-        from embedder.core.fast_tokenizers.spans import trimmed, wordpiece_spans  # noqa: PLC0415
-
-        spans: list[Span] = []
-        texts: list[str] = []
-        for part, start, stop in self._added.pieces(text):
-            if isinstance(part, int):
-                spans.append(Span(part, start, stop))
-                texts.append(text[start:stop])
-                continue
-            spans += wordpiece_spans(
-                self._aligned(part, start),
-                encode_word=self._words.__getitem__,
-                token=self.token,
-                continuation=len(self._continuation.decode()),
-            )
-            texts += (self.token(span.id) for span in spans[len(texts) :])
-        return spans if self._trim is None else trimmed(spans, texts, prefix_space=self._trim)
-
     def _encode_with_added(self, text: str) -> list[int]:
         ids: list[int] = []
-        for part, _, _ in self._added.pieces(text):
+        for part in self._added.pieces(text):
             if isinstance(part, int):
                 ids.append(part)
                 continue
@@ -110,25 +89,15 @@ class WordPiece(TableTokenizer):
         """Normalize the text and put spaces between its words."""
         normal = text.translate(self._characters)
         if REORDERED in normal:
-            return "".join(character for character, _ in self._reordered(text))
+            return self._reordered(text)
         return normal
 
-    def _aligned(self, text: str, start: int) -> Iterator[Aligned]:
-        """Normalize like `_normalize` and give the place of each character in the text."""
-        if REORDERED in text.translate(self._characters):
-            for character, place in self._reordered(text):
-                yield character, start + place
-            return
-        for place, source in enumerate(text, start):
-            for character in self._characters[ord(source)]:
-                yield character, place
-
     @cached_property
-    def _reordered(self) -> Callable[[str], Iterator[Aligned]]:
+    def _reordered(self) -> Callable[[str], str]:
         # Hardly any text needs it: neither the module nor its tables are read before one does.
         from embedder.core.fast_tokenizers.reordering import Reordering  # noqa: PLC0415
 
-        return Reordering(self._file, self._characters).align
+        return Reordering(self._file, self._characters).normalize
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
         if len(word) > self._longest_word:

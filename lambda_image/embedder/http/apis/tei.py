@@ -9,15 +9,14 @@ disagree, this module follows the code:
   examples of the documents have it in lower case.
 - The error of the OpenAI-compatible route is `{"message", "code", "type"}`; its schema says
   `error_type`.
-- `start` and `stop` of `/tokenize` count bytes of UTF-8, not characters, and count them from the
-  beginning of the prompt.
 
 What differs on purpose: fields that are unknown are refused, where TEI ignores them (its structs do
 not deny unknown fields), unless they have no effect with the value sent; errors of JSON itself have
 TEI's statuses (400 for syntax, 422 for types) and this API's body, where TEI sends plain text; a
 batch is texts or token ids, not both; token ids that lack the model's special tokens are refused,
 as by OpenAI's path; `x-compute-type` is the real one; times are those of the whole request, where
-TEI returns the mean of its inputs.
+TEI returns the mean of its inputs; `/tokenize` answers the vocabulary's spelling of each token,
+and null for `start` and `stop`; the routes for other kinds of models are not served.
 """
 
 import time

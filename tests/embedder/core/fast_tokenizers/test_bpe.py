@@ -1,4 +1,4 @@
-"""Byte pair encoding gives the library's ids and spans for tokenizers like Gemma's."""
+"""Byte pair encoding gives the library's ids for tokenizers like Gemma's."""
 
 import copy
 from pathlib import Path
@@ -31,7 +31,7 @@ BITS_OF_TEXT = (
 )
 
 
-def test_ids_and_spans_are_the_librarys_on_a_seeded_sample(gemma: Both) -> None:
+def test_ids_are_the_librarys_on_a_seeded_sample(gemma: Both) -> None:
     """Many texts cover all planes, runs, control characters and added tokens."""
     assert gemma.differing(sample_texts(gemma.library, count=1000, seed=21)) == []
 
@@ -43,7 +43,7 @@ def test_merges_in_the_order_they_were_learned_are_the_librarys(trained: Both) -
 
 @given(st.text())
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-def test_ids_and_spans_are_the_librarys_on_any_text(gemma: Both, text: str) -> None:
+def test_ids_are_the_librarys_on_any_text(gemma: Both, text: str) -> None:
     """Any text that Hypothesis generates is tokenized as by the library."""
     assert gemma.agree(text)
 
@@ -80,14 +80,13 @@ def test_a_space_and_its_sign_are_the_same(gemma: Both) -> None:
 
 
 def test_a_character_that_is_no_token_becomes_its_bytes(gemma: Both) -> None:
-    """A character of four bytes becomes four tokens, each with the span of the character."""
+    """A character of four bytes becomes four tokens."""
     assert [gemma.fast.token(token_id) for token_id in gemma.fast.encode("\U0001fbf0")] == [
         "<0xF0>",
         "<0x9F>",
         "<0xAF>",
         "<0xB0>",
     ]
-    assert {span[1:] for span in gemma.fast.spans("\U0001fbf0")} == {(0, 1)}
 
 
 def test_a_vocabulary_of_bytes_alone_is_enough(
@@ -149,7 +148,7 @@ def test_added_tokens_that_are_normalised_are_found_after_it(
 def test_merges_across_a_space_are_the_librarys(
     gemma_document: dict[str, Any], tmp_path: Path, glue: str
 ) -> None:
-    """Words are not split at a space that a token spans."""
+    """Words are not split at a space that a token crosses."""
     document = copy.deepcopy(gemma_document)
     document["added_tokens"].pop()  # its id, after the vocabulary, is needed below
     model = document["model"]

@@ -75,7 +75,6 @@ def test_the_library_serves_behind_the_same_door(minilm: Both, minilm_folder: Pa
     assert served.vocabulary_size == minilm.fast.vocabulary_size
     text = "A naïve text, longer than the 128 tokens it was trained on. " * 20
     assert served.encode(text) == minilm.fast.encode(text)
-    assert served.spans(text) == minilm.fast.spans(text)
     assert served.token(1996) == "the"
     with pytest.raises(ValueError, match="No token has the id 99999"):
         served.token(99999)

@@ -1,4 +1,4 @@
-"""WordPiece gives the library's ids and spans for any text and any normalizer options."""
+"""WordPiece gives the library's ids for any text and any normalizer options."""
 
 import copy
 from pathlib import Path
@@ -20,14 +20,14 @@ OPTIONS = [
 ]
 
 
-def test_ids_and_spans_are_the_librarys_on_a_seeded_sample(minilm: Both) -> None:
+def test_ids_are_the_librarys_on_a_seeded_sample(minilm: Both) -> None:
     """Many texts cover all planes, runs, control characters and special tokens."""
     assert minilm.differing(sample_texts(minilm.library, count=1000, seed=11)) == []
 
 
 @given(st.text())
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-def test_ids_and_spans_are_the_librarys_on_any_text(minilm: Both, text: str) -> None:
+def test_ids_are_the_librarys_on_any_text(minilm: Both, text: str) -> None:
     """Any text that Hypothesis generates is tokenized as by the library."""
     assert minilm.agree(text)
 
@@ -74,15 +74,13 @@ def test_marks_that_stay_are_sorted_as_unicode_says(minilm: Both) -> None:
 
 def test_a_mark_that_is_another_one_is_sorted_as_the_other(minilm: Both) -> None:
     """U+0340 is U+0300, so the Newa virama behind it is moved to its place."""
-    (span,) = minilm.fast.spans("\u0340\U00011442")
-    assert (span.start, span.stop) == (0, 1)
     assert minilm.agree("\u0340\U00011442")
 
 
-def test_spans_of_a_roberta_post_processor_leave_out_white_space(
+def test_a_roberta_post_processor_puts_its_tokens_around_a_text(
     minilm_document: dict[str, Any], tmp_path: Path
 ) -> None:
-    """MPNet's `<mask>` takes the space before it along, and its span does not."""
+    """MPNet has one, and its `<mask>` takes the space before it along."""
     document = copy.deepcopy(minilm_document)
     for token in document["added_tokens"]:
         token["lstrip"] = token["rstrip"] = token["content"] == "[MASK]"
@@ -95,7 +93,6 @@ def test_spans_of_a_roberta_post_processor_leave_out_white_space(
     }
     variant = both(document, tmp_path)
     assert (variant.fast.prefix, variant.fast.suffix) == ((101,), (102,))
-    assert variant.fast.spans("a  [MASK] b")[1][1:] == (3, 9)
     assert variant.differing(["a  [MASK] b", "  [MASK]\u3000", "[MASK] [MASK]"]) == []
     assert variant.differing(sample_texts(variant.library, count=500, seed=14)) == []
 
