@@ -27,7 +27,7 @@ from embedding_client.errors import (
 if TYPE_CHECKING:
     from embedding_client.client import EmbeddingClient
     from embedding_client.options import EmbedOptions
-    from embedding_client.sources import Row, Source
+    from embedding_client.readers import Row, Source
 
 __all__ = ["main", "run"]
 
@@ -140,7 +140,7 @@ def _embed(args: argparse.Namespace) -> int:
 
 
 def _to_file(args: argparse.Namespace, options: "EmbedOptions") -> int:
-    from embedding_client.jobs import embed_file  # noqa: PLC0415  (slow)
+    from embedding_client.file_embedding import embed_file  # noqa: PLC0415  (slow)
 
     used: list[EmbeddingClient] = []
 
@@ -172,7 +172,7 @@ def _to_file(args: argparse.Namespace, options: "EmbedOptions") -> int:
 def _to_stdout(
     args: argparse.Namespace, options: "EmbedOptions", name: str, rows: Iterator["Row"]
 ) -> int:
-    from embedding_client.streaming import embed_stream  # noqa: PLC0415  (slow)
+    from embedding_client.file_embedding import embed_stream  # noqa: PLC0415  (slow)
 
     with connect_to(args) as client:
         rejected = embed_stream(
@@ -193,8 +193,8 @@ def _to_stdout(
 @contextmanager
 def _source(args: argparse.Namespace) -> Iterator["Source"]:
     """Open the input. A pipe that must be read more than once is copied to a temporary file."""
-    from embedding_client.outputs import Outputs  # noqa: PLC0415  (slow)
-    from embedding_client.sources import Source  # noqa: PLC0415  (slow)
+    from embedding_client.readers import Source  # noqa: PLC0415  (slow)
+    from embedding_client.writers import Outputs  # noqa: PLC0415  (slow)
 
     standard = args.file == Path("-")
     kind = args.format or ("text" if standard else None)
@@ -220,8 +220,7 @@ def _source(args: argparse.Namespace) -> Iterator["Source"]:
 
 
 def _rows(texts: Sequence[str]) -> Iterator["Row"]:
-    from embedding_client.readers import problem_of  # noqa: PLC0415  (slow)
-    from embedding_client.sources import Row  # noqa: PLC0415  (slow)
+    from embedding_client.readers import Row, problem_of  # noqa: PLC0415  (slow)
 
     for number, text in enumerate(texts, 1):
         fields = {"text": text}

@@ -1,18 +1,26 @@
-"""Reads each file format as a stream of rows, with their line numbers and errors."""
+"""Reads the rows of a file in any format, with their line numbers and errors."""
 
 import csv
 import gzip
+import hashlib
 import io
 import json
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from embedding_client.errors import FileError
+from embedding_client.formats import format_of
 
-__all__ = ["READERS", "Record", "problem_of"]
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+__all__ = ["Record", "Row", "Source", "problem_of"]
 
 #: The fields of a row, including the text.
 Record = Mapping[str, Any]
@@ -218,3 +226,160 @@ def _decoding_problem(text: str) -> str | None:
 def _decoded(text: str) -> str:
     """Replace bytes that were not UTF-8 with U+FFFD."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of a file.
+
+    Attributes:
+        number: The number of the row, from 1.
+        line: The line where it begins, from 1, or None in a format without lines.
+        fields: The fields of the row. Empty if the row could not be read.
+        text: The text to embed, or None if the row has no valid text.
+        problem: Why the row has no valid text, or None.
+    """
+
+    number: int
+    line: int | None
+    fields: Record
+    text: str | None
+    problem: str | None
+
+    @property
+    def place(self) -> str:
+        """The position of the row, for messages."""
+        if self.line is None:
+            return f"row {self.number}"
+        if self.line == self.number:
+            return f"line {self.line}"
+        return f"row {self.number} (line {self.line})"
+
+
+class Source:
+    """A file with texts, or standard input.
+
+    A row that cannot be embedded is yielded too. Its `problem` gives the reason, and the caller
+    decides how to handle it.
+
+    Args:
+        path: The file, or None for standard input, which can be read only once.
+        kind: One of `FORMATS`. By default, the file name sets it, and standard input is text.
+        column: The field that holds the text.
+        name: The name of the file in messages. The default is its path.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        kind: str | None = None,
+        column: str = "text",
+        name: str | None = None,
+    ) -> None:
+        self.path = path
+        self.name = name or (str(path) if path else "standard input")
+        if path is not None and not path.is_file():
+            raise FileError(
+                f"{path} is not a file." if path.exists() else f"{path} does not exist."
+            )
+        self.kind = kind or (format_of(path) if path is not None else "text")
+        self.column = column
+        self._state: tuple[int, ...] | None = None
+        self._digest = ""
+
+    def identity(self) -> dict[str, Any]:
+        """Return the digest of the content and how to read it, without the name and the time.
+
+        `rows` has read the file with `identify`.
+        """
+        return {"sha256": self._digest, "format": self.kind, "column": self.column}
+
+    def check_unchanged(self) -> None:
+        """Check that the content has not changed since `rows` identified it.
+
+        Raises:
+            FileError: If it has changed.
+        """
+        with self._opened() as file:
+            if (state := _state(file)) == self._state:
+                return
+            if hashlib.file_digest(file, "sha256").hexdigest() != self._digest:
+                raise self.changed()
+            self._state = state
+
+    def changed(self) -> FileError:
+        """Return the error for a file that changed during a run."""
+        return FileError(
+            f"{self.name} was changed while it was being embedded, so the vectors do not match its "
+            "rows. Run the command again."
+        )
+
+    def rows(self, *, identify: bool = False) -> Iterator[Row]:
+        """Yield the rows.
+
+        Args:
+            identify: Whether to compute what `identity` returns, once all rows are read.
+
+        Raises:
+            FileError: If the file cannot be read, or is not valid in its format.
+        """
+        with self._opened() as file:
+            try:
+                opened = _Hashed(file) if identify else None
+                # Parquet's reader jumps in the file.
+                jumps = self.kind == "parquet"
+                if opened is not None and jumps:
+                    opened.readall()
+                    file.seek(0)
+                read = READERS[self.kind](
+                    io.BufferedReader(opened) if opened and not jumps else file, self.column
+                )
+                for number, (line, fields, problem) in enumerate(read, 1):
+                    text = None if problem else fields[self.column]
+                    yield Row(number=number, line=line, fields=fields, text=text, problem=problem)
+                if opened is not None:
+                    self._state, self._digest = opened.state, opened.digest.hexdigest()
+            except FileError as error:
+                raise FileError(f"{self.name} {error}") from error.__cause__
+            except (OSError, EOFError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise FileError(f"{self.name} cannot be read: {reason}.") from error
+
+    def is_same_file(self, path: Path) -> bool:
+        """Return whether a path leads to this file, also through a link."""
+        try:
+            with self._opened() as file:
+                return os.path.samestat(os.fstat(file.fileno()), path.stat())
+        except (OSError, io.UnsupportedOperation):
+            return False
+
+    def _opened(self) -> io.BufferedReader:
+        if self.path is None:
+            return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise FileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
+
+
+class _Hashed(io.RawIOBase):
+    """A file that is hashed as it is read."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self.state = _state(file)
+        self.digest = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        count = self._file.readinto(buffer)
+        self.digest.update(memoryview(buffer)[:count])
+        return count
+
+
+def _state(file: io.BufferedReader) -> tuple[int, ...]:
+    state = os.fstat(file.fileno())
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)

@@ -28,7 +28,7 @@ def test_importing_the_package_imports_no_library() -> None:
         "assert not heavy, heavy\n"
         "from embedding_client import SigV4Auth\n"
         "assert 'botocore' in sys.modules and 'numpy' not in sys.modules\n"
-        "import embedding_client.jobs, embedding_client.streaming, embedding_client.async_client\n"
+        "import embedding_client.file_embedding, embedding_client.async_client\n"
         "assert not {'langchain_core', 'llama_index', 'pyarrow'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -9,22 +9,29 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from embedding_client import FileError
-from embedding_client.writers import WRITERS, Table, check_parquet, json_line, numbers
+from embedding_client import ConfigurationError, FileError
+from embedding_client.writers import (
+    WRITERS,
+    Outputs,
+    Table,
+    json_line,
+    numbers,
+    parquet_schema,
+)
 
 VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
 def written(suffix, rows, vectors, *, dtype=np.float32, width=2):
     table = Table(
-        rows=len(rows),
-        pairs=lambda: zip(rows, vectors, strict=True),
+        pairs=zip(rows, vectors, strict=True),
         width=width,
         dtype=np.dtype(dtype),
         vector_space="m@1/x/2",
+        schema=parquet_schema(rows) if suffix == ".parquet" else None,
     )
     file = io.BytesIO()
-    WRITERS[suffix](file, table)
+    assert WRITERS[suffix](file, table) == len(rows)
     return io.BytesIO(file.getvalue())
 
 
@@ -58,7 +65,7 @@ def test_parquet_may_have_nulls_or_no_rows():
 def test_incompatible_rows_are_refused_for_parquet(rows):
     """The message recommends .jsonl."""
     with pytest.raises(FileError, match=r"do not fit into one Parquet table: .*Write \.jsonl"):
-        check_parquet(rows)
+        parquet_schema(rows)
 
 
 def test_json_lines_escape_lone_surrogates():
@@ -122,3 +129,93 @@ def test_values_that_json_does_not_have_become_text():
         "embedding": None,
         "vector_space": None,
     }
+
+
+REPORT = [{"row": 2, "error": "is blank"}]
+
+
+def place(outputs, content=b"whole", *, report=(), check=lambda: None):
+    def write(file):
+        file.write(content)
+        check()
+        return {"count": 1}, list(report)
+
+    outputs.place(write)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_all_files_are_named_after_the_output(tmp_path):
+    """The files of two outputs have different names."""
+    place(Outputs(tmp_path / "a.npy"), report=REPORT)
+    assert names(tmp_path) == ["a.npy", "a.npy.errors.jsonl", "a.npy.json"]
+    assert (tmp_path / "a.npy.errors.jsonl").read_text() == '{"row": 2, "error": "is blank"}\n'
+    assert (tmp_path / "a.npy").read_bytes() == b"whole"
+
+
+def test_the_report_of_an_earlier_run_is_deleted(tmp_path):
+    """If every row of the new output has a vector."""
+    outputs = Outputs(tmp_path / "a.jsonl")
+    place(outputs, report=REPORT)
+    place(outputs)
+    assert names(tmp_path) == ["a.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.jsonl", "a.parquet"])
+def test_an_incomplete_output_is_not_moved_into_place(tmp_path, file_limit, name):
+    """The existing output is unchanged, and no incomplete file remains."""
+    outputs = Outputs(tmp_path / name)
+    place(outputs, b"earlier")
+    before = names(tmp_path)
+    with file_limit(1000), pytest.raises(FileError, match=f"{name} cannot be written: File too"):
+        place(outputs, b"x" * 5000)
+    assert (tmp_path / name).read_bytes() == b"earlier"
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".jsonl", ".parquet"])
+def test_every_writer_reports_a_full_disk(tmp_path, file_limit, suffix):
+    """No incomplete file remains, and a second attempt succeeds."""
+    outputs = Outputs(tmp_path / f"a{suffix}")
+    vectors = np.random.default_rng(5).random((3000, 8), np.float32)
+    rows = [{"text": str(vector)} for vector in vectors]
+    schema = parquet_schema(rows)
+
+    def write(file):
+        pairs = zip(rows, vectors, strict=True)
+        WRITERS[suffix](file, Table(pairs, 8, vectors.dtype, "m@1/x/8", schema))
+        return {}, []
+
+    with file_limit(40_000), pytest.raises(FileError, match="cannot be written: File too large"):
+        outputs.place(write)
+    assert names(tmp_path) == []
+    outputs.place(write)
+    assert outputs.path.stat().st_size > 40_000
+
+
+def test_a_failing_check_leaves_no_output(tmp_path):
+    """For example, if the input has changed."""
+
+    def check():
+        raise FileError("changed")
+
+    with pytest.raises(FileError, match="changed"):
+        place(Outputs(tmp_path / "a.npy"), report=REPORT, check=check)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.txt", r"must end in \.jsonl, \.parquet, \.npy"),
+        ("none/a.npy", "in a folder that exists; found .*none"),
+        ("folder.npy", "must name a file; found the folder .*folder.npy"),
+    ],
+)
+def test_an_invalid_path_is_refused(tmp_path, name, message):
+    """Before the input is read."""
+    (tmp_path / "folder.npy").mkdir()
+    with pytest.raises(ConfigurationError, match=message):
+        Outputs(tmp_path / name)
