@@ -14,8 +14,7 @@ from embedder.http.router import ROUTES
 from embedding_client import errors
 from embedding_kit.environment import Environment
 from embedding_kit.settings.descriptions import export_schema
-from model_compiler.source.catalog import CATALOG
-from model_compiler.source.catalog.measurements import measurements
+from model_compiler.source.catalog import CATALOG, measurements
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from model_compiler.listing import measured_cells, prompt_names
-from model_compiler.source.catalog import CATALOG, GROUPS, CatalogEntry
-from model_compiler.source.catalog.measurements import measurements
+from model_compiler.source.catalog import CATALOG, GROUPS, CatalogEntry, measurements
 
 __all__ = ["models_tables", "prompts_table"]
 

@@ -5,8 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from model_compiler.source.catalog import CATALOG, CatalogEntry
-from model_compiler.source.catalog.measurements import measurements
+from model_compiler.source.catalog import CATALOG, CatalogEntry, measurements
 
 __all__ = ["as_json", "as_table", "described", "measured_cells", "prompt_names"]
 

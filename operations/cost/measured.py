@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from embedding_kit.settings import Model
-from model_compiler.source.catalog import find
-from model_compiler.source.catalog.measurements import Measurement, measurements
+from model_compiler.source.catalog import Measurement, find, measurements
 from operations.cost.duration import Speed
 from operations.cost.errors import CostError
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from model_compiler import listing
-from model_compiler.source.catalog import CATALOG
-from model_compiler.source.catalog.measurements import Measurement, Measurements
+from model_compiler.source.catalog import CATALOG, Measurement, Measurements
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 

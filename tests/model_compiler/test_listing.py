@@ -5,8 +5,7 @@ import json
 import pytest
 
 from model_compiler import listing
-from model_compiler.source.catalog import CATALOG, find
-from model_compiler.source.catalog.measurements import Measurement, Measurements
+from model_compiler.source.catalog import CATALOG, Measurement, Measurements, find
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from model_compiler.errors import CompilerError
 from model_compiler.files.config import ConfigFile
 from model_compiler.graph import architectures
 from model_compiler.source import hub
-from model_compiler.source.catalog import CATALOG, CatalogEntry, find, recognize
-from model_compiler.source.catalog.measurements import measurements
+from model_compiler.source.catalog import CATALOG, CatalogEntry, find, measurements, recognize
 
 
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.name)

@@ -15,7 +15,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from model_compiler.source.catalog.measurements import FILE, Measurement, measurements
+from model_compiler.source.catalog import MEASURED_FILE, Measurement, measurements
 from tools.bench.contenders import KIT, ROOT, Contender, compile_modules
 from tools.bench.families.folders import prepare_artifact
 from tools.bench.families.run import folder_megabytes, latency, starts
@@ -44,7 +44,7 @@ def main() -> int:
     compile_modules()
     for name in options.shapes or SHAPES:
         _save(name, *_measure(name, options))
-        sys.stderr.write(f"{name}: written to {FILE}\n")
+        sys.stderr.write(f"{name}: written to {MEASURED_FILE}\n")
     return 0
 
 
@@ -87,7 +87,7 @@ def _save(name: str, reference: dict[str, float], found: Measurement) -> None:
         f"ONNX Runtime {version('onnxruntime')}",
         "shapes": {shape: dataclasses.asdict(shapes[shape]) for shape in SHAPES if shape in shapes},
     }
-    FILE.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    MEASURED_FILE.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,51 +1,155 @@
-"""The models that the kit knows by name, one module for each group of families.
+"""The models that the kit knows by name, from `catalog.toml`, and their measured speed and size.
 
-Each model is pinned by a commit of its hub repository, and by the SHA-256 of its weights if known.
-Prompts and limits come from the model's own files; an entry adds those that only its card states.
-
-Commits without hashes are those of MTEB's registry of models
-(https://github.com/embeddings-benchmark/mteb, `mteb/models/model_implementations`, at a905523d).
-A repository without a commit is unverified: the first download decides, and the compiler prints
-the commit that pins it.
+`python -m tools.bench.families` makes `measured.json`. Speed and size depend on a model's shape and
+not on its weights, so it measures one replica with random weights for each shape.
 """
 
+import functools
+import json
+import tomllib
 from collections.abc import Mapping
-
-from model_compiler.source.catalog.bert import BERT
-from model_compiler.source.catalog.bert_search import BERT_SEARCH
-from model_compiler.source.catalog.entry import (
-    CatalogEntry,
-    Golden,
-    License,
-    Repository,
-    Wheel,
-)
-from model_compiler.source.catalog.gemma import GEMMA_MODELS
-from model_compiler.source.catalog.long_texts import LONG_TEXTS
-from model_compiler.source.catalog.multilingual import MULTILINGUAL
-from model_compiler.source.catalog.roberta import ROBERTA
-from model_compiler.source.catalog.static import STATIC
+from dataclasses import dataclass, field
+from pathlib import Path
 
 __all__ = [
     "CATALOG",
     "GROUPS",
+    "MEASURED_FILE",
     "CatalogEntry",
     "Golden",
     "License",
+    "Measurement",
+    "Measurements",
     "Repository",
     "Wheel",
     "find",
+    "measurements",
     "recognize",
 ]
 
+CATALOG_FILE = Path(__file__).with_name("catalog.toml")
+MEASURED_FILE = Path(__file__).with_name("measured.json")
+
+
+@dataclass(frozen=True, slots=True)
+class License:
+    """A model's terms."""
+
+    #: The name that `--accept-license` and `accept_license` take.
+    name: str
+    url: str
+    #: Whether the user must accept the terms explicitly.
+    must_be_accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository of a hub, at one commit; at its newest if no commit is known."""
+
+    name: str
+    revision: str | None = None
+    #: Whether the hub requires a token of an account that has accepted the terms.
+    gated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A Python distribution that contains the model as package data."""
+
+    distribution: str
+    version: str
+    package: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """The first components of a text's embedding, as the model's own code gives it."""
+
+    text: str
+    prompt: str | None
+    head: tuple[float, ...]
+    #: The largest allowed difference of a component of an fp32 artifact.
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """One model."""
+
+    name: str
+    license: License
+    #: Tried in this order, after the wheel.
+    repositories: tuple[Repository, ...]
+    wheel: Wheel | None = None
+    #: SHA-256 of files, by their path in the folder, wherever the model comes from.
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    #: The full number of dimensions, then the smaller ones that the model was trained for.
+    dimensions: tuple[int, ...] = ()
+    #: The limit in tokens that the model's files state; None without one. The files decide.
+    max_tokens: int | None = None
+    languages: str = ""
+    #: When to choose it: one sentence.
+    choose: str = ""
+    #: The measured shape of its kind, a key of `measured.json`.
+    shape: str = ""
+    #: Prompts that the model's card states and its files do not.
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    #: The default prompt, if the model's files name none.
+    default_prompt: str | None = None
+    golden: tuple[Golden, ...] = ()
+    #: The digest of its weights in the name of its vector space, if known.
+    source: str | None = None
+    #: The `model_type` of its `config.json`.
+    family: str = ""
+    #: Prompts in its own files that, with the family, identify it and models tuned from it.
+    own_prompts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def short_name(self) -> str:
+        """The name without the organization."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def pin(self) -> str:
+        """How exactly the first repository is pinned: `hashes`, `commit` or `unverified`.
+
+        `hashes` means that the SHA-256 of the weights is known too. Without a commit, the first
+        download decides, and its manifest records the commit.
+        """
+        if self.repositories[0].revision is None:
+            return "unverified"
+        return "hashes" if self.sha256 else "commit"
+
+
+def _groups() -> dict[str, tuple[CatalogEntry, ...]]:
+    stated = tomllib.loads(CATALOG_FILE.read_text(encoding="utf-8"))
+    licenses = {name: License(name, **terms) for name, terms in stated["licenses"].items()}
+    groups: dict[str, tuple[CatalogEntry, ...]] = {}
+    for values in stated["models"]:
+        group = values.pop("group")
+        own = {key: values.pop(key) for key in ("revision", "gated") if key in values}
+        mirrors = values.pop("mirrors", ())
+        entry = CatalogEntry(
+            license=licenses[values.pop("license")],
+            repositories=(
+                Repository(values["name"], **own),
+                *(Repository(**mirror) for mirror in mirrors),
+            ),
+            wheel=Wheel(**values.pop("wheel")) if "wheel" in values else None,
+            dimensions=tuple(values.pop("dimensions")),
+            golden=tuple(
+                Golden(**{**golden, "head": tuple(golden["head"])})
+                for golden in values.pop("golden", ())
+            ),
+            **values,
+        )
+        groups[group] = (*groups.get(group, ()), entry)
+    return groups
+
+
 #: The models by their main use, in the order of the list.
-GROUPS: dict[str, tuple[CatalogEntry, ...]] = {
-    "English": (*BERT, *ROBERTA),
-    "English, for search": BERT_SEARCH,
-    "English, for long texts": LONG_TEXTS,
-    "Many languages": (*MULTILINGUAL, *GEMMA_MODELS),
-    "Static embeddings": STATIC,
-}
+GROUPS = _groups()
 CATALOG = tuple(entry for group in GROUPS.values() for entry in group)
 
 
@@ -73,3 +177,38 @@ def recognize(*, family: str, source: str, prompts: Mapping[str, str]) -> Catalo
         if own and family == entry.family and own <= prompts.items():
             return entry
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One shape, compiled to int8. Times are ratios to the reference shape in the same run."""
+
+    #: The size of the artifact.
+    megabytes: float
+    #: CPU time from the start of the process until it can answer.
+    start: float
+    #: CPU time of one text with 32 tokens.
+    tokens_32: float
+    #: CPU time of one text with 256 tokens.
+    tokens_256: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """The content of `measured.json`."""
+
+    #: The shape with the ratios 1: that of the model in `environments/dev.toml`.
+    reference: str
+    #: Milliseconds of CPU time of the reference: `start`, `tokens_32` and `tokens_256`.
+    milliseconds: Mapping[str, float]
+    #: The machine, in words.
+    machine: str
+    shapes: Mapping[str, Measurement]
+
+
+@functools.cache
+def measurements() -> Measurements:
+    """Return the measurements of all shapes."""
+    value = json.loads(MEASURED_FILE.read_text(encoding="utf-8"))
+    shapes = {name: Measurement(**numbers) for name, numbers in value.pop("shapes").items()}
+    return Measurements(**value, shapes=shapes)
