@@ -200,7 +200,7 @@ def _quotas(session: Session, environment: Environment) -> Iterator[Finding]:
             "[function], or the alarms on concurrency fire at the wrong number"
         )
     # No API returns the memory quota, but AWS raises it along with that of concurrency.
-    unknown = function.account_memory_mb is None and function.memory_mb > NEW_ACCOUNT_MEMORY_MB
+    unknown = function.memory_mb > NEW_ACCOUNT_MEMORY_MB
     if unknown and granted < _ESTABLISHED_CONCURRENCY:
         yield Finding(
             f"{granted} concurrent executions are a new account's quota, and a new account may "

@@ -145,7 +145,6 @@ class EmbeddingBatch(Construct):
             defaults={
                 "source": settings.input,
                 "destination": settings.output,
-                "max_rejected_percent": settings.max_rejected_percent,
             },
             max_concurrency=settings.max_concurrency,
         )

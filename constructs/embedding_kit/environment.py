@@ -33,7 +33,6 @@ from embedding_kit.settings import (
     check_memory,
     check_ownership,
     check_package,
-    check_watched,
     check_without_images,
     index_dimension,
     load_source,
@@ -223,7 +222,6 @@ class Environment(Settings):
             experiment=self.experiment,
         )
         check_alarms(self.alarms, self.function)
-        check_watched(self.observability, self.alarms)
         check_memory(self.model, self.function)
         check_package(self.model, self.function, self.cold_start)
         check_without_images(

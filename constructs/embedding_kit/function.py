@@ -180,24 +180,19 @@ def environment_variables(
     settings: FunctionSettings, *, metrics_namespace: str, name: str
 ) -> dict[str, str]:
     """Return the settings as environment variables; the embedder has defaults for unset ones."""
-    threads = {} if settings.threads is None else {"EMBEDDING_THREADS": str(settings.threads)}
     return {
         "EMBEDDING_ENVIRONMENT": name,
         "EMBEDDING_METRICS_NAMESPACE": metrics_namespace,
         **request_variables(settings),
-        **threads,
     }
 
 
 def request_variables(settings: FunctionSettings) -> dict[str, str]:
     """Return the settings that decide how a request is answered, wherever the model is served."""
-    optional = {
-        "EMBEDDING_CACHE_ENTRIES": settings.cache_entries,
-        "EMBEDDING_MAX_CHARACTERS": settings.max_characters,
-    }
-    return {"EMBEDDING_TRUNCATE": settings.truncate} | {
-        name: str(value) for name, value in optional.items() if value is not None
-    }
+    found: dict[str, str] = {"EMBEDDING_TRUNCATE": settings.truncate}
+    if settings.cache_entries is not None:
+        found["EMBEDDING_CACHE_ENTRIES"] = str(settings.cache_entries)
+    return found
 
 
 def function_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:

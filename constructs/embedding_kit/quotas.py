@@ -30,12 +30,11 @@ def quota_notes(function: FunctionSettings, cold_start: ColdStart) -> Iterator[s
     New accounts have reduced quotas of concurrency and memory, which AWS raises with use or on
     request: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
     """
-    if function.memory_mb > NEW_ACCOUNT_MEMORY_MB and function.account_memory_mb is None:
+    if function.memory_mb > NEW_ACCOUNT_MEMORY_MB:
         yield (
             f"memory_mb = {function.memory_mb}, and a new AWS account may allow a function "
             f"{NEW_ACCOUNT_MEMORY_MB} MB: ask AWS Support for more, or set memory_mb to "
-            f"{NEW_ACCOUNT_MEMORY_MB} or less. If the account allows it, say so: "
-            "account_memory_mb = 10240."
+            f"{NEW_ACCOUNT_MEMORY_MB} or less."
         )
     needed = needed_concurrency(function, cold_start)
     if needed and "account_concurrency" not in function.model_fields_set:

@@ -22,6 +22,8 @@ REJECTED_METRIC = "RejectedRequests"
 _HTTPS = 443
 #: Loading the largest models of the catalog, from an image that was just pulled.
 _START = Duration.minutes(2)
+#: CPU utilization above which tasks are added.
+_CPU_PERCENT = 60
 _SCALE_IN = Duration.minutes(5)
 _SCALE_OUT = Duration.minutes(1)
 
@@ -152,7 +154,7 @@ class EmbeddingService(Construct):
         )
         scaling.scale_on_cpu_utilization(
             "Cpu",
-            target_utilization_percent=settings.cpu_percent,
+            target_utilization_percent=_CPU_PERCENT,
             scale_in_cooldown=_SCALE_IN,
             scale_out_cooldown=_SCALE_OUT,
         )

@@ -15,6 +15,8 @@ __all__ = ["EXTRAS", "LOG_BYTES", "Volumes", "extra_items"]
 #: Bytes of log of one request: the embedder's line and its record of metrics (about 1,450), the
 #: platform's start and report (480), and 26 bytes of each of the four that CloudWatch adds.
 LOG_BYTES = 2000
+#: A limit for each address, and three groups of AWS.
+_FIREWALL_RULES = 4
 #: Metrics in an hour with requests of one version, API and status: 5 of the platform's records, 9
 #: of the embedder, 9 by API and status, and 2 of the version (docs/operations.md).
 _METRICS = 25
@@ -145,7 +147,7 @@ def _front(environment: Environment, prices: Prices, volumes: Volumes) -> tuple[
     if front.firewall is not None and front.firewall.web_acl is None:
         items += [
             priced(prices, "firewall", "firewall", 1),
-            priced(prices, "firewall_rule", "firewall, rules", front.firewall.rules),
+            priced(prices, "firewall_rule", "firewall, rules", _FIREWALL_RULES),
             priced(prices, "firewall_requests", "firewall, requests", requests),
         ]
     return tuple(items)

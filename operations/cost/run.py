@@ -116,7 +116,7 @@ def _traffic(choices: Choices) -> Traffic:
 def _speed(environment: Environment, choices: Choices, tokens: int) -> Speed:
     if choices.observed:
         function = environment.function
-        return choices.observed.speed(memory_mb=function.memory_mb, threads=function.threads)
+        return choices.observed.speed(memory_mb=function.memory_mb, threads=None)
     if choices.milliseconds is not None:
         return Speed(
             points=((tokens, choices.milliseconds),),
@@ -136,7 +136,6 @@ def _scenario(
         traffic=traffic,
         core_seconds=core,
         memory_mb=function.memory_mb,
-        threads=function.threads,
         fewest_servers=choices.servers,
     )
     if choices.observed and choices.observed.init_seconds:

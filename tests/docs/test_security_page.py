@@ -36,7 +36,6 @@ VARIED = {
         "reserved_concurrency": 20,
     },
     "server": {
-        "kind": "fargate",
         "vpc": "vpc-0123456789abcdef0",
         "subnets": ["subnet-0aaaaaaaaaaaaaaa1", "subnet-0aaaaaaaaaaaaaaa2"],
         "clients": ["10.0.0.0/16"],

@@ -38,10 +38,6 @@ def test_the_page_writes_defaults_and_ranges_as_toml():
         in page
     )
     assert '| `truncate` | one of "refuse", "right", "left" | `"refuse"` |' in page
-    assert (
-        '| `init_max` | a whole number and a unit of ms, s, m, h or d, such as "30s" | `"8s"`'
-        in page
-    )
     assert "#### `[[cold_start.schedule]]`" in page or "### `[[cold_start.schedule]]`" in page
 
 

@@ -129,7 +129,6 @@ def test_the_template_has_the_whole_definition(template, definition):
         "defaults": {
             "source": "s3://documents/texts",
             "destination": "s3://vectors/search/",
-            "max_rejected_percent": 1,
         },
         "job.$": "$",
     }
@@ -263,20 +262,6 @@ def test_a_failed_job_rejected_rows_and_throttles_alarm(template):
     assert alarms["batchrejected"]["Threshold"] == 1
     assert alarms["batchthrottled"]["MetricName"] == "Throttles"
     assert all(len(alarm["AlarmActions"]) == 1 for alarm in alarms.values())
-
-
-def test_a_job_that_may_reject_everything_has_no_alarm_on_it(synthesize, model):
-    """No share is above 100%, so the alarm could never fire."""
-    settings = BatchSettings(
-        input="s3://documents", output="s3://vectors/", max_rejected_percent=100.0
-    )
-
-    def build(stack: Stack) -> None:
-        batch = EmbeddingBatch(stack, "Batch", model=model, settings=settings)
-        BatchAlarms(stack, "Alarms", batch=batch)
-
-    made = synthesize(build)
-    made.resource_count_is("AWS::CloudWatch::Alarm", 2)
 
 
 def test_the_dashboards_row_shows_jobs_rows_and_load(template):

@@ -119,9 +119,7 @@ def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
     """Infrastructure and embedder agree on the name and format of every variable."""
     settings = FunctionSettings(
         truncate="left",
-        max_characters=9000,
         cache_entries=0,
-        threads=2,
         timeout=timedelta(seconds=20),
     )
     template = endpoint_template(function=settings, name="staging")
@@ -129,9 +127,7 @@ def test_the_embedder_parses_what_the_construct_sets(endpoint_template):
     (function,) = functions.values()
     parsed = Settings.from_env(function["Properties"]["Environment"]["Variables"])
     assert parsed.truncate == "left"
-    assert parsed.max_characters == 9000
     assert parsed.cache_entries == 0
-    assert parsed.threads == 2
     assert parsed.environment == "staging"
     assert parsed.metrics_namespace == "EmbeddingKit/staging"
 

@@ -85,7 +85,7 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             (
                 "environments/test.toml: function.memory: unknown key; found: 2048; allowed here: "
                 "package, artifact, artifact_key, memory_mb, timeout, ephemeral_storage_mb, log_retention_days, logs_on_destroy, "
-                "reserved_concurrency, account_concurrency, account_memory_mb, truncate, max_characters, cache_entries, threads"
+                "reserved_concurrency, account_concurrency, truncate, cache_entries"
             ),
         ),
         (
@@ -280,28 +280,6 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
             ),
         ),
         (
-            '[alarms]\nduration_p50 = "30s"',
-            (
-                "environments/test.toml: the file: Lambda ends a request at the timeout, so the alarm could never fire; "
-                "found: alarms.duration_p50 = 30s with function.timeout = 30s; "
-                "allowed: less than 30s, or a longer timeout"
-            ),
-        ),
-        (
-            '[alarms]\nduration_p50 = "9s"\nduration_p99 = "8s"',
-            (
-                "environments/test.toml: alarms: duration_p50 above duration_p99 could fire only when duration_p99 "
-                "has fired already; found: duration_p50 = 9s, duration_p99 = 8s; allowed: duration_p50 up to duration_p99"
-            ),
-        ),
-        (
-            '[alarms]\ninit_p99 = "9s"',
-            (
-                "environments/test.toml: alarms: init_p99 above init_max could fire only when init_max "
-                "has fired already; found: init_p99 = 9s, init_max = 8s; allowed: init_p99 up to init_max"
-            ),
-        ),
-        (
             "[budget]\nmonthly_usd = inf",
             "environments/test.toml: budget.monthly_usd: found: inf; allowed: a number from 1 to 1000000",
         ),
@@ -340,14 +318,6 @@ def test_paths_are_read_from_the_files_own_folder(load, tmp_path):
                 'environments/test.toml: model.base_image: found: "public.ecr.aws/lambda/python:3.13-arm64"; '
                 "allowed: an image by its digest, as `scripts/base-image` prints it: "
                 "public.ecr.aws/lambda/python:3.13-arm64@sha256:..."
-            ),
-        ),
-        (
-            "[function]\nmemory_mb = 3538\naccount_memory_mb = 3008",
-            (
-                "environments/test.toml: function: the account allows a function less memory; "
-                "found: memory_mb = 3538 with account_memory_mb = 3008; "
-                "allowed: 128 to 3008, or a higher quota from AWS"
             ),
         ),
         (
@@ -494,12 +464,12 @@ def test_a_region_needs_no_account(load):
 
 def test_everything_that_is_wrong_is_told_at_once(refusal):
     """An error lists all mistakes of a file at once."""
-    assert refusal("[function]\nmemory_mb = 1\nthreads = 9").splitlines() == [
+    assert refusal("[function]\nmemory_mb = 1\ncache_entries = -1").splitlines() == [
         (
             "environments/test.toml: function.memory_mb: found: 1; "
             "allowed: a whole number from 128 to 10240"
         ),
-        "environments/test.toml: function.threads: found: 9; allowed: a whole number from 1 to 6",
+        "environments/test.toml: function.cache_entries: found: -1; allowed: a whole number from 0 to 1000000",
     ]
 
 

@@ -7,6 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk.assertions import Template
+from pydantic import ValidationError
 
 from embedding_kit import EmbeddingEndpoint, FunctionSettings
 
@@ -162,3 +163,31 @@ def test_properties_that_exclude_each_other_are_refused(model, properties, messa
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared
         EmbeddingEndpoint(stack, "Endpoint", model=model, **properties)
     assert str(refused.value) == message
+
+
+def test_logs_are_kept_for_the_spans_that_cloudwatch_takes():
+    """Exactly the values of PutRetentionPolicy are accepted."""
+    # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
+    spans = {1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827}
+    spans |= {2192, 2557, 2922, 3288, 3653}
+    near = {day + by for day in spans for by in (-1, 0, 1)}
+    accepted = set()
+    for days in near:
+        try:
+            FunctionSettings(log_retention_days=days)
+            accepted.add(days)
+        except ValidationError as error:
+            assert "CloudWatch Logs keeps logs for certain spans only" in str(error)  # noqa: PT017
+    assert accepted == spans
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "accepted"), [(900, True), (901, False), (0, False), (1, True)]
+)
+def test_a_reservation_leaves_100_to_the_rest_of_the_account(concurrency, accepted):
+    """A reservation may be up to 900: 1,000 minus the 100 that Lambda keeps unreserved."""
+    if accepted:
+        assert FunctionSettings(reserved_concurrency=concurrency).reserved_concurrency
+    else:
+        with pytest.raises(ValueError, match=r"1 to 900|greater than or equal to 1"):
+            FunctionSettings(reserved_concurrency=concurrency)

@@ -38,7 +38,6 @@ def test_what_is_taken_comes_on_top_of_what_lambda_keeps(settings, cold_start, n
     [
         ({"memory_mb": 3008}, []),
         ({"memory_mb": 3009}, ["memory_mb = 3009, and a new AWS account may allow"]),
-        ({"memory_mb": 3009, "account_memory_mb": 10240}, []),
         ({"reserved_concurrency": 20}, ["the account needs a quota of 120 concurrent executions"]),
         ({"reserved_concurrency": 20, "account_concurrency": 1000}, []),
     ],

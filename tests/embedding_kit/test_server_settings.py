@@ -28,7 +28,7 @@ def with_keys(**changes) -> ServerSettings:
 def test_the_defaults_are_two_small_private_tasks():
     """One vCPU each, on whatever the load is."""
     found = settings()
-    assert (found.kind, found.public, found.load_balancer_subnets) == ("fargate", False, ())
+    assert (found.public, found.load_balancer_subnets) == (False, ())
     assert (found.cpu, found.memory_mb, found.minimum, found.maximum) == (1024, 2048, 2, 10)
 
 
@@ -104,7 +104,7 @@ def test_the_table_is_read_from_a_file(tmp_path):
     """The table is `[server]`; an unknown setting is an error with the file's name."""
     table = (
         '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
-        f'[server]\nkind = "fargate"\nvpc = "{VPC}"\nsubnets = ["{ONE}", "{TWO}"]\n'
+        f'[server]\nvpc = "{VPC}"\nsubnets = ["{ONE}", "{TWO}"]\n'
         'clients = ["10.0.0.0/16"]\nno_keys = true\n'
     )
     (tmp_path / "test.toml").write_text(table)

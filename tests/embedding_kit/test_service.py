@@ -160,7 +160,7 @@ def test_requests_are_answered_as_by_the_function_beside_it(synthesize, model):
             model=model,
             settings=ServerSettings(**PRIVATE, no_keys=True),
             name="test",
-            function=FunctionSettings(truncate="right", max_characters=1000, cache_entries=0),
+            function=FunctionSettings(truncate="right", cache_entries=0),
             vector_index=VectorIndex.from_index_arn(stack, "Index", index_arn),
         )
 
@@ -170,7 +170,6 @@ def test_requests_are_answered_as_by_the_function_beside_it(synthesize, model):
     variables = {entry["Name"]: entry["Value"] for entry in container["Environment"]}
     assert {
         "EMBEDDING_TRUNCATE": "right",
-        "EMBEDDING_MAX_CHARACTERS": "1000",
         "EMBEDDING_CACHE_ENTRIES": "0",
         "EMBEDDING_VECTOR_INDEX": index_arn,
     }.items() <= variables.items()
@@ -379,7 +378,7 @@ def test_the_thresholds_are_the_environments(synthesize, model):
     def build(stack: Stack) -> None:
         settings = ServerSettings(**PRIVATE, no_keys=True)
         server = EmbeddingService(stack, "Server", model=model, settings=settings)
-        given = AlarmSettings(error_percent=2.0, throttle_percent=3.0, memory_percent=80.0)
+        given = AlarmSettings(error_percent=2.0)
         made = ServerAlarms(stack, "Alarms", service=server, settings=given)
         assert set(made.alarms) == ALARMS
 
@@ -393,8 +392,8 @@ def test_the_thresholds_are_the_environments(synthesize, model):
         "serverdurationp99": 15,
         "serverunhealthy": 0,
         "servercpu": 90,
-        "servermemory": 80,
-        "serverrejected": 3,
+        "servermemory": 90,
+        "serverrejected": 2,
     }
 
 

@@ -12,7 +12,6 @@ from embedding_kit.settings import (
     AliasExperiment,
     AllAtOnce,
     Canary,
-    Cors,
     FunctionSettings,
     Linear,
     Model,
@@ -344,7 +343,6 @@ def test_the_numbers_of_releases_and_experiments_have_bounds(make, first, last):
         (Provisioned, "request_duration", {}),
         (AlarmSettings, "duration_p99", {}),
         (Canary, "interval", {}),
-        (Cors, "max_age", {"origins": ["*"]}),
     ],
 )
 def test_a_duration_of_the_cdk_is_that_duration(settings, field, rest):

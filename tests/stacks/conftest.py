@@ -127,7 +127,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "observability": Observability(watch="essential", tracing=True),
         "front": ApiGatewayFront.model_validate(
             {
-                "kind": "api-gateway",
                 "callers": [
                     {"name": "search", "keys": ["1", "2"], "rate": 20, "burst": 40},
                     {"name": "import", "rate": 5, "burst": 10, "monthly_requests": 100_000},
@@ -150,11 +149,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "private-front": {
         "front": ApiGatewayFront.model_validate(
             {
-                "kind": "api-gateway",
                 "callers": [{"name": "search", "keys": [], "rate": 20, "burst": 40}],
                 "vpc_endpoints": ["vpce-0123456789abcdef0"],
                 "gzip": False,
-                "minimum_tls": "1.3",
                 "timeout": "20s",
             }
         )
@@ -171,9 +168,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ),
         "release": Canary(allow_vector_space_change=True),
         "experiment": AliasExperiment(version=12),
-        "function": FunctionSettings(
-            reserved_concurrency=20, max_characters=1000, cache_entries=10, threads=1
-        ),
+        "function": FunctionSettings(reserved_concurrency=20, cache_entries=10),
         "callers": Callers(
             roles=("arn:aws:iam::111122223333:role/search",),
             accounts=("444455556666",),

@@ -1,8 +1,5 @@
 """The web ACL of AWS WAF in front of the endpoint: your own, or AWS's managed rules."""
 
-import ipaddress
-from collections.abc import Iterator, Sequence
-
 from aws_cdk import aws_wafv2 as wafv2
 from constructs import Construct
 
@@ -30,7 +27,6 @@ MANAGED_RULES: dict[str, tuple[str, ...]] = {
     ),
 }
 _Rule = wafv2.CfnWebACL.RuleProperty
-_Statement = wafv2.CfnWebACL.StatementProperty
 _COUNT = wafv2.CfnWebACL.RuleActionProperty(count={})
 #: WAF counts an address's requests over five minutes.
 _WINDOW_SECONDS = 300
@@ -58,16 +54,9 @@ class WebAcl(Construct):
             self.arn = settings.web_acl
             return
         rules = [_rate(settings.requests_per_five_minutes, name)]
-        if settings.managed_rules:
-            rules += [
-                _managed(group, of_bodies, priority, name)
-                for priority, (group, of_bodies) in enumerate(MANAGED_RULES.items(), start=1)
-            ]
         rules += [
-            _list(rule, statement, priority, name)
-            for priority, (rule, statement) in enumerate(
-                self._lists(settings), start=1 + len(MANAGED_RULES)
-            )
+            _managed(group, of_bodies, priority, name)
+            for priority, (group, of_bodies) in enumerate(MANAGED_RULES.items(), start=1)
         ]
         acl = wafv2.CfnWebACL(
             self,
@@ -79,60 +68,6 @@ class WebAcl(Construct):
             visibility_config=_visible(name),
         )
         self.arn = acl.attr_arn
-
-    def _lists(self, settings: Firewall) -> Iterator[tuple[str, _Statement]]:
-        """Yield the name and the statement of each list: what it matches is blocked."""
-        if settings.addresses:
-            yield "OtherAddresses", _not(self._in("Addresses", settings.addresses))
-        if settings.blocked_addresses:
-            yield (
-                "BlockedAddresses",
-                self._in("BlockedAddresses", settings.blocked_addresses),
-            )
-        if settings.countries:
-            yield "OtherCountries", _not(_from(settings.countries))
-        if settings.blocked_countries:
-            yield "BlockedCountries", _from(settings.blocked_countries)
-
-    def _in(self, id: str, networks: Sequence[str]) -> _Statement:
-        """Return a statement that matches addresses of networks; a set has one IP version."""
-        statements = []
-        for version in (4, 6):
-            own = [n for n in networks if ipaddress.ip_network(n).version == version]
-            if own:
-                addresses = wafv2.CfnIPSet(
-                    self,
-                    f"{id}V{version}",
-                    addresses=own,
-                    ip_address_version=f"IPV{version}",
-                    scope=_SCOPE,
-                )
-                statements.append(
-                    _Statement(ip_set_reference_statement={"arn": addresses.attr_arn})
-                )
-        if len(statements) == 1:
-            return statements[0]
-        return _Statement(or_statement=wafv2.CfnWebACL.OrStatementProperty(statements=statements))
-
-
-def _not(statement: _Statement) -> _Statement:
-    return _Statement(not_statement=wafv2.CfnWebACL.NotStatementProperty(statement=statement))
-
-
-def _from(countries: Sequence[str]) -> _Statement:
-    return _Statement(
-        geo_match_statement=wafv2.CfnWebACL.GeoMatchStatementProperty(country_codes=list(countries))
-    )
-
-
-def _list(rule: str, statement: _Statement, priority: int, name: str) -> _Rule:
-    return _Rule(
-        name=rule,
-        priority=priority,
-        action=wafv2.CfnWebACL.RuleActionProperty(block={}),
-        statement=statement,
-        visibility_config=_visible(f"{name}-{rule}"),
-    )
 
 
 def _rate(limit: int, name: str) -> _Rule:

@@ -22,12 +22,9 @@ __all__ = ["STAGE", "EmbeddingRestApi"]
 
 #: The stage's name, which is in the API's own address.
 STAGE = "live"
-#: The security policies whose oldest version of TLS is this one.
+#: TLS 1.2 and newer:
 #: https://docs.aws.amazon.com/apigateway/latest/developerguide/apigateway-security-policies-list.html
-_SECURITY_POLICIES = {
-    "1.2": apigateway.SecurityPolicy.TLS13_1_2_PQ_2025_09,
-    "1.3": apigateway.SecurityPolicy.TLS13_1_3_2025_09,
-}
+_SECURITY_POLICY = apigateway.SecurityPolicy.TLS13_1_2_PQ_2025_09
 
 
 class EmbeddingRestApi(Construct):
@@ -133,8 +130,7 @@ class EmbeddingRestApi(Construct):
         )
         resource = api.node.default_child
         if isinstance(resource, apigateway.CfnRestApi):
-            policy = _SECURITY_POLICIES[settings.minimum_tls]
-            resource.security_policy = f"SecurityPolicy_{policy.value}"
+            resource.security_policy = f"SecurityPolicy_{_SECURITY_POLICY.value}"
             resource.endpoint_access_mode = "STRICT"
         acknowledge_untraced(api.deployment_stage, tracing, "Serverless-APIGWXrayEnabled")
         # The CDK's own output of the address; the stack has one by its name.
@@ -242,7 +238,7 @@ class EmbeddingRestApi(Construct):
                 self, "Certificate", domain.certificate
             ),
             endpoint_type=apigateway.EndpointType.REGIONAL,
-            security_policy=_SECURITY_POLICIES[self.settings.minimum_tls],
+            security_policy=_SECURITY_POLICY,
             endpoint_access_mode=apigateway.EndpointAccessMode.STRICT,
             mapping=self.api,
         )

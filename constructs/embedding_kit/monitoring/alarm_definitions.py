@@ -11,8 +11,13 @@ from embedding_kit.endpoint import EmbeddingEndpoint
 from embedding_kit.metrics import PERIOD, milliseconds, percent
 from embedding_kit.settings import Provisioned, SnapStart, Watch
 
-__all__ = ["AlarmDefinition", "alarm_definitions", "watched"]
+__all__ = ["MEMORY_PERCENT", "AlarmDefinition", "alarm_definitions", "watched"]
 
+#: On demand, Lambda stops an initialization after 10 s and repeats it while the caller waits.
+#: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
+_INIT_P99_MS, _INIT_MAX_MS = 5000, 8000
+#: Percent of what there is, above which an alarm says that it is nearly used up.
+_CONCURRENCY_PERCENT, MEMORY_PERCENT, _PROVISIONED_PERCENT = 80, 90, 90
 _NOT_BREACHING = cloudwatch.TreatMissingData.NOT_BREACHING
 
 
@@ -93,15 +98,12 @@ def _duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
 
 
 def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
-    # On demand, Lambda stops an initialization after 10 s and repeats it while the caller waits.
     metrics = endpoint.metrics
-    p99 = milliseconds(endpoint.alarm_settings.effective_init_p99)
-    longest = milliseconds(endpoint.alarm_settings.init_max)
     yield AlarmDefinition(
         name="InitDurationP99",
         essential=True,
         metric=metrics.of_platform("InitDuration", "p99"),
-        threshold=p99,
+        threshold=_INIT_P99_MS,
         datapoints=1,
         periods=1,
         condition="p99 init duration above {:,g} ms",
@@ -112,7 +114,7 @@ def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
         name="InitDurationMax",
         essential=True,
         metric=metrics.of_platform("InitDuration", "Maximum"),
-        threshold=longest,
+        threshold=_INIT_MAX_MS,
         datapoints=1,
         periods=1,
         condition="Maximum init duration above {:,g} ms",
@@ -123,7 +125,7 @@ def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
             name="ProvisionedInitDurationMax",
             essential=True,
             metric=metrics.of_platform("ProvisionedInitDuration", "Maximum"),
-            threshold=longest,
+            threshold=_INIT_MAX_MS,
             datapoints=1,
             periods=1,
             condition="Maximum init duration of provisioned concurrency above {:,g} ms",
@@ -134,7 +136,7 @@ def _init_duration(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
             name="RestoreDurationP99",
             essential=True,
             metric=metrics.of_platform("RestoreDuration", "p99"),
-            threshold=p99,
+            threshold=_INIT_P99_MS,
             datapoints=1,
             periods=1,
             condition="p99 restore duration above {:,g} ms",
@@ -167,7 +169,7 @@ def _errors(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
         name="Throttles",
         essential=True,
         metric=_throttled(endpoint),
-        threshold=alarms.throttle_percent,
+        threshold=alarms.error_percent,
         page=True,
         condition="Throttled requests (429) above {:,g}%",
         advice="The reserved concurrency or the account's concurrency quota is used up",
@@ -190,27 +192,26 @@ def _throttled(endpoint: EmbeddingEndpoint) -> cloudwatch.IMetric:
 
 def _capacity(endpoint: EmbeddingEndpoint) -> Iterator[AlarmDefinition]:
     metrics, function = endpoint.metrics, endpoint.settings
-    share = endpoint.alarm_settings.concurrency_percent
     limit, quota = function.concurrency_limit, function.account_concurrency
     yield AlarmDefinition(
         name="Concurrency",
         metric=metrics.of_function("ConcurrentExecutions", "Maximum"),
-        threshold=limit * share / 100,
-        condition=f"Concurrency above {{:,g}} of {limit:,} ({share:g}%)",
+        threshold=limit * _CONCURRENCY_PERCENT / 100,
+        condition=f"Concurrency above {{:,g}} of {limit:,} ({_CONCURRENCY_PERCENT}%)",
         advice="Throttling is next",
     )
     yield AlarmDefinition(
         name="AccountConcurrency",
         metric=metrics.of_account("ConcurrentExecutions", "Maximum"),
-        threshold=quota * share / 100,
+        threshold=quota * _CONCURRENCY_PERCENT / 100,
         condition="Concurrency of all functions of the account above "
-        f"{{:,g}} of {quota:,} ({share:g}%)",
+        f"{{:,g}} of {quota:,} ({_CONCURRENCY_PERCENT}%)",
         advice="Throttling of every function without reserved concurrency is next",
     )
     yield AlarmDefinition(
         name="Memory",
         metric=metrics.of_platform("MaxMemoryUsed", "Maximum"),
-        threshold=function.memory_mb * endpoint.alarm_settings.memory_percent / 100,
+        threshold=function.memory_mb * MEMORY_PERCENT / 100,
         condition=f"Memory above {{:,g}} of {function.memory_mb:,} MB",
         advice="A larger request may run out of memory",
     )
@@ -226,7 +227,7 @@ def _provisioned(endpoint: EmbeddingEndpoint, cold_start: Provisioned) -> Iterat
         advice="These requests had cold starts",
     )
     # A share of the highest utilization that AWS's limit of requests per second allows.
-    utilization = endpoint.alarm_settings.provisioned_percent / 100 * cold_start.highest_utilization
+    utilization = _PROVISIONED_PERCENT / 100 * cold_start.highest_utilization
     yield AlarmDefinition(
         name="ProvisionedConcurrencyUtilization",
         metric=metrics.of_alias("ProvisionedConcurrencyUtilization", "Maximum").with_(

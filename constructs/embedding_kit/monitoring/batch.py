@@ -18,6 +18,8 @@ __all__ = ["BatchAlarms", "batch_widgets"]
 
 #: Shards take half a minute, so shorter periods would have gaps.
 _PERIOD = Duration.minutes(5)
+#: Above it a job fails, unless it says otherwise.
+_REJECTED_PERCENT = 1
 
 
 class BatchAlarms(NotifyingAlarms):
@@ -133,9 +135,6 @@ def _definitions(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
         advice="They are tried again, but the job takes longer: other functions use the "
         "concurrency, or max_concurrency is too high",
     )
-    most = batch.settings.max_rejected_percent
-    if most == 100:  # No job fails for its rejected rows.
-        return
     yield AlarmDefinition(
         name="BatchRejected",
         metric=cloudwatch.MathExpression(
@@ -147,7 +146,7 @@ def _definitions(batch: EmbeddingBatch) -> Iterator[AlarmDefinition]:
             period=_PERIOD,
             label="Rejected rows, percent",
         ),
-        threshold=most,
+        threshold=_REJECTED_PERCENT,
         datapoints=1,
         periods=1,
         period_minutes=minutes,

@@ -115,7 +115,7 @@ def _definitions(front: EmbeddingRestApi, settings: AlarmSettings) -> Iterator[A
         name="FrontThrottled",
         essential=True,
         metric=percent(_throttled(front), requests, "Throttled requests, percent"),
-        threshold=settings.throttle_percent,
+        threshold=settings.error_percent,
         condition="Throttled requests (429) above {:,g}%",
         advice="A caller is over the rate or the monthly quota of its key",
     )

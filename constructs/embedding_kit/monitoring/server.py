@@ -9,7 +9,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from embedding_kit.metrics import PERIOD, percent
-from embedding_kit.monitoring.alarm_definitions import AlarmDefinition
+from embedding_kit.monitoring.alarm_definitions import MEMORY_PERCENT, AlarmDefinition
 from embedding_kit.monitoring.alarms import NotifyingAlarms
 from embedding_kit.monitoring.graphs import two_axis_graph
 from embedding_kit.service import REJECTED_METRIC, EmbeddingService
@@ -139,7 +139,7 @@ def _definitions(service: EmbeddingService, settings: AlarmSettings) -> Iterator
     yield AlarmDefinition(
         name="ServerMemory",
         metric=service.service.metric_memory_utilization(period=PERIOD, statistic="Maximum"),
-        threshold=settings.memory_percent,
+        threshold=MEMORY_PERCENT,
         condition="Memory utilization above {:,g}%",
         advice="ECS ends a task without memory, and its requests fail",
     )
@@ -148,7 +148,7 @@ def _definitions(service: EmbeddingService, settings: AlarmSettings) -> Iterator
         essential=True,
         # The load balancer counts a 429 only among all 4xx.
         metric=percent(_rejected(service), requests, "Rejected requests, percent"),
-        threshold=settings.throttle_percent,
+        threshold=settings.error_percent,
         condition="Rejected requests (429) above {:,g}%",
         advice="The queue is full, or a key is over its limits",
     )

@@ -38,7 +38,6 @@ from embedding_kit.settings.observability import (
     Budget,
     Observability,
     Watch,
-    check_watched,
 )
 from embedding_kit.settings.ownership import Encryption, Existing, RoleRules, check_ownership
 from embedding_kit.settings.package import artifact_in_s3, check_package, check_without_images
@@ -99,7 +98,6 @@ __all__ = [
     "check_memory",
     "check_ownership",
     "check_package",
-    "check_watched",
     "check_without_images",
     "index_dimension",
     "load_source",

@@ -6,7 +6,7 @@ https://docs.aws.amazon.com/apigateway/latest/developerguide/apigateway-private-
 """
 
 from datetime import timedelta
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -89,12 +89,12 @@ class Domain(Settings):
 
 
 class ApiGatewayFront(Settings):
-    """A REST API of API Gateway with API keys and usage plans; off without this table."""
+    """A REST API of API Gateway with API keys and usage plans; off without this table.
 
-    kind: Literal["api-gateway"] = Field(
-        description="What callers reach. A REST API costs $3.50 for a million requests in "
-        "us-east-1, takes what fits into Lambda's 6 MB, and waits 29 s for an answer."
-    )
+    It costs $3.50 for a million requests in us-east-1, takes what fits into Lambda's 6 MB, and
+    waits 29 s for an answer.
+    """
+
     callers: Annotated[tuple[FrontCaller, ...], Field(min_length=1, max_length=_MOST_CALLERS)] = (
         Field(strict=False, description="The callers.")
     )
@@ -107,13 +107,10 @@ class ApiGatewayFront(Settings):
     domain: Domain | None = Field(
         default=None, description="A name of your own; of a public API only."
     )
-    minimum_tls: Annotated[Literal["1.2", "1.3"], allowed('"1.2" or "1.3"')] = Field(
-        default="1.2", description="The oldest version of TLS that callers may use."
-    )
     firewall: Firewall | None = Field(
         default=None,
-        description="A web application firewall (AWS WAF); none by default. Ours costs $9 a month, "
-        "$1 for each of its lists, and $0.60 for a million requests.",
+        description="A web application firewall (AWS WAF); none by default. The kit's costs $9 a "
+        "month, and $0.60 for a million requests.",
     )
     authorizer: _Function | None = Field(
         default=None,

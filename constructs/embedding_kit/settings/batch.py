@@ -34,10 +34,6 @@ class BatchSettings(Settings):
         description="Concurrency that is reserved for the function, from `max_concurrency` up. It "
         "is taken from the account's quota, so that jobs and callers never take each other's.",
     )
-    max_rejected_percent: Annotated[float, Field(ge=0, le=100)] = Field(
-        default=1.0,
-        description="A job fails if more of its rows are rejected, unless it says otherwise.",
-    )
     input_key: KeyArn | None = Field(
         default=None, description="The KMS key that encrypts the input, if one does."
     )

@@ -58,15 +58,14 @@ def check_alarms(alarms: AlarmSettings, function: FunctionSettings) -> None:
     Raises:
         PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
     """
-    for name in ("duration_p50", "duration_p99"):
-        threshold = getattr(alarms, name)
-        if threshold is not None and threshold >= function.timeout:
-            raise rule_error(
-                "Lambda ends a request at the timeout, so the alarm could never fire",
-                found=f"alarms.{name} = {format_duration(threshold)} "
-                f"with function.timeout = {format_duration(function.timeout)}",
-                allowed=f"less than {format_duration(function.timeout)}, or a longer timeout",
-            )
+    threshold = alarms.duration_p99
+    if threshold is not None and threshold >= function.timeout:
+        raise rule_error(
+            "Lambda ends a request at the timeout, so the alarm could never fire",
+            found=f"alarms.duration_p99 = {format_duration(threshold)} "
+            f"with function.timeout = {format_duration(function.timeout)}",
+            allowed=f"less than {format_duration(function.timeout)}, or a longer timeout",
+        )
 
 
 def check_memory(

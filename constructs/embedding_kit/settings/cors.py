@@ -3,12 +3,11 @@
 Source: https://docs.aws.amazon.com/lambda/latest/api/API_Cors.html
 """
 
-from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from embedding_kit.settings.base import Duration, Settings, allowed, rule_error
+from embedding_kit.settings.base import Settings, allowed, rule_error
 
 __all__ = ["SIGNING_HEADERS", "Cors"]
 
@@ -21,18 +20,10 @@ SIGNING_HEADERS = (
     "x-amz-date",
     "x-amz-security-token",
 )
-_LONGEST = timedelta(days=1)
-_MAX_AGE_ALLOWED = 'whole seconds from "1s" to "1d"'
-
 _Origin = Annotated[
     str,
     Field(max_length=253, pattern=r"^(\*|https?://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?)$"),
     allowed("an origin in lower case without a path, such as https://example.com, or *"),
-]
-_Header = Annotated[
-    str,
-    Field(max_length=1024, pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"),
-    allowed("the name of a header"),
 ]
 
 
@@ -41,20 +32,6 @@ class Cors(Settings):
 
     origins: Annotated[tuple[_Origin, ...], Field(min_length=1, max_length=100)] = Field(
         strict=False, description="The origins of the pages; `*` is any."
-    )
-    methods: Annotated[tuple[Literal["GET", "HEAD", "POST"], ...], Field(min_length=1)] = Field(
-        default=("GET", "POST"),
-        strict=False,
-        description="The methods that they may use. Lambda answers the preflight, OPTIONS, itself.",
-    )
-    headers: Annotated[tuple[_Header, ...], Field(max_length=90)] = Field(
-        default=(),
-        strict=False,
-        description="Headers that they may send beside those of a signature.",
-    )
-    max_age: Duration = Field(
-        default=timedelta(hours=1),
-        description="How long a browser may keep the answer to a preflight.",
     )
 
     @field_validator("origins")
@@ -65,14 +42,5 @@ class Cors(Settings):
                 "* is any origin, so no other is listed beside it",
                 found=", ".join(value),
                 allowed='["*"], or origins without *',
-            )
-        return value
-
-    @field_validator("max_age")
-    @classmethod
-    def _age_in_seconds(cls, value: timedelta) -> timedelta:
-        if value % timedelta(seconds=1) or value > _LONGEST:
-            raise rule_error(
-                "Lambda takes whole seconds, up to a day", found=value, allowed=_MAX_AGE_ALLOWED
             )
         return value

@@ -23,8 +23,6 @@ UNRESERVED_MINIMUM = 100
 #: The highest memory per function in a new account; AWS raises it with use or on request.
 #: https://docs.aws.amazon.com/lambda/latest/dg/troubleshooting-deployment.html
 NEW_ACCOUNT_MEMORY_MB = 3008
-#: A function URL refuses requests above about 6 MB.
-_PAYLOAD_CHARACTERS = 6_000_000
 
 
 class FunctionSettings(Settings):
@@ -72,25 +70,13 @@ class FunctionSettings(Settings):
         default=1000,
         description="The account's quota of concurrent executions in the region.",
     )
-    account_memory_mb: Annotated[int, Field(ge=128, le=10240)] | None = Field(
-        default=None,
-        description="The account's highest memory per function, if you know "
-        f"it. A new account may allow {NEW_ACCOUNT_MEMORY_MB}.",
-    )
     truncate: Literal["refuse", "right", "left"] = Field(
         default="refuse",
         description="Whether texts above the model's limit are refused or truncated by default.",
     )
-    max_characters: Annotated[int, Field(ge=1, le=_PAYLOAD_CHARACTERS)] | None = Field(
-        default=None,
-        description="The longest text in characters; the embedder's default if unset.",
-    )
     cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
         default=None,
         description="Number of cached vectors, 0 for none; the embedder's default if unset.",
-    )
-    threads: Annotated[int, Field(ge=1, le=6)] | None = Field(
-        default=None, description="Inference threads; one per vCPU if unset."
     )
 
     @property
@@ -121,17 +107,6 @@ class FunctionSettings(Settings):
                 allowed=f"one of {listed}",
             )
         return value
-
-    @model_validator(mode="after")
-    def _memory_fits_account(self) -> Self:
-        if self.account_memory_mb is not None and self.memory_mb > self.account_memory_mb:
-            raise rule_error(
-                "the account allows a function less memory",
-                found=f"memory_mb = {self.memory_mb} "
-                f"with account_memory_mb = {self.account_memory_mb}",
-                allowed=f"128 to {self.account_memory_mb}, or a higher quota from AWS",
-            )
-        return self
 
     @model_validator(mode="after")
     def _reservation_fits_account(self) -> Self:

@@ -1,9 +1,9 @@
 """What is watched and traced, the alarms' thresholds and the monthly budget."""
 
 from datetime import timedelta
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from embedding_kit.settings.base import (
     Duration,
@@ -15,19 +15,14 @@ from embedding_kit.settings.base import (
 )
 
 __all__ = [
-    "INIT_LIMIT",
     "RUNBOOK",
     "AlarmSettings",
     "AlarmTable",
     "Budget",
     "Observability",
     "Watch",
-    "check_watched",
 ]
 
-#: Lambda stops an on-demand start after 10 s and repeats it at the first request.
-#: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
-INIT_LIMIT = timedelta(seconds=10)
 #: The runbook's path in the repository. It has a section for each alarm, named like the alarm.
 RUNBOOK = "docs/runbook.md"
 
@@ -42,8 +37,6 @@ _SILENCE_LIMIT = timedelta(days=1)
 
 #: Which alarms there are.
 Watch = Literal["essential", "full"]
-#: The thresholds of alarms that only `full` has.
-_OF_FULL = ("concurrency_percent", "provisioned_percent", "memory_percent")
 
 
 class Observability(Settings):
@@ -64,35 +57,13 @@ class Observability(Settings):
 class AlarmSettings(Settings):
     """The alarms' thresholds. Unset ones are derived from the function's limits."""
 
-    duration_p50: Duration | None = Field(
-        default=None, description="Threshold of the p50 duration; a tenth of the timeout if unset."
-    )
     duration_p99: Duration | None = Field(
-        default=None, description="Threshold of the p99 duration; half the timeout if unset."
-    )
-    init_p99: Duration | None = Field(
         default=None,
-        description="Threshold of the p99 init duration; half of Lambda's limit of 10s if "
-        "unset, or `init_max` if that is less.",
+        description="Threshold of the p99 duration; half the timeout if unset. The p50 duration's "
+        "is a fifth of it.",
     )
-    init_max: Duration = Field(
-        default=INIT_LIMIT * 8 / 10,
-        description="Threshold of the maximum init duration; Lambda's limit is 10s.",
-    )
-    error_percent: _Percent = Field(default=1.0, description="Failed invocations in percent.")
-    throttle_percent: _Percent = Field(
-        default=1.0, description="Throttled requests (429) in percent."
-    )
-    concurrency_percent: _Percent = Field(
-        default=80.0,
-        description="Concurrency in percent of the reserved concurrency or the account's quota.",
-    )
-    provisioned_percent: _Percent = Field(
-        default=90.0,
-        description="Utilization of provisioned concurrency in percent of its highest value.",
-    )
-    memory_percent: _Percent = Field(
-        default=90.0, description="Maximum memory used in percent of the function's memory."
+    error_percent: _Percent = Field(
+        default=1.0, description="Failed invocations, and throttled requests (429), in percent."
     )
     traffic_every: Duration | None = Field(
         default=None,
@@ -108,18 +79,6 @@ class AlarmSettings(Settings):
         "Set the URL of the page in your repository and mail clients make it a link.",
     )
 
-    @field_validator("init_p99", "init_max")
-    @classmethod
-    def _start_can_take_that_long(cls, value: timedelta | None) -> timedelta | None:
-        if value is not None and value >= INIT_LIMIT:
-            raise rule_error(
-                f"Lambda ends an on-demand start after {format_duration(INIT_LIMIT)}, "
-                "so the alarm could never fire",
-                found=format_duration(value),
-                allowed=f"less than {format_duration(INIT_LIMIT)}",
-            )
-        return value
-
     @field_validator("traffic_every")
     @classmethod
     def _silence_alarmable(cls, value: timedelta | None) -> timedelta | None:
@@ -134,23 +93,12 @@ class AlarmSettings(Settings):
         return value
 
     def effective_duration_p50(self, timeout: timedelta) -> timedelta:
-        """Return `duration_p50`, by default a tenth of the function's timeout."""
-        return self.duration_p50 or timeout / 10
+        """Return a fifth of the threshold of the p99 duration."""
+        return self.effective_duration_p99(timeout) / 5
 
     def effective_duration_p99(self, timeout: timedelta) -> timedelta:
         """Return `duration_p99`, by default half of the function's timeout."""
         return self.duration_p99 or timeout / 2
-
-    @property
-    def effective_init_p99(self) -> timedelta:
-        """`init_p99`, by default half of Lambda's 10 s, or `init_max` if that is less."""
-        return self.init_p99 or min(INIT_LIMIT / 2, self.init_max)
-
-    @model_validator(mode="after")
-    def _thresholds_ordered(self) -> Self:
-        _check_order("init_p99", self.init_p99, "init_max", self.init_max)
-        _check_order("duration_p50", self.duration_p50, "duration_p99", self.duration_p99)
-        return self
 
 
 class AlarmTable(AlarmSettings):
@@ -159,21 +107,6 @@ class AlarmTable(AlarmSettings):
     emails: Annotated[tuple[_Email, ...], EachOnce] = Field(
         default=(), strict=False, description="Email addresses for alarms and the budget."
     )
-
-
-def check_watched(observability: Observability, alarms: AlarmSettings) -> None:
-    """Refuse a threshold of an alarm that there is not.
-
-    Raises:
-        PydanticCustomError: A `ValueError` with the rule, the value found and the values allowed.
-    """
-    unused = [name for name in _OF_FULL if name in alarms.model_fields_set]
-    if observability.watch == "essential" and unused:
-        raise rule_error(
-            "no essential alarm has this threshold",
-            found=f'alarms.{", alarms.".join(unused)} with observability.watch = "essential"',
-            allowed='observability.watch = "full", or no such threshold',
-        )
 
 
 class Budget(Settings):
@@ -185,12 +118,3 @@ class Budget(Settings):
         "If unset, $20 for monitoring and requests, and 1.5 times the list price of what runs "
         "without a request.",
     )
-
-
-def _check_order(low: str, lower: timedelta | None, high: str, higher: timedelta | None) -> None:
-    if lower is not None and higher is not None and lower > higher:
-        raise rule_error(
-            f"{low} above {high} could fire only when {high} has fired already",
-            found=f"{low} = {format_duration(lower)}, {high} = {format_duration(higher)}",
-            allowed=f"{low} up to {high}",
-        )

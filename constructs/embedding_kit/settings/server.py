@@ -45,7 +45,6 @@ class ServerSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra=_optional_in_a_file)
 
-    kind: Literal["fargate"] = Field(default="fargate", description="Where it runs.")
     vpc: VpcId = Field(description="The VPC; that of `[network]` if unset.")
     subnets: Subnets = Field(
         strict=False,
@@ -139,9 +138,6 @@ class ServerSettings(Settings):
         default=1000,
         description="Requests per minute and task above which tasks are added. Measure what one "
         "task of yours can do.",
-    )
-    cpu_percent: Annotated[int, Field(ge=10, le=90)] = Field(
-        default=60, description="CPU utilization in percent above which tasks are added."
     )
 
     otlp_endpoint: (

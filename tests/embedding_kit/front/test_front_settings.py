@@ -17,7 +17,7 @@ MODEL = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
 
 def front(**changes: Any) -> ApiGatewayFront:
     """Read the settings as from a file, where lists are lists."""
-    return ApiGatewayFront.model_validate({"kind": "api-gateway", "callers": [CALLER], **changes})
+    return ApiGatewayFront.model_validate({"callers": [CALLER], **changes})
 
 
 def test_the_defaults_are_a_public_api_without_extras() -> None:
@@ -27,7 +27,6 @@ def test_the_defaults_are_a_public_api_without_extras() -> None:
     assert (made.domain, made.firewall, made.authorizer) == (None, None, None)
     assert made.gzip
     assert not made.set_log_role
-    assert made.minimum_tls == "1.2"
     (caller,) = made.callers
     assert caller.keys == ("1",)
     assert caller.monthly_requests is None
@@ -59,7 +58,6 @@ def test_a_caller_has_up_to_two_keys(keys: list[str]) -> None:
             "names of its VPC endpoints; found: vpc_endpoints with domain; allowed: one of them",
         ),
         ({"domain": {"name": "embeddings.example.com"}}, "domain.certificate"),
-        ({"minimum_tls": "1.1"}, "'1.2' or '1.3'"),
         ({"timeout": "6m"}, "up to 5 minutes with a higher quota; found: 6m"),
         ({"timeout": "1500ms"}, "found: 1500ms; allowed: whole seconds, 1s to 5m"),
         (
@@ -90,7 +88,7 @@ def test_certificate_and_web_acl_are_of_the_environments_region(
     changes: dict[str, Any], key: str
 ) -> None:
     """A regional API cannot use those of another region; an unknown region is not checked."""
-    table = {"kind": "api-gateway", "callers": [CALLER], **changes}
+    table = {"callers": [CALLER], **changes}
 
     def environment(**place: str) -> Environment:
         return Environment.model_validate({"name": "test", "model": MODEL, "front": table, **place})
@@ -103,7 +101,7 @@ def test_certificate_and_web_acl_are_of_the_environments_region(
 def test_an_authorizer_is_of_the_environments_account() -> None:
     """API Gateway's permission to call it is created in the environment's own account."""
     function = "arn:aws:lambda:eu-central-1:111122223333:function:authorize"
-    table = {"kind": "api-gateway", "callers": [CALLER], "authorizer": function}
+    table = {"callers": [CALLER], "authorizer": function}
     given = {"name": "test", "model": MODEL, "front": table, "region": "eu-central-1"}
     assert Environment.model_validate({**given, "account": "111122223333"}).front
     with pytest.raises(ValidationError, match=r"front\.authorizer = .*allowed: a function in"):

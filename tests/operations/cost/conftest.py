@@ -52,7 +52,6 @@ invoke = true
     "invoked": DEV + '[callers]\naccounts = ["111122223333"]\ninvoke = true\n',
     "front": DEV
     + """[front]
-kind = "api-gateway"
 callers = [{ name = "search", rate = 20, burst = 40 }]
 firewall = {}
 """,

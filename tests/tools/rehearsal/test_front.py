@@ -126,9 +126,7 @@ def template(functions: dict[str, str], **changes: Any) -> dict[str, Any]:
         url="https://x.lambda-url.us-east-1.on.aws/",
         name="test",
     )
-    settings = ApiGatewayFront.model_validate(
-        {"kind": "api-gateway", "callers": CALLERS, **changes}
-    )
+    settings = ApiGatewayFront.model_validate({"callers": CALLERS, **changes})
     EmbeddingRestApi(built, "Front", endpoint=endpoint, settings=settings)
     # Without the rule on bootstrap's version, which this stack does not need.
     return {"Resources": app.synth().get_stack_by_name("Front").template["Resources"]}

@@ -17,7 +17,7 @@ from operations import cleanup
 from tools.rehearsal.deploy.docker_client import push_empty
 
 TOPIC = {"Topic": {"Type": "AWS::SNS::Topic"}}
-FRONT = ApiGatewayFront(kind="api-gateway", callers=(FrontCaller(name="search", rate=1, burst=1),))
+FRONT = ApiGatewayFront(callers=(FrontCaller(name="search", rate=1, burst=1),))
 BATCH = BatchSettings(input="s3://example-documents/texts/", output="s3://example-vectors/")
 
 

@@ -13,7 +13,6 @@ __all__ = ["FRONT_SETTINGS", "check_front", "set_log_role"]
 
 #: The settings of `[front]`. Each key may send one request, and then one in a quarter of an hour.
 FRONT_SETTINGS: dict[str, Any] = {
-    "kind": "api-gateway",
     "callers": [{"name": "rehearsal", "rate": 0.001, "burst": 1}],
     "firewall": {"requests_per_five_minutes": 1000},
 }
