@@ -10,7 +10,7 @@ from pathlib import Path
 # The program of this copy, and not one that is installed, also where PYTHONSAFEPATH is set.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from zip_builder.command import main
+from zip_builder.build import main
 
 if __name__ == "__main__":
     sys.exit(main())

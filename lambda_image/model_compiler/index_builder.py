@@ -6,8 +6,13 @@ vectors, and an embedder with another vector space rejects the index.
 """
 
 import argparse
+import ast
+import importlib
+import inspect
 import sys
-from collections.abc import Sequence
+import sysconfig
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +23,9 @@ from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import EmbedderError
 from model_compiler.artifact.writer import new_folder
-from model_compiler.docstrings import standard_library
 from model_compiler.errors import CompilerError, SourceError
 
-__all__ = ["build_index", "main", "read_texts"]
+__all__ = ["build_index", "main", "read_texts", "standard_library"]
 
 #: The format of the index's manifest, which `embedder.core.search` reads.
 FORMAT_VERSION = 1
@@ -148,6 +152,86 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--prompt", help="the name of the texts' prompt")
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no report")
     return parser
+
+
+#: Folders that are not part of the documented library.
+LEFT_OUT = frozenset(
+    {
+        "__pycache__",
+        "config",
+        "ensurepip",
+        "idlelib",
+        "lib-dynload",
+        "lib2to3",
+        "pydoc_data",
+        "site-packages",
+        "test",
+        "tests",
+        "turtledemo",
+    }
+)
+
+
+def standard_library() -> list[str]:
+    """Return `name: docstring` for each public class and function, in alphabetical order.
+
+    Only the first paragraph of a docstring is used, as one line. A text that documents two names
+    appears once. The sources are read and not run; modules that are built into the interpreter have
+    none and are imported.
+    """
+    found: dict[str, str] = {}
+    for name, text in sorted([*_from_sources(), *_from_interpreter()]):
+        found.setdefault(text, f"{name}: {text}")
+    return sorted(found.values())
+
+
+def _from_sources() -> Iterator[tuple[str, str]]:
+    root = Path(sysconfig.get_path("stdlib"))
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        # Modules in C also have a version in Python under a private name, such as `_pydatetime`.
+        parts = tuple(part.removeprefix("_py") for part in parts if part != "__init__")
+        if any(part in LEFT_OUT or part.startswith(("_", "config-")) for part in parts):
+            continue
+        module = ".".join(parts)
+        yield from _documented(module, ast.parse(path.read_bytes()).body)
+
+
+def _documented(parent: str, nodes: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if node.name.startswith("_"):
+            continue
+        name = f"{parent}.{node.name}"
+        text = _first_paragraph(ast.get_docstring(node))
+        if text:
+            yield name, text
+        if isinstance(node, ast.ClassDef):
+            yield from _documented(name, node.body)
+
+
+def _from_interpreter() -> Iterator[tuple[str, str]]:
+    for module_name in sys.builtin_module_names:
+        if module_name.startswith("_"):
+            continue
+        with warnings.catch_warnings():
+            # Some are deprecated and warn when they are imported.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            module = importlib.import_module(module_name)
+        for name, value in sorted(vars(module).items()):
+            if name.startswith("_") or not (inspect.isbuiltin(value) or inspect.isclass(value)):
+                continue
+            text = _first_paragraph(inspect.getdoc(value), skip_signature=True)
+            if text:
+                yield f"{module_name}.{name}", text
+
+
+def _first_paragraph(docstring: str | None, *, skip_signature: bool = False) -> str:
+    paragraphs = [" ".join(part.split()) for part in (docstring or "").split("\n\n")]
+    if skip_signature and len(paragraphs) > 1 and " -> " in paragraphs[0]:
+        return paragraphs[1]
+    return paragraphs[0]
 
 
 if __name__ == "__main__":

@@ -4,3 +4,9 @@ The content is that of the image: the packages of requirements.txt as wheels, th
 the code, with byte code. Each part is kept by the digest of what it is made from, so that a change
 of code downloads and compiles nothing again.
 """
+
+__all__ = ["ZipError"]
+
+
+class ZipError(Exception):
+    """The zip cannot be built; the message says why and what to do."""

@@ -1,16 +1,16 @@
-"""Builds the zip of a function from its parts."""
+"""Builds the zip of a function from its parts: the command line of `build_zip.py`."""
 
+import argparse
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from zip_builder.archive import write_zip
-from zip_builder.cache import clean, kept
-from zip_builder.digests import code_digest, digest_of
+from zip_builder import ZipError
+from zip_builder.cache import clean, code_digest, default_cache, digest_of, kept
 from zip_builder.model import (
     ModelChoice,
     build_artifact,
@@ -18,9 +18,66 @@ from zip_builder.model import (
     build_object,
     needs_tokenizers,
 )
-from zip_builder.tree import Tree, build_code, build_dependencies
+from zip_builder.tree import build_code, build_dependencies, write_zip
 
-__all__ = ["build_artifact_object", "build_zip"]
+__all__ = ["build_artifact_object", "build_zip", "main"]
+
+_RECIPE = Path(__file__).resolve().parents[1]
+#: The status of a program after Ctrl-C.
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build the zip and print its path; return 1 after an error, which is printed."""
+    parser = argparse.ArgumentParser(
+        prog="build_zip.py",
+        description="Build the zip of a function for Lambda's Python 3.13, and print its path.",
+    )
+    parser.add_argument("name", metavar="model", help="a model of the catalog, or of the hub")
+    parser.add_argument("--revision")
+    parser.add_argument("--precision", choices=["int8", "fp32"])
+    parser.add_argument("--accept-license", metavar="NAME")
+    parser.add_argument("--dimensions", metavar="N,N")
+    parser.add_argument("--folder", type=Path, help="the model's own folder")
+    parser.add_argument("--texts", type=Path, help="the texts of the search index")
+    parser.add_argument("--hub-token-variable", metavar="NAME")
+    parser.add_argument(
+        "--machine", choices=["aarch64", "x86_64"], default="aarch64", help="default: %(default)s"
+    )
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
+        "--without-artifact", action="store_true", help="a zip whose artifact is in S3"
+    )
+    place.add_argument(
+        "--artifact-object", action="store_true", help="that artifact for S3 in place of the zip"
+    )
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="default: %(default)s")
+    asked = parser.parse_args(arguments)
+    texts = asked.texts and asked.texts.resolve()
+    choice = ModelChoice(
+        **{name: getattr(asked, name) for name in ModelChoice.__slots__} | {"texts": texts}
+    )
+    try:
+        cache = asked.cache.resolve()
+        if asked.artifact_object:
+            built = build_artifact_object(choice, recipe=_RECIPE, cache=cache)
+        else:
+            built = build_zip(
+                choice,
+                recipe=_RECIPE,
+                cache=cache,
+                machine=asked.machine,
+                with_artifact=not asked.without_artifact,
+            )
+    except (OSError, ZipError) as error:
+        # Such as a full disk; what is half built has been removed.
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("error: interrupted; the same command continues", file=sys.stderr)
+        return _INTERRUPTED
+    print(built)
+    return 0
 
 
 def build_zip(
@@ -63,9 +120,7 @@ def build_zip(
                 shipped.mkdir()
                 shutil.copy(artifact / "manifest.json", shipped)
             parts = {"dependencies": dependencies, "artifact": shipped, "code": code}
-            tree = Tree(parts | ({"index": index} if index else {}))
-            tree.check_size()
-            write_zip(tree.files(), archive)
+            write_zip(parts | ({"index": index} if index else {}), archive)
 
     made_from = [recipe / name for name in ("embedder", "jobs", "zip_builder")]
     names = [part.name for part in (artifact, index, dependencies.parents[1]) if part]
@@ -90,7 +145,7 @@ def build_artifact_object(choice: ModelChoice, *, recipe: Path, cache: Path) -> 
     clean(cache)
     with _step(f"compiling {choice.name} for S3"):
         artifact = build_artifact(choice, recipe=recipe, cache=cache)
-        return build_object(artifact, recipe=recipe, cache=cache)
+        return build_object(artifact, cache=cache)
 
 
 @contextmanager

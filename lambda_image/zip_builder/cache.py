@@ -1,13 +1,17 @@
-"""The cache of built parts: each is complete, or is not there."""
+"""The cache of built parts: each is complete, or is not there.
 
+A digest of what a part is made from names it.
+"""
+
+import hashlib
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-__all__ = ["clean", "default_cache", "kept"]
+__all__ = ["NOT_RUN", "clean", "code_digest", "default_cache", "digest_of", "kept"]
 
 #: A build that was killed leaves its folder; after this many seconds, the next one removes it.
 _ABANDONED = 24 * 3600
@@ -57,3 +61,37 @@ def clean(cache: Path) -> None:
         files = sorted((cache / name).glob("*"), key=lambda file: file.stat().st_mtime)
         for file in files[:-number]:
             file.unlink(missing_ok=True)
+
+
+_LENGTH = 20
+_BYTE_CODE = ("__pycache__",)
+#: Folders of the code that no function runs. A copy of the recipe may lack them.
+NOT_RUN = (*_BYTE_CODE, "server")
+
+
+def code_digest(*folders: Path) -> str:
+    """Hash the code in folders as far as a function runs it."""
+    return digest_of(*folders, left_out=NOT_RUN)
+
+
+def digest_of(*parts: str | Path | None, left_out: Collection[str] = _BYTE_CODE) -> str:
+    """Hash texts, and the names and contents of files and folders, wherever they are.
+
+    Args:
+        parts: Texts and paths, in order; None is hashed as nothing given.
+        left_out: The names of folders to leave out.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Path):
+            files = sorted(filter(Path.is_file, part.rglob("*"))) if part.is_dir() else [part]
+            for file in files:
+                name = file.relative_to(part) if part.is_dir() else Path(file.name)
+                if not {*left_out} & {*name.parent.parts}:
+                    with file.open("rb") as content:
+                        found = hashlib.file_digest(content, "sha256").hexdigest()
+                    digest.update(f"{name}\0{found}\n".encode())
+        else:
+            digest.update(f"{part!r}\n".encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:_LENGTH]

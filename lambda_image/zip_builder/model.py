@@ -2,15 +2,16 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from zip_builder.cache import kept
-from zip_builder.digests import code_digest, digest_of
-from zip_builder.errors import ZipError
+from zip_builder import ZipError
+from zip_builder.cache import code_digest, digest_of, kept
 
 __all__ = [
     "ModelChoice",
@@ -113,24 +114,28 @@ def build_index(choice: ModelChoice, artifact: Path, *, recipe: Path, cache: Pat
     return kept(cache, f"indexes/{digest_of(choice.digest(recipe), texts)}", embed_to)
 
 
-def build_object(artifact: Path, *, recipe: Path, cache: Path) -> Path:
-    """Return the artifact as one file for S3.
+def build_object(artifact: Path, *, cache: Path) -> Path:
+    """Return the artifact as one file for S3, as `embedder.core.artifact_download` reads it.
 
-    Raises:
-        ZipError: It cannot be written.
+    It has the artifact's files one after the other, sorted by name, without the manifest.
     """
 
     def pack(file: Path) -> None:
-        command = ["model_compiler.artifact.packed", str(artifact), str(file)]
-        _run(command, recipe=recipe, folder=file.parent, variables={})
+        with file.open("wb") as out:
+            for name in sorted(_manifest(artifact)["files"]):
+                with (artifact / name).open("rb") as part:
+                    shutil.copyfileobj(part, out)
 
     return kept(cache, f"objects/{artifact.name}", pack)
 
 
 def needs_tokenizers(artifact: Path) -> bool:
     """Return whether a start needs the library `tokenizers`, because the model has no tables."""
-    manifest = json.loads((artifact / "manifest.json").read_text(encoding="utf-8"))
-    return bool(manifest["tokenizer"]["kind"] == "tokenizers")
+    return bool(_manifest(artifact)["tokenizer"]["kind"] == "tokenizers")
+
+
+def _manifest(artifact: Path) -> Any:
+    return json.loads((artifact / "manifest.json").read_text(encoding="utf-8"))
 
 
 def _run(command: list[str], *, recipe: Path, folder: Path, variables: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from zip_builder.errors import ZipError
+from zip_builder import ZipError
 
 __all__ = ["VERSION", "find_python"]
 

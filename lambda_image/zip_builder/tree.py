@@ -1,18 +1,26 @@
-"""The function's files: where each is in `/var/task`, and where it is on this machine."""
+"""The function's files: the code, the packages as wheels for another machine, and their zip."""
 
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from zip_builder.cache import kept
-from zip_builder.digests import NOT_RUN, digest_of
-from zip_builder.errors import ZipError
-from zip_builder.target_python import find_python
-from zip_builder.wheels import download_wheels, requirements_without, unpack_wheel
+from zip_builder import ZipError
+from zip_builder.cache import NOT_RUN, digest_of, kept
+from zip_builder.target_python import VERSION, find_python
 
-__all__ = ["LIMIT_BYTES", "Tree", "build_code", "build_dependencies"]
+__all__ = [
+    "LIMIT_BYTES",
+    "build_code",
+    "build_dependencies",
+    "download_wheels",
+    "requirements_without",
+    "unpack_wheel",
+    "write_zip",
+]
 
 #: The most that Lambda unpacks, layers included: 250 MB of 1,024².
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
@@ -22,51 +30,54 @@ _CODE = ("embedder", "jobs")
 _LEFT_OUT = shutil.ignore_patterns(*NOT_RUN, "embed", "ingest")
 #: Where `finish_layer.py` expects a layer's files.
 _PLACE = Path("var", "task")
+#: The first time that a zip can hold.
+_TIME = (1980, 1, 1, 0, 0, 0)
+#: A regular file that everyone may read, as Unix stores it in the upper half of the attributes.
+#: Lambda starts no program of the function, so none is executable.
+_MODE = 0o100644 << 16
+_UNIX = 3
+#: Lambda's Amazon Linux 2023 has glibc 2.34. pip takes only what is named, not what is older.
+_PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014")
+_REQUIREMENT = re.compile(r"^[a-z0-9].*?(?=^[a-z0-9]|\Z)", re.MULTILINE | re.DOTALL)
+#: The folders in a wheel's `.data` that belong to the import path; others are scripts and headers.
+#: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+_IMPORTED = ("purelib", "platlib")
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """The files of a function.
+def write_zip(parts: Mapping[str, Path], archive: Path) -> None:
+    """Write a function's zip: entries sorted by path, with fixed times and modes.
 
-    Attributes:
+    Another zlib may compress the same content to other bytes.
+
+    Args:
         parts: Folders of this machine by the part's name; each is a part of `/var/task`, or the
             folder of that name in it for `artifact` and `index`.
+        archive: The zip to create.
+
+    Raises:
+        ZipError: Lambda would not unpack it; the message has the size of each part.
     """
-
-    parts: Mapping[str, Path]
-
-    def files(self) -> dict[PurePosixPath, Path]:
-        """Return the file of each path below `/var/task`, sorted by path."""
-        found = {}
-        for name, folder in self.parts.items():
-            below = PurePosixPath(name) if name in {"artifact", "index"} else PurePosixPath()
-            for file in folder.rglob("*"):
-                if file.is_file():
-                    found[below / file.relative_to(folder).as_posix()] = file
-        return dict(sorted(found.items()))
-
-    def sizes(self) -> dict[str, int]:
-        """Return the unpacked bytes of each part."""
-        return {
-            name: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            for name, folder in self.parts.items()
-        }
-
-    def check_size(self) -> None:
-        """Refuse a tree that Lambda would not unpack.
-
-        Raises:
-            ZipError: It is too large; the message has the size of each part.
-        """
-        sizes = self.sizes()
-        total = sum(sizes.values())
-        if total > LIMIT_BYTES:
-            listed = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
-            raise ZipError(
-                f"Lambda unpacks a zip of up to {LIMIT_BYTES / 1e6:.1f} MB; "
-                f"found: {total / 1e6:.1f} MB ({listed}); allowed: a smaller model, "
-                'precision = "int8", or under [function] artifact = "s3" or package = "image"'
-            )
+    files: dict[PurePosixPath, Path] = {}
+    sizes = dict.fromkeys(parts, 0)
+    for name, folder in parts.items():
+        below = PurePosixPath(name) if name in {"artifact", "index"} else PurePosixPath()
+        for file in filter(Path.is_file, folder.rglob("*")):
+            files[below / file.relative_to(folder).as_posix()] = file
+            sizes[name] += file.stat().st_size
+    total = sum(sizes.values())
+    if total > LIMIT_BYTES:
+        listed = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
+        raise ZipError(
+            f"Lambda unpacks a zip of up to {LIMIT_BYTES / 1e6:.1f} MB; "
+            f"found: {total / 1e6:.1f} MB ({listed}); allowed: a smaller model, "
+            'precision = "int8", or under [function] artifact = "s3" or package = "image"'
+        )
+    with zipfile.ZipFile(archive, "x", zipfile.ZIP_DEFLATED, compresslevel=9) as output:
+        for path, file in sorted(files.items()):
+            entry = zipfile.ZipInfo(str(path), _TIME)
+            entry.create_system, entry.external_attr = _UNIX, _MODE
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            output.writestr(entry, file.read_bytes())
 
 
 def build_dependencies(*, recipe: Path, cache: Path, machine: str, with_tokenizers: bool) -> Path:
@@ -116,3 +127,56 @@ def _finish(layer: Path, recipe: Path, *arguments: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
         raise ZipError(f"finish_layer.py failed:\n{(done.stdout + done.stderr).strip()[-2000:]}")
+
+
+def requirements_without(text: str, left_out: Iterable[str]) -> str:
+    """Return a requirements file without some packages."""
+    blocks: list[str] = _REQUIREMENT.findall(text)
+    return "".join(block for block in blocks if block.partition("==")[0] not in {*left_out})
+
+
+def download_wheels(requirements: str, *, machine: str, folder: Path) -> None:
+    """Download wheels with pip, from the index that it is configured for.
+
+    Args:
+        requirements: Pinned packages with their hashes, as a requirements file.
+        machine: `aarch64` or `x86_64`.
+        folder: The folder to create.
+
+    Raises:
+        ZipError: pip failed; the message has its last lines.
+    """
+    folder.mkdir()
+    listed = folder.with_name("requirements.txt")
+    listed.write_text(requirements, encoding="utf-8")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(folder)]
+    command += ["--implementation", "cp", "--python-version", ".".join(map(str, VERSION))]
+    for platform in _PLATFORMS:
+        command += ["--platform", f"{platform}_{machine}"]
+    done = subprocess.run(  # noqa: S603 - pip, with arguments of ours
+        [*command, "--requirement", str(listed)],
+        stdout=sys.stderr,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        last = "\n".join(done.stderr.strip().splitlines()[-8:])
+        raise ZipError(f"the packages of requirements.txt could not be downloaded:\n{last}")
+
+
+def unpack_wheel(wheel: Path, folder: Path) -> None:
+    """Unpack what a wheel puts on the import path, without its scripts and headers."""
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            parts = PurePosixPath(name).parts
+            if parts[0].endswith(".data"):
+                if len(parts) < 3 or parts[1] not in _IMPORTED:
+                    continue
+                parts = parts[2:]
+            if name.endswith("/"):
+                continue
+            place = folder.joinpath(*parts)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(archive.read(name))

@@ -9,9 +9,8 @@ import pytest
 from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.search import load_index
-from model_compiler.docstrings import standard_library
 from model_compiler.errors import SourceError
-from model_compiler.index_builder import build_index, main, read_texts
+from model_compiler.index_builder import build_index, main, read_texts, standard_library
 from tests.model_compiler.conftest import Compile
 from tests.model_compiler.goldens.tiny_models import TEXTS
 

@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
+from zip_builder import ZipError
 from zip_builder.build import build_artifact_object, build_zip
-from zip_builder.errors import ZipError
 from zip_builder.model import ModelChoice
 
 CHOICE = ModelChoice(name="org/model")

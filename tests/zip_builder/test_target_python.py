@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from zip_builder.errors import ZipError
+from zip_builder import ZipError
 from zip_builder.target_python import find_python
 
 ANSWERS = "#!/bin/sh\necho cpython 3 13\n"

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from model_compiler.compile import Options, compile_model
-from model_compiler.docstrings import standard_library
+from model_compiler.index_builder import standard_library
 from model_compiler.source.find import find_source
 from tools.bench.batch_plan import measure_plan
 

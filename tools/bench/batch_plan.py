@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as arrow
 import pyarrow.parquet
 
-from model_compiler.docstrings import standard_library
+from model_compiler.index_builder import standard_library
 
 __all__ = ["measure_plan"]
 

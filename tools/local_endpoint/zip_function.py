@@ -11,13 +11,12 @@ from pathlib import Path
 
 from tools.local_endpoint.function import Function
 from tools.local_endpoint.models import ROOT, ModelError
+from zip_builder import ZipError
 from zip_builder.build import build_zip
-from zip_builder.cache import default_cache, kept
-from zip_builder.digests import digest_of
-from zip_builder.errors import ZipError
+from zip_builder.cache import default_cache, digest_of, kept
 from zip_builder.model import ModelChoice
 from zip_builder.target_python import find_python
-from zip_builder.wheels import download_wheels, unpack_wheel
+from zip_builder.tree import download_wheels, unpack_wheel
 
 __all__ = ["unpack_zip", "zip_function"]
 

@@ -1,5 +1,7 @@
 """The content of an artifact's manifest."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +10,6 @@ from typing import Any
 import orjson
 
 from embedder.core.artifact import FORMAT_VERSION, MANIFEST_FILE, manifest_checksum
-from model_compiler.artifact import identity
 from model_compiler.errors import SourceError
 from model_compiler.files.hashes import file_sha256
 from model_compiler.model.base import Graph, Model
@@ -17,6 +18,10 @@ from model_compiler.source.find import Source
 from model_compiler.tokenizer.tables import TokenizerTables
 
 __all__ = ["Choices", "describe_files", "manifest_bytes", "manifest_content", "model_settings"]
+
+
+#: Hexadecimal digits of each hash in the name of a vector space: 48 bits.
+DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +93,25 @@ def manifest_bytes(content: Mapping[str, Any]) -> bytes:
 
 
 def _vector_space(model: Model, settings: Mapping[str, Any], graph: Graph) -> str:
+    """Name the space of full-size vectors, from the content of the artifact alone.
+
+    Two artifacts have the same name if and only if both return the same vector for the same text.
+    The name therefore depends on values and not on files. It does not depend on the model's
+    location, on how its tensors are sharded or stored, on the truncation that its tokenizer was
+    saved with, or on the names of the graph's nodes.
+    """
     # The list of available dimensions changes no vector; each response names its own dimensions.
     decisive = {key: value for key, value in settings.items() if key != "dimensions"}
     if model.max_characters:
         decisive["max_characters"] = model.max_characters
-    source = identity.source_name(graph.source_digest)
+    decisive["tokenizer"] = model.tokenizer.data.decode("utf-8", "surrogatepass")
+    source = hashlib.sha256(graph.source_digest).hexdigest()[:DIGITS]
     # Not by the folder or the requested name: the same model from another place is the same space.
     known = recognize(family=model.family, source=source, prompts=model.prompts.texts)
-    return identity.vector_space(
-        label=known.short_name if known else model.family,
-        source=source,
-        precision=graph.precision,
-        graph=graph.digest,
-        settings={**decisive, "tokenizer": model.tokenizer.data.decode("utf-8", "surrogatepass")},
-    )
+    label = known.short_name if known else model.family
+    fingerprint = hashlib.sha256(graph.digest)
+    fingerprint.update(json.dumps(decisive, ensure_ascii=False, sort_keys=True).encode())
+    return f"{label}@{source}/{graph.precision}/{fingerprint.hexdigest()[:DIGITS]}"
 
 
 def model_settings(model: Model, entry: CatalogEntry | None, choices: Choices) -> dict[str, Any]:

@@ -5,15 +5,15 @@ Names and offsets depend only on the order of the calls, so the same calls give 
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-from onnx import GraphProto, ModelProto, TensorProto, helper
+from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 
-__all__ = ["MICROSOFT", "GraphBuilder", "Operators"]
+__all__ = ["MICROSOFT", "GraphBuilder", "Operators", "graph_digest"]
 
 #: The domain of ONNX Runtime's own operators (its ContribOperators.md).
 MICROSOFT = "com.microsoft"
@@ -220,3 +220,41 @@ def _value_info(name: str, dtype: npt.DTypeLike, shape: Sequence[str | int]) -> 
     return helper.make_tensor_value_info(
         name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape)
     )
+
+
+def graph_digest(model: ModelProto, *, weights: Mapping[str, bytes]) -> bytes:
+    """Hash the computation of a graph, independent of the names of its values and nodes.
+
+    Args:
+        model: The graph, as the builder makes it: without inner graphs.
+        weights: The SHA-256 of each initializer whose bytes are stored outside the graph.
+    """
+    digest = hashlib.sha256()
+    for opset in sorted((entry.domain, entry.version) for entry in model.opset_import):
+        digest.update(repr(opset).encode())
+    graph = model.graph
+    # Inputs are identified by their names, weights by their content, outputs of nodes by the
+    # position of the node. An omitted input has no name.
+    names = {"": ""}
+    for entry in graph.input:
+        names[entry.name] = f"input {entry.name}"
+    for tensor in graph.initializer:
+        names[tensor.name] = f"weight {_tensor_hash(tensor, weights)}"
+    for number, node in enumerate(graph.node):
+        inputs = [names[name] for name in node.input]
+        digest.update(repr((node.domain, node.op_type, inputs, len(node.output))).encode())
+        for attribute in sorted(node.attribute, key=lambda attribute: attribute.name):
+            digest.update(attribute.SerializeToString(deterministic=True))
+        for index, output in enumerate(node.output):
+            names[output] = f"node 1.{number}.{index}"
+    digest.update(repr([names[entry.name] for entry in graph.output]).encode())
+    return digest.digest()
+
+
+def _tensor_hash(tensor: TensorProto, weights: Mapping[str, bytes]) -> str:
+    """Hash a weight's values, inside or outside the graph file."""
+    content = weights.get(tensor.name)
+    if content is None:
+        content = hashlib.sha256(numpy_helper.to_array(tensor).tobytes()).digest()
+    head = repr((tensor.data_type, list(tensor.dims))).encode()
+    return hashlib.sha256(head + content).hexdigest()

@@ -30,7 +30,7 @@ class Graph:
     #: What runs it, and its file; see `embedder.core.artifact.GraphEntry`.
     runtime: str
     file: str
-    #: A hash of the computation; see `identity.graph_digest`.
+    #: A hash of the computation; see `builder.graph_digest`.
     digest: bytes
     #: A hash of the model's own weights, before quantization.
     source_digest: bytes

@@ -9,11 +9,10 @@ import numpy as np
 from onnx import ModelProto
 from tqdm import tqdm
 
-from model_compiler.artifact.identity import graph_digest
 from model_compiler.files.export_weights import ExportWeights
 from model_compiler.files.weights import Weights
 from model_compiler.graph.architectures import Architecture
-from model_compiler.graph.builder import GraphBuilder
+from model_compiler.graph.builder import GraphBuilder, graph_digest
 from model_compiler.graph.quantization import Precision
 from model_compiler.model.base import GRAPH_FILE, INPUTS, OUTPUT, Graph, Model
 from model_compiler.model.modules import Head

@@ -17,10 +17,10 @@ from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactDownloadError, ArtifactError, SettingsError
 from embedder.core.settings import Settings
 from embedder.http.router import Service, build_service
-from model_compiler.artifact.packed import write_object
 from tests.embedder.calls import post
 from tests.fixtures import s3_object_server as faults
 from tests.fixtures.s3_object_server import REGION, Fault, S3Server, serving_object
+from zip_builder.model import build_object
 
 FILES = {"model.onnx": 1_234, "model.onnx.data": 50_000, "tokenizer.bin": 9_000, "empty": 0}
 #: Where the files start in the object, sorted by name.
@@ -70,8 +70,7 @@ def artifact(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(artifact: Path, tmp_path: Path) -> Iterator[S3Server]:
-    write_object(artifact, tmp_path / "object")
-    with serving_object((tmp_path / "object").read_bytes()) as state:
+    with serving_object(build_object(artifact, cache=tmp_path).read_bytes()) as state:
         yield state
 
 
@@ -204,8 +203,7 @@ def test_an_object_of_another_build_is_refused(
 ) -> None:
     """Weights that are not the manifest's are never loaded."""
     other = write_artifact(tmp_path / "other", seed=1)
-    write_object(other, tmp_path / "object")
-    server.content = (tmp_path / "object").read_bytes()
+    server.content = build_object(other, cache=tmp_path).read_bytes()
     with pytest.raises(ArtifactDownloadError, match=r"SHA-256 of model.onnx is not the manifest's"):
         fetch()
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -315,8 +313,8 @@ def test_a_package_without_a_manifest_is_refused(fetch: Fetch, tmp_path: Path) -
 def minilm_object(
     minilm_artifact: Artifact, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[S3Server]:
-    path = tmp_path_factory.mktemp("s3") / "object"
-    write_object(Path(minilm_artifact.folder), path)
+    cache = tmp_path_factory.mktemp("s3")
+    path = build_object(Path(minilm_artifact.folder), cache=cache)
     with serving_object(path.read_bytes()) as server:
         yield server
 

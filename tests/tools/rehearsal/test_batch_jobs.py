@@ -31,7 +31,7 @@ from jobs.embed.run import finish_job, plan_job
 from jobs.embed.steps import Steps
 from jobs.embed.storage import open_folder
 from jobs.embed.worker import embed_shard
-from model_compiler.docstrings import standard_library
+from model_compiler.index_builder import standard_library
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.tools.rehearsal.conftest import echo
 from tests.tools.rehearsal.executions import KILLED, execute, run_step

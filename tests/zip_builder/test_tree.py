@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-from zip_builder.errors import ZipError
-from zip_builder.wheels import download_wheels, requirements_without, unpack_wheel
+from zip_builder import ZipError
+from zip_builder.tree import download_wheels, requirements_without, unpack_wheel
 
 from .conftest import RECIPE
 
@@ -42,7 +42,7 @@ def test_pip_is_asked_for_wheels_of_lambdas_platform_with_hashes(tmp_path, monke
         asked.extend(command)
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr("zip_builder.wheels.subprocess.run", run)
+    monkeypatch.setattr("zip_builder.tree.subprocess.run", run)
     download_wheels("a==1 --hash=sha256:0", machine="aarch64", folder=tmp_path / "wheels")
     assert asked[:3] == [sys.executable, "-m", "pip"]
     assert {"--no-deps", "--only-binary=:all:", "--require-hashes"} <= set(asked)
