@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.bench.picture import bars, lines
+from tools.bench.picture import bars
 
 __all__ = ["RESULTS", "draw", "draw_all", "draw_server"]
 
@@ -23,6 +23,7 @@ _LABELS: Mapping[str, str] = {
     "fastembed": "fastembed",
     "sentence-transformers": "sentence-transformers",
 }
+_CLIENTS = ("1 client", "8 clients", "64 clients")
 #: The lines below the title.
 _CAPTION = """\
 A model of EmbeddingGemma's shape with random weights, on one x86 core. Less is better.
@@ -50,4 +51,12 @@ def draw_all() -> str:
 def draw_server() -> str:
     """Return the picture of the page about the server."""
     report = RESULTS.with_name("server.json").read_text(encoding="utf-8")
-    return lines(report, title="Throughput against latency with 1, 8 and 64 clients")
+    loads = [f"{kind} texts, {count}" for kind in ("short", "mixed") for count in _CLIENTS]
+    return bars(
+        report,
+        title="CPU time of a request to the server",
+        caption=[
+            "Weights of all-MiniLM-L6-v2, on two x86 cores, in turns in one run. Less is better."
+        ],
+        headings={load: load.capitalize() for load in loads},
+    )

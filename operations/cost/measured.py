@@ -14,12 +14,12 @@ from operations.cost.errors import CostError
 __all__ = ["catalog_speed", "report_speed"]
 
 _LENGTH = re.compile(r"(\d+) tokens")
-#: The columns of a report: Embedding Kit in `scripts/bench`, and in `scripts/bench --family`.
+#: The column of Embedding Kit in a report.
 _KIT = "kit"
 
 
 def catalog_speed(model: Model, *, slower: float = 1.0) -> Speed:
-    """Return the times of a model's shape, from the table that `tools.bench.families` writes.
+    """Return the times of a model's shape, from the table that `scripts/bench shapes` writes.
 
     Args:
         model: The environment's model.
@@ -72,7 +72,7 @@ def _points(rows: list[dict[str, Any]]) -> list[tuple[int, float]]:
     found = []
     for row in rows:
         length = _LENGTH.fullmatch(row["name"])
-        time = row["values"].get(_KIT) if "values" in row else row.get(_KIT)
+        time = row["values"].get(_KIT)
         if length and time:
             found.append((int(length[1]), float(time)))
     return found

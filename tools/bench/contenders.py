@@ -1,4 +1,4 @@
-"""The contenders, and the processes that run them."""
+"""The contenders that are processes with a model, and what is measured of them."""
 
 import compileall
 import importlib.util
@@ -7,18 +7,21 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
 
-from tools.bench.models import Models
+from tools.bench.run import KIT, ROOT, turns
 
-__all__ = ["BASE", "KIT", "Contender", "Worker", "compile_modules", "contenders"]
+__all__ = ["Contender", "Worker", "compile_modules", "latency", "starts", "workers"]
 
-ROOT = Path(__file__).resolve().parents[2]
-#: The baseline of all ratios, and this project.
-BASE, KIT = "baseline", "kit"
+#: Consecutive starts of a contender: unmeasured ones to warm up, then measured ones.
+_WARM_UPS, _STARTS = 2, 3
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 #: The packages that a start of these contenders imports.
 _IMPORTED = ("numpy", "onnxruntime", "orjson", "tokenizers", "huggingface_hub")
 
@@ -32,32 +35,22 @@ class Contender:
         label: Its name in tables.
         folder: The folder that it loads.
         python: The interpreter in which it is installed.
-        absent: The reason why it cannot be measured; empty if it can.
     """
 
     kind: str
     label: str
     folder: Path
-    python: str
-    absent: str = ""
+    python: str = sys.executable
 
-
-def contenders(models: Models, peers_python: str | None) -> list[Contender]:
-    """Return all contenders; a missing one has a reason in `absent`."""
-    peers = peers_python or sys.executable
-    return [
-        Contender(BASE, "baseline", models.baseline, sys.executable),
-        Contender(KIT, "Embedding Kit", models.artifact, sys.executable),
-        Contender("export", "plain ONNX export", models.export, sys.executable),
-        Contender(
-            "sentence-transformers",
-            "sentence-transformers",
-            models.source,
-            peers,
-            _missing(peers, "sentence_transformers"),
-        ),
-        Contender("fastembed", "fastembed", models.export, peers, _missing(peers, "fastembed")),
-    ]
+    @property
+    def absent(self) -> str:
+        """The reason why it cannot be measured; empty if it can."""
+        package = self.kind.replace("-", "_")
+        if self.python == sys.executable and self.kind in (KIT, "baseline", "export"):
+            return ""
+        code = f"import importlib.util as u; u.find_spec({package!r}).name"
+        found = subprocess.run([self.python, "-c", code], capture_output=True, check=False)  # noqa: S603
+        return f"{package} is not installed" if found.returncode else ""
 
 
 def compile_modules() -> None:
@@ -77,7 +70,7 @@ class Worker:
 
     Attributes:
         start: Seconds from the start of the process until it was ready: `wall`, and `cpu` as
-            measured by the process itself; and its memory in MB at that time.
+            measured by the process itself; and `peak`, its highest memory in MB until then.
     """
 
     def __init__(self, contender: Contender) -> None:
@@ -109,8 +102,12 @@ class Worker:
         self._process.wait(timeout=30)
         self._pipe(self._process.stdout).close()
 
-    def embed(self, *requests: tuple[list[str], list[list[int]]]) -> dict[str, float]:
-        """Embed the requests one by one; return seconds `cpu` and `wall`, and memory in MB."""
+    def embed(self, *requests: Sequence[str]) -> dict[str, float]:
+        """Embed lists of texts, one list after the other.
+
+        Returns:
+            Seconds `cpu` and `wall`, and `peak`, the highest memory in MB since the start.
+        """
         pipe = self._pipe(self._process.stdin)
         pipe.write(json.dumps(requests) + "\n")
         pipe.flush()
@@ -131,11 +128,68 @@ class Worker:
         return pipe
 
 
-def _missing(python: str, package: str) -> str:
-    command: list[Any] = [
-        python,
-        "-c",
-        f"import importlib.util as u; u.find_spec('{package}').name",
-    ]
-    found = subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603
-    return "" if found else f"{package} is not installed"
+@contextmanager
+def workers(contenders: Mapping[str, Contender]) -> Iterator[dict[str, Worker]]:
+    """Start the contenders, and stop them at the end of the context."""
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(Worker(contender)) for name, contender in contenders.items()
+        }
+
+
+def starts(
+    contenders: Mapping[str, Contender],
+    texts: Mapping[str, Sequence[str]],
+    *,
+    rounds: int,
+    cold: bool = False,
+) -> dict[str, dict[str, list[float]]]:
+    """Start each contender several times in a row, and let it embed the texts.
+
+    The first starts of a row are not measured: the others' starts between two rows take long
+    enough for a kernel or a hypervisor that reclaims memory to drop files from the page cache and
+    to release free pages. For cold starts, the page cache is dropped before each one.
+
+    Returns:
+        What was measured → by contender the values: seconds `cpu` and `wall` until it is ready; the
+        peak memory in MB after the start, `start_peak`, and after the texts, `peak`.
+    """
+
+    def row(name: str) -> list[dict[str, float]]:
+        return [
+            _start(contenders[name], texts[name], cold=cold) for _ in range(_WARM_UPS + _STARTS)
+        ][_WARM_UPS:]
+
+    rows = turns({name: partial(row, name) for name in contenders}, rounds=rounds, warm_up=0)
+    return {
+        key: {
+            name: [start[key] for found in seen for start in found] for name, seen in rows.items()
+        }
+        for key in ("cpu", "wall", "start_peak", "peak")
+    }
+
+
+def _start(contender: Contender, texts: Sequence[str], *, cold: bool) -> dict[str, float]:
+    if cold:
+        os.sync()
+        DROP_CACHES.write_text("1", encoding="ascii")
+    with Worker(contender) as worker:
+        after = worker.embed(texts)
+        return {**worker.start, "start_peak": worker.start["peak"], "peak": after["peak"]}
+
+
+def latency(
+    running: Mapping[str, Worker], texts: Mapping[str, Sequence[str]], *, seconds: float
+) -> dict[str, list[float]]:
+    """Return the seconds of CPU time of a request with the texts, by contender.
+
+    Args:
+        running: The contenders, which take turns.
+        texts: The texts of each.
+        seconds: The time for all of them; each is measured at least three times.
+    """
+
+    def cpu(name: str) -> float:
+        return running[name].embed(texts[name])["cpu"]
+
+    return turns({name: partial(cpu, name) for name in running}, rounds=3, seconds=seconds)

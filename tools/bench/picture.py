@@ -1,4 +1,4 @@
-"""Charts of a report, and how a figure of matplotlib follows the reader's light or dark scheme."""
+"""The picture of a run, and figures of matplotlib in the reader's light or dark scheme."""
 
 import io
 import json
@@ -9,11 +9,10 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 
-from tools.bench.contenders import BASE, KIT
+from tools.bench.run import KIT
 
-__all__ = ["LIGHT", "as_svg", "bars", "lines", "new_figure"]
+__all__ = ["LIGHT", "as_svg", "bars", "new_figure"]
 
 #: The colors in the light scheme, which figures use, and those in the dark one.
 LIGHT: Mapping[str, str] = {
@@ -28,8 +27,6 @@ _DARK: Mapping[str, str] = {
     "red": "#ff7b72", "gray": "#656c76", "pale blue": "#0c2d6b", "pale orange": "#3d1300",
     "pale green": "#12301c", "page": "#010409",
 }  # fmt: skip
-_COLORS = {KIT: LIGHT["green"], BASE: LIGHT["blue"]}
-_LINES = ("green", "blue", "orange")
 # Text stays text, a dollar is a dollar, and the same figure gives the same file.
 matplotlib.rcParams.update({
     "font.family": "DejaVu Sans",
@@ -86,7 +83,7 @@ def bars(
     """Return a chart with a panel for each measurement, and in it a bar for each contender.
 
     Args:
-        report: The JSON of a run, as `tools.bench.report` writes it. Less is better in each row.
+        report: The JSON of a run, as `tools.bench.run` writes it. Less is better in each row.
         title: By default the model's name.
         caption: Lines below the title; by default the machine.
         headings: The measurements to draw, and the headings of their panels; by default all.
@@ -96,7 +93,7 @@ def bars(
     labels = labels or run["labels"]
     rows = {row["name"]: row for row in run["rows"]}
     headings = headings or {name: name[:1].upper() + name[1:] for name in rows}
-    caption = caption or [f"{run['machine']['cpu']}, one thread, all in one run. Less is better."]
+    caption = caption or [f"{run['machine']['cpu']}, all in one run. Less is better."]
     top, count = 58 + 22 * len(caption), -(-len(headings) // 2)
     height = top + count * (_BAR * len(labels) + 46) + 10
     figure = new_figure(_WIDTH, height)
@@ -116,7 +113,7 @@ def bars(
     for axes in panels:
         axes.set_axis_off()
     for axes, (name, heading) in zip(panels, headings.items(), strict=False):
-        _panel(axes, rows[name], heading, labels)
+        _panel(axes, rows[name], heading, labels, run["base"])
     for axes in grid[:, 0]:
         for place, (kind, label) in enumerate(labels.items()):
             weight = "bold" if kind == KIT else "normal"
@@ -127,11 +124,13 @@ def bars(
     return as_svg(figure)
 
 
-def _panel(axes: Axes, row: dict[str, Any], heading: str, labels: Mapping[str, str]) -> None:
+def _panel(
+    axes: Axes, row: dict[str, Any], heading: str, labels: Mapping[str, str], base: str
+) -> None:
     """Draw a heading, the gain over the baseline, and a bar for each contender of the row."""
     values = {kind: row["values"].get(kind) for kind in labels}
     known = [value for value in values.values() if value is not None]
-    axes.set(xlim=(0, 1.32 * max(known)), ylim=(len(labels) - 0.4, -0.6))
+    axes.set(xlim=(0, 1.32 * max(known) or 1), ylim=(len(labels) - 0.4, -0.6))
     unit = row["unit"].replace(" of CPU time", " CPU")
     if heading.endswith(", each"):
         heading, unit = heading.removesuffix(", each").replace(" to ", "–"), "ms CPU each"
@@ -139,62 +138,14 @@ def _panel(axes: Axes, row: dict[str, Any], heading: str, labels: Mapping[str, s
     for place, (kind, value) in enumerate(values.items()):
         if value is None:
             continue
-        axes.barh(place, value, 0.72, color=_COLORS.get(kind, LIGHT["gray"]))
+        color = LIGHT["green" if kind == KIT else "blue" if kind == base else "gray"]
+        axes.barh(place, value, 0.72, color=color)
         shown = f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-        gain = values.get(BASE, 0) / value if kind == KIT and values.get(BASE) else 0
+        whole = values.get(base)
+        gain = whole / value if kind == KIT and whole and value else 0
         axes.annotate(
             f"{shown} ({gain:.1f}× less)" if gain > 1 else shown,
             (value, place), (5, 0), textcoords="offset points", va="center_baseline",
             weight="bold" if kind == KIT else "normal",
             color=LIGHT["green" if kind == KIT else "ink"],
         )  # fmt: skip
-
-
-def lines(report: str, *, title: str) -> str:
-    """Return a chart of throughput against latency: a panel for each kind of texts.
-
-    Args:
-        report: The JSON of a run of `scripts/bench server`, with rows named such as
-            `short, 8 clients` in the units `requests/s` and `p50 ms`.
-        title: The title.
-    """
-    run: dict[str, Any] = json.loads(report)
-    rows = {(row["name"], row["unit"]): row["values"] for row in run["rows"]}
-    panels: dict[str, dict[str, str]] = {}
-    for name, unit in rows:
-        if unit == "p50 ms":
-            kind, clients = name.split(", ")
-            panels.setdefault(kind, {})[clients.split()[0]] = name
-    figure = new_figure(_WIDTH, 430)
-    figure.text(20 / _WIDTH, 1 - 34 / 430, title, size=20, weight="bold")
-    caption = "To the right and down is better. The numbers are those of the clients."
-    figure.text(20 / _WIDTH, 1 - 58 / 430, caption, size=13, color=LIGHT["quiet"])
-    pair = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (kind, points) in zip(pair, panels.items(), strict=True):
-        axes.set(xscale="log", yscale="log", xlabel="requests a second")
-        axes.set_title(f"{kind} texts", size=14, loc="left", weight="bold")
-        axes.grid(color=LIGHT["grid"])
-        axes.minorticks_off()
-        axes.margins(0.15)
-        for color, (server, label) in zip(_LINES, run["labels"].items(), strict=False):
-            x = [rows[name, "requests/s"][server] for name in points.values()]
-            y = [rows[name, "p50 ms"][server] for name in points.values()]
-            axes.plot(x, y, "o-", color=LIGHT[color], label=label, linewidth=2)
-            side = -1 if color == "blue" else 1
-            for clients, *place in zip(points, x, y, strict=True):
-                axes.annotate(
-                    clients, place, (8 * side, -4 if side > 0 else -14), textcoords="offset points",
-                    ha="left" if side > 0 else "right", size=12, color=LIGHT[color],
-                )  # fmt: skip
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_major_formatter("{x:,g}")
-    pair[0].set_ylabel("median latency, ms")
-    figure.legend(
-        *pair[0].get_legend_handles_labels(), loc="upper left", ncols=3, frameon=False,
-        bbox_to_anchor=(10 / _WIDTH, 1 - 64 / 430), fontsize=13,
-    )  # fmt: skip
-    figure.subplots_adjust(
-        left=80 / _WIDTH, right=1 - 20 / _WIDTH, top=1 - 128 / 430, bottom=54 / 430, wspace=0.1
-    )
-    return as_svg(figure)

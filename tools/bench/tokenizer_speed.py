@@ -1,10 +1,8 @@
-"""The fast tokenizers against `tokenizers`: loading, first texts, warm texts, hard texts.
+"""The fast tokenizers next to `tokenizers`: loading, first texts, warm texts, hard texts.
 
-`python -m tools.bench.tokenizer_speed` measures MiniLM's WordPiece and full-size replicas of
-Gemma's BPE, of ModernBERT's and Qwen's byte-level BPE and of XLM-RoBERTa's Unigram, or the
-`tokenizer.json` files that it gets. Times are CPU times, the minimum of several rounds in which
-both take turns. Loading is measured in fresh processes that have already imported numpy and ONNX
-Runtime.
+By default MiniLM's WordPiece and full-size replicas of Gemma's BPE, of ModernBERT's and Qwen's
+byte-level BPE and of XLM-RoBERTa's Unigram. Loading is measured in fresh processes that have
+imported numpy and ONNX Runtime. "New words" are those of a text whose words are not in the memory.
 """
 
 import argparse
@@ -12,100 +10,77 @@ import base64
 import json
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import tokenizers
 
-from embedder.core.fast_tokenizers import Tokenizer, load
+from embedder.core.fast_tokenizers import load
 from embedder.core.fast_tokenizers.memo import WordMemo
 from model_compiler.source.find import find_source
 from model_compiler.tokenizer.tables import build
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.gemma_tokenizer import gemma_tokenizer
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer
+from tools.bench.run import KIT, Row, Run, least, middle, turns
 
-__all__ = ["main"]
+__all__ = ["add_options", "measure"]
 
-ROUNDS = 7
-ENGLISH = (
+_LIBRARY, _NEW = "tokenizers", "new words"
+_ENGLISH = (
     "the quick brown fox jumps over the lazy dog and runs through the forest at night while "
     "embedding models serve requests quickly"
 )
-CHINESE = "人工智能是计算机科学的一个分支，它企图了解智能的实质，并生产出一种新的智能机器。"
+_CHINESE = "人工智能是计算机科学的一个分支，它企图了解智能的实质，并生产出一种新的智能机器。"
 #: Runs in a separate process; takes a tokenizer's kind and file, and a text.
-LOAD = """
+_LOAD = """
 import sys, time
 import numpy, onnxruntime, orjson, embedder.core.artifact
 from pathlib import Path
 
 def memory():
     lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
-    return [int(lines[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile")]
+    return int(lines["RssAnon"].split()[0]) / 1024
 
 before, started = memory(), time.process_time()
 from embedder.core.fast_tokenizers import load
 tokenizer = load(sys.argv[1], sys.argv[2])
 loaded, after = time.process_time(), memory()
 tokenizer.encode(sys.argv[3])
-encoded, last = time.process_time(), memory()
-print(1e3 * (loaded - started), after[0] - before[0], 1e3 * (encoded - loaded), last[1] - before[1])
+print(1e3 * (loaded - started), after - before, 1e3 * (time.process_time() - loaded))
 """
 
 
-class Speed(NamedTuple):
-    """CPU time of one text in microseconds."""
-
-    text: str
-    characters: int
-    tokens: int
-    #: All words are known from earlier texts.
-    warm: float
-    #: All words are new, after other texts.
-    cold: float
-    library: float
-
-
-def main() -> None:
-    """Measure, print the result, and write JSON on request."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the subject's options."""
     parser.add_argument("tokenizer", nargs="*", type=Path, help="tokenizer.json files")
-    parser.add_argument("--json", type=Path, help="a file to write the numbers to")
-    arguments = parser.parse_args()
-    results = {}
-    for name, data in _tokenizers(arguments.tokenizer):
+
+
+def measure(options: argparse.Namespace) -> Run:
+    """Measure the files, or the default tokenizers."""
+    rows: list[Row] = []
+    for name, data in _tokenizers(options.tokenizer):
         with tempfile.TemporaryDirectory() as folder:
             tables = build(data)
-            path = Path(folder) / tables.file
-            path.write_bytes(tables.data)
-            path.with_name("tokenizer.json").write_bytes(data)
-            print(f"\n{name}: {tables.kind}, {len(tables.data) / 1e6:.1f} MB")
-            loads = {kind: _load(kind, folder) for kind in (tables.kind, "tokenizers")}
-            speeds = list(_speeds(load(tables.kind, path), path.with_name("tokenizer.json")))
-        for kind, numbers in loads.items():
-            print(
-                f"  {kind:<11} load {numbers[0]:8.1f} ms, {numbers[1]:6.1f} MB, "
-                f"first text {numbers[2]:5.1f} ms, {numbers[3]:5.1f} MB of the file mapped"
-            )
-        print(
-            f"  {'text':<18}{'characters':>10}{'tokens':>8}{'warm µs':>11}{'cold µs':>11}", end=""
-        )
-        print(f"{'library µs':>12}{'warm':>8}{'cold':>8}")
-        for speed in speeds:
-            print(
-                f"  {speed.text:<18}{speed.characters:>10}{speed.tokens:>8}{speed.warm:>11.1f}"
-                f"{speed.cold:>11.1f}{speed.library:>12.1f}{speed.warm / speed.library:>7.2f}×"
-                f"{speed.cold / speed.library:>7.2f}×"
-            )
-        results[name] = {"load": loads, "speed": [speed._asdict() for speed in speeds]}
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+            files = {KIT: Path(folder) / tables.file, _LIBRARY: Path(folder) / "tokenizer.json"}
+            files[KIT].write_bytes(tables.data)
+            files[_LIBRARY].write_bytes(data)
+            kinds = {KIT: tables.kind, _LIBRARY: _LIBRARY}
+            work = {kind: partial(_load, kinds[kind], file) for kind, file in files.items()}
+            loads = turns(work, rounds=options.rounds)
+            for place, (what, unit) in enumerate(
+                (("load", "ms"), ("memory", "MB"), ("first text", "ms"))
+            ):
+                values = {kind: [run[place] for run in runs] for kind, runs in loads.items()}
+                rows.append(Row(f"{name}: {what}", unit, middle(values)))
+            rows += _speeds(name, tables.kind, files, rounds=2 * options.rounds)
+    labels = {KIT: "Embedding Kit", _NEW: "Embedding Kit, new words", _LIBRARY: "tokenizers"}
+    return Run("The tokenizers", labels, rows, base=_LIBRARY)
 
 
 def _tokenizers(files: list[Path]) -> Iterator[tuple[str, bytes]]:
@@ -114,41 +89,34 @@ def _tokenizers(files: list[Path]) -> Iterator[tuple[str, bytes]]:
     if files:
         return
     folder = find_source("all-MiniLM-L6-v2").folder
-    yield "all-MiniLM-L6-v2", (folder / "tokenizer.json").read_bytes()
-    yield "Gemma's kind, 262,144 tokens", gemma_tokenizer()
+    yield "MiniLM's WordPiece", (folder / "tokenizer.json").read_bytes()
+    yield "Gemma's BPE", gemma_tokenizer()
     for name in ("ModernBERT", "Qwen"):
-        yield f"{name}'s kind", byte_level_tokenizer(name, tokens=FULL_SIZES[name])
-    yield "XLM-RoBERTa's kind, 250,002 tokens", unigram_tokenizer()
+        yield f"{name}'s BPE", byte_level_tokenizer(name, tokens=FULL_SIZES[name])
+    yield "XLM-RoBERTa's Unigram", unigram_tokenizer()
 
 
-def _load(kind: str, folder: str) -> list[float]:
-    file = "tokenizer.json" if kind == "tokenizers" else "tokenizer.bin"
-    # The first run may write byte code; the median is that of the others.
-    environment = {
-        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
-    }
-    runs = [
-        subprocess.run(  # noqa: S603 -- this Python and a program of ours
-            [sys.executable, "-c", LOAD, kind, f"{folder}/{file}", ENGLISH],
-            check=True,
-            capture_output=True,
-            text=True,
-            env=environment,
-        ).stdout
-        for _ in range(5)
-    ]
-    columns = zip(*(map(float, run.split()) for run in runs), strict=True)
-    return [statistics.median(column) for column in columns]
+def _load(kind: str, file: Path) -> list[float]:
+    # The first run, which is not counted, may write byte code.
+    environment = {**os.environ}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run(  # noqa: S603 -- this Python and a program of ours
+        [sys.executable, "-c", _LOAD, kind, str(file), _ENGLISH],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    return [float(value) for value in done.stdout.split()]
 
 
 def _texts() -> Iterator[tuple[str, str]]:
     generator = random.Random(0)  # noqa: S311 -- not a secret
-    code = Path(json.__file__).read_text(encoding="utf-8")
-    yield "8 words", " ".join(ENGLISH.split()[:8])
-    yield "English", ENGLISH
-    yield "English ×16", ". ".join([ENGLISH] * 16)
-    yield "code", code[:8000]
-    yield "Chinese", CHINESE
+    yield "8 words", " ".join(_ENGLISH.split()[:8])
+    yield "English", _ENGLISH
+    yield "English ×16", ". ".join([_ENGLISH] * 16)
+    yield "code", Path(json.__file__).read_text(encoding="utf-8")[:8000]
+    yield "Chinese", _CHINESE
     yield "accents and emoji", "Ünïcödé naïve café — “quotes” 東京 😀 Москва. " * 4
     yield "base64, no space", base64.b64encode(generator.randbytes(15_000)).decode()
     yield "one letter", "a" * 20_000
@@ -156,35 +124,36 @@ def _texts() -> Iterator[tuple[str, str]]:
     yield "angle brackets", "<" * 20_000
 
 
-def _speeds(fast: Tokenizer, file: Path) -> Iterator[Speed]:
-    library = tokenizers.Tokenizer.from_file(str(file))
+def _speeds(name: str, kind: str, files: Mapping[str, Path], *, rounds: int) -> Iterator[Row]:
+    fast = load(kind, files[KIT])
+    library = tokenizers.Tokenizer.from_file(str(files[_LIBRARY]))
     library.no_truncation()
     library.no_padding()
-    words = [memo for memo in vars(fast).values() if isinstance(memo, WordMemo)]
-    for name, text in _texts():
-        tokens = len(fast.encode(text))
-        warm, cold, slow = [], [], []
-        for _ in range(ROUNDS):
-            warm.append(_microseconds(lambda: fast.encode(text), len(text)))  # noqa: B023
-            slow.append(
-                _microseconds(
-                    lambda: library.encode(text, add_special_tokens=False).ids,  # noqa: B023
-                    len(text),
-                )
-            )
-            for memo in words:
-                memo.clear()
-            cold.append(_microseconds(lambda: fast.encode(text), len(text), times=1))  # noqa: B023
-        yield Speed(name, len(text), tokens, min(warm), min(cold), min(slow))
+    memos = [memo for memo in vars(fast).values() if isinstance(memo, WordMemo)]
+
+    def new_words(text: str) -> float:
+        for memo in memos:
+            memo.clear()
+        return _microseconds(partial(fast.encode, text), 1)
+
+    for title, text in _texts():
+        times = max(1, 20_000 // len(text))
+        encode = partial(library.encode, text, add_special_tokens=False)
+        work = {
+            _NEW: partial(new_words, text),
+            KIT: partial(_microseconds, partial(fast.encode, text), times),
+            _LIBRARY: partial(_microseconds, partial(_ids, encode), times),
+        }
+        yield Row(f"{name}: {title}", "µs of CPU time", least(turns(work, rounds=rounds)))
 
 
-def _microseconds(call: Callable[[], object], size: int, *, times: int | None = None) -> float:
-    times = times or max(1, 20_000 // size)
+def _ids(encode: Callable[[], tokenizers.Encoding]) -> list[int]:
+    ids: list[int] = encode().ids
+    return ids
+
+
+def _microseconds(call: Callable[[], object], times: int) -> float:
     started = time.process_time_ns()
     for _ in range(times):
         call()
     return (time.process_time_ns() - started) / times / 1e3
-
-
-if __name__ == "__main__":
-    main()

@@ -1,64 +1,94 @@
-"""The baseline's first step, torch's own export of the model; needs an interpreter with torch.
+"""Writes a replica's weights and its plain export; needs an interpreter with torch.
 
-python tools/bench/torch_export.py MODEL_FOLDER TARGET_FOLDER
+python tools/bench/torch_export.py SOURCE_FOLDER weights
+python tools/bench/torch_export.py SOURCE_FOLDER EXPORT_FOLDER
+
+The first form writes `model.safetensors` next to `config.json`: the random weights that
+transformers initializes a model with. The second exports that model with its pooling, its Dense
+modules and the normalization.
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel
+from transformers import AutoConfig, AutoModel
 
 # The shape of the traced batch; both dimensions remain dynamic in the graph.
 _TRACED = (2, 16)
 
 
 class _Embedder(torch.nn.Module):  # type: ignore[misc]
-    """The encoder, mean pooling, both Dense modules and the normalization."""
+    """The encoder, its pooling, its Dense modules and the normalization."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
+        # The attention of exporters: the fused one of torch has no operator in ONNX Runtime.
         self.encoder = AutoModel.from_pretrained(
             folder, attn_implementation="eager", dtype=torch.float32
         )
+        self.encoder.config.use_cache = False
+        pooling = json.loads((folder / "1_Pooling" / "config.json").read_text("utf-8"))
+        # Newer folders name the mode, older ones have a flag for each.
+        self.pooling = pooling.get("pooling_mode") or next(
+            key for key, value in pooling.items() if key.startswith("pooling_mode") and value
+        )
         self.dense = torch.nn.ParameterList(
-            load_file(folder / name / "model.safetensors")["linear.weight"]
-            for name in ("2_Dense", "3_Dense")
+            load_file(file)["linear.weight"]
+            for file in sorted(folder.glob("?_Dense/model.safetensors"))
         )
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
-        hidden = self.encoder(
-            input_ids=input_ids, attention_mask=attention_mask, use_cache=False
-        ).last_hidden_state
-        weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
-        value = (hidden * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        if "cls" in self.pooling:
+            value = hidden[:, 0]
+        elif "lasttoken" in self.pooling:
+            last = attention_mask.sum(1) - 1
+            value = hidden[torch.arange(hidden.shape[0]), last]
+        else:
+            weights = attention_mask.unsqueeze(-1).to(hidden.dtype)
+            value = (hidden * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
         for weight in self.dense:
             value = value @ weight.T
         return torch.nn.functional.normalize(value, dim=-1)
 
 
-def main(source: Path, target: Path) -> None:
-    """Write `model.onnx` with its weights beside it."""
+def write_weights(folder: Path) -> None:
+    """Write `model.safetensors`, and `config.json` with all of its keys."""
+    torch.manual_seed(0)
+    values = json.loads((folder / "config.json").read_text("utf-8"))
+    model = AutoModel.from_config(AutoConfig.for_model(**values), dtype=torch.float32)
+    model.save_pretrained(folder, safe_serialization=True, max_shard_size="100GB")
+
+
+def write_export(folder: Path, target: Path) -> None:
+    """Write `model.onnx` with its weights next to it."""
+    positions = json.loads((folder / "sentence_bert_config.json").read_text("utf-8"))
     ids = torch.randint(3, 1000, _TRACED)
     mask = torch.ones_like(ids)
     free = {
         0: torch.export.Dim("batch", min=1, max=64),
-        1: torch.export.Dim("tokens", min=2, max=2048),
+        1: torch.export.Dim("tokens", min=2, max=positions["max_seq_length"]),
     }
-    torch.onnx.export(
-        _Embedder(source).eval(),
-        (ids, mask),
-        str(target / "model.onnx"),
-        input_names=["input_ids", "attention_mask"],
-        output_names=["sentence_embedding"],
-        dynamo=True,
-        dynamic_shapes={"input_ids": free, "attention_mask": free},
-        external_data=True,
-        opset_version=18,
-    )
+    with torch.no_grad():
+        torch.onnx.export(
+            _Embedder(folder).eval(),
+            (ids, mask),
+            str(target / "model.onnx"),
+            input_names=["input_ids", "attention_mask"],
+            output_names=["sentence_embedding"],
+            dynamo=True,
+            dynamic_shapes={"input_ids": free, "attention_mask": free},
+            external_data=True,
+            opset_version=18,
+        )
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    if sys.argv[2] == "weights":
+        write_weights(Path(sys.argv[1]))
+    else:
+        write_export(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -7,6 +7,7 @@ CPU time and wall-clock time; on a shared machine only the former can be compare
 imports nothing heavy before the contender does.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -16,11 +17,8 @@ from typing import Any
 
 __all__ = ["KINDS"]
 
-Texts = list[str]
-Ids = list[list[int]]
-#: Embeds texts, or their token ids with special tokens. A contender that accepts ids gets ids:
-#: the benchmark compares the models, and tokenizers have a separate benchmark.
-Embed = Callable[[Texts, Ids], Any]
+#: Embeds texts.
+Embed = Callable[[list[str]], Any]
 
 
 def main() -> None:
@@ -31,8 +29,8 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         cpu, wall = time.process_time(), time.perf_counter()
-        for texts, ids in request:
-            embed(texts, ids)
+        for texts in request:
+            embed(texts)
         used = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
         _say({**used, **_memory()})
 
@@ -42,23 +40,50 @@ def _kit(folder: str) -> Embed:
     os.environ["EMBEDDING_ARTIFACT"] = folder
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
     from embedder.aws_lambda.handler import _service  # noqa: PLC0415 - what Lambda imports
-    from embedder.core.embedding_request import EmbedRequest, Inputs  # noqa: PLC0415 - after the measured part
 
     engine = _service.model.engine
-    before, after = len(engine.tokenizer.prefix), len(engine.tokenizer.suffix)
+    return lambda texts: engine.embed(texts, truncate="right")
 
-    def embed(texts: Texts, ids: Ids) -> Any:
-        if not ids:
-            return engine.embed_request(EmbedRequest(Inputs(texts=texts)))
-        bodies = [sequence[before : len(sequence) - after] for sequence in ids]
-        return engine.embed_request(EmbedRequest(Inputs(token_ids=bodies)))
+
+def _endpoint(folder: str) -> Embed:
+    """Start this project's handler without its model: each ONNX run returns the same vectors."""
+    os.environ["EMBEDDING_ARTIFACT"] = folder
+    os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
+    from embedder.aws_lambda.handler import handler  # noqa: PLC0415 - what Lambda imports
+    from embedder.core.session import Session  # noqa: PLC0415
+
+    run, known = Session.run, {}
+
+    def remembered(session: Session, ids: Any, mask: Any) -> Any:
+        if ids.shape not in known:
+            known[ids.shape] = run(session, ids, mask)
+        return known[ids.shape]
+
+    Session.run = remembered  # type: ignore[method-assign, assignment]
+    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+
+    def embed(texts: list[str]) -> Any:
+        event = {
+            "version": "2.0",
+            "rawPath": "/v1/embeddings",
+            "rawQueryString": "",
+            "headers": {"content-type": "application/json"},
+            "requestContext": {"http": {"method": "POST"}, "requestId": "bench"},
+            "body": json.dumps({"input": texts, "model": "m"}),
+            "isBase64Encoded": False,
+        }
+        with contextlib.redirect_stdout(nowhere):  # The log.
+            answer = handler(event, None)
+        if answer["statusCode"] != 200:
+            raise SystemExit(f"the endpoint answered {answer}")
 
     return embed
 
 
 def _baseline(folder: str) -> Embed:
-    """Start the baseline: `tokenizers`, and ONNX Runtime at its level Basic."""
-    return _onnx(folder, level="ORT_ENABLE_BASIC")
+    """Start the baseline: `tokenizers`, and ONNX Runtime at its level Basic, text by text."""
+    embed = _onnx(folder, level="ORT_ENABLE_BASIC")
+    return lambda texts: [embed([text]) for text in texts]
 
 
 def _export(folder: str) -> Embed:
@@ -72,22 +97,20 @@ def _onnx(folder: str, *, level: str) -> Embed:
     from tokenizers import Tokenizer  # noqa: PLC0415
 
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+    tokenizer.enable_padding()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
     session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options)
 
-    def embed(texts: Texts, ids: Ids) -> Any:
-        if not ids:
-            ids = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
-        longest = max(map(len, ids))
-        batch = np.zeros((len(ids), longest), np.int64)
-        mask = np.zeros_like(batch)
-        for row, sequence in enumerate(ids):
-            batch[row, : len(sequence)] = sequence
-            mask[row, : len(sequence)] = 1
-        return session.run(["sentence_embedding"], {"input_ids": batch, "attention_mask": mask})
+    def embed(texts: list[str]) -> Any:
+        encoded = tokenizer.encode_batch(texts)
+        feed = {
+            "input_ids": np.array([one.ids for one in encoded], np.int64),
+            "attention_mask": np.array([one.attention_mask for one in encoded], np.int64),
+        }
+        return session.run(["sentence_embedding"], feed)
 
     return embed
 
@@ -98,40 +121,27 @@ def _sentence_transformers(folder: str) -> Embed:
 
     torch.set_num_threads(1)
     model = SentenceTransformer(folder, device="cpu")
-
-    def embed(_: Texts, ids: Ids) -> Any:
-        longest = max(map(len, ids))
-        batch = torch.zeros((len(ids), longest), dtype=torch.int64)
-        mask = torch.zeros_like(batch)
-        for row, sequence in enumerate(ids):
-            batch[row, : len(sequence)] = torch.tensor(sequence)
-            mask[row, : len(sequence)] = 1
-        with torch.inference_mode():
-            return model({"input_ids": batch, "attention_mask": mask})["sentence_embedding"]
-
-    return embed
+    return lambda texts: model.encode(texts, batch_size=len(texts))
 
 
 def _fastembed(folder: str) -> Embed:
-    """Start fastembed with the plain export; it takes texts, so its time includes tokenizing."""
+    """Start fastembed with the plain export."""
     from fastembed import TextEmbedding  # noqa: PLC0415
     from fastembed.common.model_description import ModelSource, PoolingType  # noqa: PLC0415
 
+    with open(f"{folder}/config.json", encoding="utf-8") as file:  # noqa: PTH123 - no import
+        config = json.load(file)
     TextEmbedding.add_custom_model(
         model="bench/replica",
         pooling=PoolingType.DISABLED,
         normalization=False,
         sources=ModelSource(hf="bench/replica"),
-        dim=768,
+        dim=config["hidden_size"],
         model_file="model.onnx",
         additional_files=["model.onnx.data"],
     )
     model = TextEmbedding("bench/replica", specific_model_path=folder, threads=1)
-
-    def embed(texts: Texts, _: Ids) -> Any:
-        return list(model.embed(texts, batch_size=len(texts)))
-
-    return embed
+    return lambda texts: list(model.embed(texts, batch_size=len(texts)))
 
 
 def _model2vec(folder: str) -> Embed:
@@ -139,15 +149,12 @@ def _model2vec(folder: str) -> Embed:
     from model2vec import StaticModel  # noqa: PLC0415
 
     model = StaticModel.from_pretrained(folder)
-
-    def embed(texts: Texts, _: Ids) -> Any:
-        return model.encode(texts)
-
-    return embed
+    return lambda texts: model.encode(texts)  # noqa: PLW0108 - has more parameters
 
 
 KINDS: dict[str, Callable[[str], Embed]] = {
     "kit": _kit,
+    "endpoint": _endpoint,
     "baseline": _baseline,
     "export": _export,
     "sentence-transformers": _sentence_transformers,
@@ -157,15 +164,10 @@ KINDS: dict[str, Callable[[str], Embed]] = {
 
 
 def _memory() -> dict[str, float]:
-    """Return the process's memory in MB: current, peak, and private."""
-    wanted = {"VmRSS": "rss", "VmHWM": "peak", "RssAnon": "anonymous"}
-    found = {}
+    """Return the process's highest memory so far, in MB."""
     with open("/proc/self/status", encoding="utf-8") as status:  # noqa: PTH123 - no import
-        for line in status:
-            name, _, value = line.partition(":")
-            if name in wanted:
-                found[wanted[name]] = int(value.split()[0]) / 1024
-    return found
+        line = next(line for line in status if line.startswith("VmHWM:"))
+    return {"peak": int(line.split()[1]) / 1024}
 
 
 def _say(message: dict[str, float]) -> None:

@@ -256,11 +256,6 @@ def test_times_can_come_from_a_report_of_the_benchmark(cost, tmp_path):
     answer = json.loads(cost("dev", "--json", "--measured", str(report), "--slower", "2")[1])
     assert answer["seconds"] == pytest.approx(2 * 0.0496 + 0.003)
     assert answer["times"] == "AMD EPYC, bench.json"
-    family = tmp_path / "family.json"
-    row = {"name": "128 tokens", "kit": 12.0, "base": 20.0}
-    family.write_text(json.dumps({"machine": "AMD EPYC, 2 cores", "rows": [row]}))
-    answer = json.loads(cost("dev", "--json", "--measured", str(family))[1])
-    assert answer["seconds"] == pytest.approx(0.012 + 0.003)
 
 
 def test_another_region_has_its_own_prices_and_says_which_it_assumes(cost):

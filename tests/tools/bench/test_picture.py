@@ -5,11 +5,12 @@ import re
 
 import pytest
 
-from tools.bench.picture import LIGHT, bars, lines
+from tools.bench.picture import LIGHT, bars
 
 RUN = {
     "model": "replica <full>",
     "machine": {"cpu": "A CPU"},
+    "base": "baseline",
     "labels": {"baseline": "baseline", "kit": "Embedding Kit", "peer": "a peer"},
     "rows": [
         {"name": "8 tokens", "unit": "ms of CPU time", "values": {"baseline": 10.0, "kit": 8.0}},
@@ -29,19 +30,6 @@ def test_bars_have_values_and_gains():
     shown = texts(bars(json.dumps(RUN)))
     assert "replica &lt;full&gt;" in shown
     assert {"8 tokens, ms CPU", "8.0 (1.2× less)", "162 (9.3× less)", "1,509", "450"} <= set(shown)
-
-
-def test_lines_have_a_point_for_each_number_of_clients():
-    """Each server's line is labeled with its numbers of clients, in each panel."""
-    rows = [
-        {"name": f"{kind}, {clients} clients", "unit": unit, "values": {"kit": 3.0 * clients}}
-        for kind in ("short", "mixed")
-        for clients in (1, 8)
-        for unit in ("requests/s", "p50 ms")
-    ]
-    run = {"labels": {"kit": "Embedding Kit"}, "rows": rows}
-    shown = texts(lines(json.dumps(run), title="Load"))
-    assert [shown.count(text) for text in ("short texts", "mixed texts", "8")] == [1, 1, 2]
 
 
 @pytest.mark.parametrize("name", ["paper", "ink", "green"])

@@ -1,11 +1,14 @@
-"""The soak's requests: the same for the same seed, and enough to fill the word cache."""
+"""The soak: its requests, and how their answers are checked."""
 
+import asyncio
 from itertools import islice
 
 from embedder.core.artifact import Artifact
 from embedder.core.fast_tokenizers import load
 from embedder.core.fast_tokenizers.memo import WordMemo
-from tools.bench.soak import FILLING, FILLING_WORDS, cases
+from tests.embedder.server.running import running
+from tools.bench.serving import Server
+from tools.bench.soak import FILLING, FILLING_WORDS, Case, cases, soak
 
 REMEMBERED = 16_384
 
@@ -26,3 +29,40 @@ def test_a_seed_makes_its_requests_again() -> None:
     """The requests depend only on the seed."""
     assert list(cases(1000, seed=3)) == list(cases(1000, seed=3))
     assert len(list(cases(1000, seed=3))) == 1000
+
+
+CASES: list[Case] = [
+    ("POST", "/", {"text": "a b"}, 200),
+    ("POST", "/embed", {"inputs": ["a", "b"]}, 200),
+    ("POST", "/api/v1/embed", {"inputs": "a"}, 200),
+    ("POST", "/", '{"text": "', 400),
+    ("GET", "/nothing", None, 404),
+] * 60
+
+
+class Here(Server):
+    """A server in this process."""
+
+    def allocated_kb(self) -> float:
+        """Return a fixed number."""
+        return 100_000.0
+
+
+def test_all_answers_are_right_and_a_sample_is_sent_again() -> None:
+    """Every request is sent once, by whichever client is free."""
+    with running() as found:
+        server = Here("kit", "Embedding Kit", [], found.address[1], "/ready")
+        result = asyncio.run(soak(server, iter(CASES), clients=7))
+    assert result.wrong == []
+    assert result.statuses == {200: 180, 400: 60, 404: 60}
+    assert result.memory == [100_000] * 3
+    assert len(result.sample) == 6
+
+
+def test_an_answer_with_another_status_is_wrong() -> None:
+    """The report has the request and the answer."""
+    wrong: Case = ("GET", "/nothing", None, 200)
+    with running() as found:
+        server = Here("kit", "Embedding Kit", [], found.address[1], "/ready")
+        (line,) = asyncio.run(soak(server, iter([wrong]), clients=1)).wrong
+    assert line.startswith("GET /nothing None: 404")

@@ -1,6 +1,6 @@
 """The models that the kit knows by name, from `catalog.toml`, and their measured speed and size.
 
-`python -m tools.bench.families` makes `measured.json`. Speed and size depend on a model's shape and
+`scripts/bench shapes` makes `measured.json`. Speed and size depend on a model's shape and
 not on its weights, so it measures one replica with random weights for each shape.
 """
 

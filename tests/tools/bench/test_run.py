@@ -1,0 +1,62 @@
+"""The frame of the subjects: turns, targets, table and JSON."""
+
+import json
+from itertools import count
+
+import pytest
+
+from tools.bench.run import Machine, Row, Run, as_json, as_table, turns
+
+MACHINE = Machine("A CPU", 2, 0.5, "1.31.1")
+
+
+@pytest.fixture
+def run() -> Run:
+    """Two contenders measured, one of them over a target, and one absent."""
+    return Run(
+        model="replica <full>",
+        labels={"baseline": "baseline", "kit": "Embedding Kit", "peer": "a peer"},
+        absent={"a peer": "peer is not installed"},
+        rows=[
+            Row("8 tokens", "ms", {"baseline": 10.0, "kit": 8.0}, {"baseline": 0.88}),
+            Row("512 tokens", "ms", {"baseline": 300.0, "kit": 290.0}, {"baseline": 0.94}),
+            Row("other", "MB", {"baseline": 100.0, "kit": 450.0}, {"peer": 0.1}),
+        ],
+        notes=["a note"],
+    )
+
+
+def test_contenders_take_turns() -> None:
+    """The rounds of the warm-up are not counted."""
+    turn = count(1)
+    work = dict.fromkeys("ab", lambda: next(turn))
+    assert turns(work, rounds=2) == {"a": [3, 5], "b": [4, 6]}
+
+
+def test_rounds_go_on_for_the_time() -> None:
+    """There are at least as many as asked for."""
+    assert len(turns({"a": lambda: 1}, rounds=1, seconds=0.05)["a"]) > 10
+
+
+def test_what_is_over_its_target_is_named(run: Run) -> None:
+    """290 of 300 is more than 0.94; a contender that was not measured has no target."""
+    assert run.missed == ["512 tokens, ms"]
+    assert not Row("wrong", "answers", {"kit": 0, "limit": 0}, {"limit": 1}).missed
+
+
+def test_the_table_has_values_ratios_targets_and_the_absent(run: Run) -> None:
+    """Never silently left out."""
+    table = as_table(run, MACHINE)
+    assert "| 8 tokens, ms | 10.0 | 8.0 (0.80) | ≤ 0.88 of baseline |" in table
+    assert "| 512 tokens, ms | 300 | 290 (0.97) | ≤ 0.94 of baseline **missed** |" in table
+    assert "| other, MB | 100 | 450 (4.50) |  |" in table
+    assert "- a note" in table
+    assert "- a peer: absent (peer is not installed)" in table
+
+
+def test_the_json_has_everything(run: Run) -> None:
+    """For programs that compare runs."""
+    value = json.loads(as_json(run, MACHINE))
+    assert value["rows"][0]["values"] == {"baseline": 10.0, "kit": 8.0}
+    assert value["machine"]["cpu"] == "A CPU"
+    assert value["missed"] == ["512 tokens, ms"]

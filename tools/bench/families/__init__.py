@@ -1,1 +1,0 @@
-"""Replicas of the families' shapes with random weights, and their measurements."""

@@ -1,0 +1,280 @@
+"""A model: starts, memory and requests, compared with other ways to serve it.
+
+The replica of a published model has its real shapes and tokenizer, and random weights. Without
+--family it is EmbeddingGemma's, next to a quantized export of torch (the baseline), the plain
+export, sentence-transformers and fastembed. Another family is next to its usual deployment: the
+plain export, or model2vec for a static model.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from model_compiler.fidelity import measure as fidelity
+from tools.bench.contenders import (
+    DROP_CACHES,
+    Contender,
+    compile_modules,
+    latency,
+    starts,
+    workers,
+)
+from tools.bench.replicas import SHAPES, artifact_of, baseline_of, export_of, replica
+from tools.bench.run import BASE, KIT, Row, Run, least, middle
+
+__all__ = ["FAMILIES", "Texts", "add_options", "measure"]
+
+_GEMMA = "embeddinggemma-300m"
+#: Models of the catalog, one of each kind, and their shapes.
+FAMILIES = {
+    _GEMMA: "gemma3-24x768",
+    "multilingual-e5-small": "bert-12x384-multilingual",
+    "all-mpnet-base-v2": "mpnet-12x768",
+    "gte-modernbert-base": "modernbert-22x768",
+    "bge-m3": "xlm-roberta-24x1024",
+    "potion-base-8M": "static-29528x256",
+    "Qwen3-Embedding-0.6B": "qwen3-28x1024",
+}
+_EXPORT, _STATIC, _ENDPOINT = "export", "model2vec", "endpoint"
+#: The highest accepted ratios to the baseline of the full-size replica of EmbeddingGemma.
+_GEMMA_TARGETS = {
+    "init": 1 / 9,
+    "init, page cache dropped": 1 / 5,
+    "peak memory": 0.75,
+    "8 tokens": 0.88,
+    "32 tokens": 0.90,
+    "128 tokens": 0.96,
+    "512 tokens": 0.94,
+    "2048 tokens": 0.60,
+    "64 texts of 8 tokens, each": 0.40,
+}
+#: The highest accepted ratios to the usual deployment of another family.
+_TARGETS = {
+    "init": 1 / 5,
+    "peak memory": 0.5,
+    "32 tokens": 0.45,
+    "256 tokens": 0.5,
+    "2048 tokens": 0.5,
+    "64 short texts": 0.25,
+}
+#: The target of the start with a vocabulary from 250,000 tokens on, which most of it loads.
+_LARGE_VOCABULARY, _LARGE_INIT = 250_000, 1 / 8
+#: The length in tokens of the request after which memory is read.
+_MEMORY_TOKENS = 512
+_WORDS = Path(fidelity.__file__).with_name("documents.txt")
+_PEAK = Path(__file__).with_name("int8_peak.c")
+
+
+class Texts:
+    """Texts of English words with a given number of tokens.
+
+    Args:
+        tokenizer: The model's `tokenizer.json`.
+    """
+
+    def __init__(self, tokenizer: Path) -> None:
+        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._words = sorted(set(re.findall("[a-z]{2,10}", _WORDS.read_text(encoding="utf-8"))))
+
+    def text(self, tokens: int, seed: int = 0) -> str:
+        """Return a text with this number of tokens, special tokens included."""
+        source = random.Random(f"{tokens} {seed}")  # noqa: S311 - not a secret
+        text = ""
+        while (missing := tokens - self._count(text)) > 0:
+            # A word has several tokens in a small vocabulary. Add few, and one that fits last.
+            words = [source.choice(self._words) for _ in range(max(1, missing // 4))]
+            longer = f"{text} {' '.join(words)}".strip()
+            if self._count(longer) <= tokens:
+                text = longer
+            elif missing < 4:
+                text = f"{text} a".strip()
+        return text
+
+    def batch(self, lengths: Sequence[int]) -> list[str]:
+        """Return a text of each length."""
+        return [self.text(length, seed) for seed, length in enumerate(lengths)]
+
+    def _count(self, text: str) -> int:
+        return len(self._tokenizer.encode(text).ids)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the subject's options."""
+    parser.add_argument("--quick", action="store_true", help="a small replica, few rounds")
+    parser.add_argument(
+        "--model",
+        type=_gemma,
+        metavar="FOLDER",
+        help="real weights: EmbeddingGemma or a fine-tune of it, as sentence-transformers has it",
+    )
+    parser.add_argument("--family", choices=sorted(FAMILIES), help="another needs --peers")
+    parser.add_argument(
+        "--seconds", type=float, help="for each kind of request (default 12; quick 1)"
+    )
+    parser.add_argument(
+        "--no-cold",
+        action="store_true",
+        help="do not drop the machine's page cache, which slows down what else runs on it",
+    )
+
+
+def measure(options: argparse.Namespace) -> Run:
+    """Measure a family's contenders."""
+    compile_modules()
+    family = options.family or _GEMMA
+    shape = SHAPES[FAMILIES[family]]
+    cache, quick = options.cache, options.quick
+    source = options.model or replica(cache, FAMILIES[family], options.peers, small=quick)
+    everyone = _contenders(source, options, gemma=family == _GEMMA, static=not shape.config)
+    absent = {one.label: one.absent for one in everyone.values() if one.absent}
+    present = {name: one for name, one in everyone.items() if one.label not in absent}
+    base = BASE if family == _GEMMA else next(name for name in everyone if name != KIT)
+    notes = [f"exported by {'torch' if options.peers else 'our plain graph of the same steps'}"]
+    targets = _GEMMA_TARGETS if family == _GEMMA else dict(_TARGETS)
+    if family != _GEMMA and shape.vocabulary >= _LARGE_VOCABULARY:
+        targets["init"] = _LARGE_INIT
+    texts = Texts(source / "tokenizer.json")
+    longest = [texts.text(min(_MEMORY_TOKENS, shape.max_tokens))]
+    memory = dict.fromkeys(present, longest)
+    rounds = 1 if quick else options.rounds
+    seconds = options.seconds or (1.0 if quick else 12.0)
+    warm = starts(present, memory, rounds=rounds)
+    found = [
+        ("init", "ms of CPU time", least(warm["cpu"], 1000)),
+        ("init, elapsed", "ms", least(warm["wall"], 1000)),
+        ("peak memory", "MB", middle(warm["peak"])),
+        ("peak memory of the start", "MB", middle(warm["start_peak"])),
+    ]
+    if options.no_cold or quick or not os.access(DROP_CACHES, os.W_OK):
+        notes.append("init with the page cache dropped: not measured (not asked for, or not root)")
+    else:
+        cold = starts(present, memory, rounds=max(1, rounds // 2), cold=True)
+        found.append(("init, page cache dropped", "ms", least(cold["wall"], 1000)))
+    with workers(present) as running:
+        for name, lengths in _requests(family == _GEMMA, shape.max_tokens, quick=quick).items():
+            request = dict.fromkeys(running, texts.batch(lengths))
+            times = latency(running, request, seconds=seconds)
+            each = len(lengths) if name.endswith(", each") else 1
+            found.append((name, "ms of CPU time", least(times, 1000 / each)))
+            sys.stderr.write(f"{name}: measured\n")
+    endpoint = {_ENDPOINT: Contender(_ENDPOINT, "the endpoint", present[KIT].folder)}
+    with workers(endpoint) as running:
+        spent = least(latency(running, {_ENDPOINT: [texts.text(32)]}, seconds=1.0), 1000)
+        notes.append(
+            f"a request of 32 tokens takes {spent[_ENDPOINT]:.2f} ms besides the ONNX run "
+            "(target: 2 ms)"
+        )
+    if family == _GEMMA:
+        (cpu,) = (values[KIT] / 1000 for name, _, values in found if name == "128 tokens")
+        notes.append(_rate(source, cpu))
+    for one in present.values():
+        size = sum(path.stat().st_size for path in one.folder.rglob("*") if path.is_file())
+        notes.append(f"files of {one.label}: {size / 1e6:.0f} MB")
+    if options.model or quick:
+        targets = {}  # They were set for the full size.
+    return Run(
+        model=source.name if options.model else f"replica of {family}" + " (small)" * quick,
+        labels={name: one.label for name, one in everyone.items()},
+        base=base,
+        rows=[
+            Row(name, unit, values, {base: targets[name]} if name in targets else {})
+            for name, unit, values in found
+        ],
+        notes=notes,
+        absent=absent,
+    )
+
+
+def _contenders(
+    source: Path, options: argparse.Namespace, *, gemma: bool, static: bool
+) -> dict[str, Contender]:
+    cache, peers = options.cache, options.peers or sys.executable
+    kit = {KIT: Contender(KIT, "Embedding Kit", artifact_of(source, cache))}
+    if static:
+        return {**kit, _STATIC: Contender(_STATIC, "model2vec", source, peers)}
+    export = export_of(source, cache, options.peers)
+    plain = {_EXPORT: Contender(_EXPORT, "plain ONNX export", export)}
+    if not gemma:
+        return {**kit, **plain}
+    baseline = {BASE: Contender(BASE, "baseline", baseline_of(export))}
+    libraries = {"sentence-transformers": source, "fastembed": export}
+    others = {name: Contender(name, name, folder, peers) for name, folder in libraries.items()}
+    return {**baseline, **kit, **plain, **others}
+
+
+def _requests(gemma: bool, max_tokens: int, *, quick: bool) -> dict[str, Sequence[int]]:
+    """Return requests by their names: the number of tokens of each text."""
+    lengths = (8, 32, 128, 512, 2048) if gemma else (32, 256, 2048)
+    most = 512 if quick else max_tokens
+    found: dict[str, Sequence[int]] = {f"{n} tokens": [n] for n in lengths if n <= most}
+    if not gemma:
+        # Queries and titles differ in length: 4 to 24 tokens.
+        return {**found, "64 short texts": [4 + 37 * place % 21 for place in range(64)]}
+    source = random.Random(3)  # noqa: S311 - not a secret
+    mixed = [min(400, max(4, round(2.718 ** source.gauss(3.7, 0.8)))) for _ in range(24)]
+    return {
+        **found,
+        "64 texts of 8 tokens, each": [8] * 64,
+        "24 texts of 4 to 400 tokens, each": mixed,
+    }
+
+
+def _gemma(argument: str) -> Path:
+    """Return the model's folder if the plain graph and the targets support the model."""
+    folder = Path(argument)
+    try:
+        family = json.loads((folder / "config.json").read_text("utf-8"))["model_type"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise argparse.ArgumentTypeError(
+            f"{folder} is not a model's folder: config.json cannot be read, or has no model_type"
+        ) from error
+    if family != "gemma3_text":
+        raise argparse.ArgumentTypeError(
+            f"{folder} is of the family {family}; EmbeddingGemma's, gemma3_text, is measured here"
+        )
+    return folder.resolve()
+
+
+def _rate(source: Path, seconds: float) -> str:
+    """Return the rate of int8 multiply-adds at 128 tokens, with the core's peak if known."""
+    config: Mapping[str, int] = json.loads((source / "config.json").read_text("utf-8"))
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    heads, size = config["num_attention_heads"], config["head_dim"]
+    layer = hidden * size * (2 * heads + 2) + 3 * hidden * wide
+    rate = 128 * layer * config["num_hidden_layers"] / seconds
+    if (peak := _int8_peak()) is None:
+        return f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s (no C compiler: no peak)"
+    return (
+        f"int8 multiply-adds at 128 tokens: {rate / 1e9:.0f} G/s, {rate / peak:.2f} of the "
+        f"core's peak of {peak / 1e9:.0f} G/s (at full size, target: 0.50)"
+    )
+
+
+def _int8_peak() -> float | None:
+    """Return int8 multiply-adds per second of one core, the physical limit of the model.
+
+    Without a C compiler or an instruction for dot products it is None.
+    """
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None
+    native = "-mcpu=native" if platform.machine() == "aarch64" else "-march=native"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [compiler, "-O3", native, str(_PEAK), "-o", f"{folder}/peak"]
+        if subprocess.run(command, capture_output=True, check=False).returncode:  # noqa: S603
+            return None
+        answer = subprocess.run([f"{folder}/peak"], capture_output=True, check=True)  # noqa: S603
+    return float(answer.stdout.split()[0])

@@ -1,0 +1,204 @@
+"""Replicas of published models with random weights, and their forms for the contenders.
+
+The folders are written once, completely or not at all. Only artifacts are compiled each time, which
+takes seconds, because they change with the code.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from safetensors.numpy import save_file
+
+from model_compiler.artifact.writer import new_folder
+from model_compiler.compile import Options, compile_model
+from model_compiler.source.find import find_source
+from tests.fixtures.replica import EMBEDDING_GEMMA, SMALL, write_replica
+from tools.bench.plain_graph import write_plain_graph
+from tools.bench.vocabularies import tokenizer_json
+
+__all__ = ["SHAPES", "Shape", "artifact_of", "baseline_of", "export_of", "replica"]
+
+_TORCH = Path(__file__).with_name("torch_export.py")
+#: The classes of the modules, in the order of `modules.json`.
+_MODULES = ("Transformer", "Pooling", "Normalize")
+#: The files that the tokenizers of fastembed and transformers need.
+_TOKENIZER_FILES = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of one kind of model, as `shapes.toml` describes them."""
+
+    vocabulary: int
+    dimensions: int
+    max_tokens: int
+    tokenizer: str
+    pooling: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+SHAPES: Mapping[str, Shape] = {
+    name: Shape(**values)
+    for name, values in tomllib.loads(
+        Path(__file__).with_name("shapes.toml").read_text("utf-8")
+    ).items()
+}
+
+
+def replica(cache: Path, name: str, peers: str | None, *, small: bool = False) -> Path:
+    """Return a sentence-transformers folder of a shape.
+
+    Args:
+        cache: The folder that contains it.
+        name: The shape's name.
+        peers: An interpreter with torch and transformers, for a shape with a graph but Gemma's.
+        small: Whether a Gemma has fewer and smaller layers than the published model.
+    """
+    shape = SHAPES[name]
+    if shape.tokenizer == "Gemma":
+        folder = cache / (f"{name}-small" if small else name)
+        return write_replica(folder, SMALL if small else EMBEDDING_GEMMA)
+
+    def write(folder: Path) -> None:
+        _describe(folder, shape)
+        if shape.config:
+            _torch(peers, folder, "weights")
+        else:
+            _write_table(folder, shape)
+
+    return _once(cache / name, "modules.json", write)
+
+
+def artifact_of(source: Path, cache: Path) -> Path:
+    """Compile a sentence-transformers folder to int8. Random weights have no meaning to compare."""
+    artifact = cache / f"{source.name}-artifact"
+    compile_model(find_source(str(source)), artifact, Options(thresholds=None, progress=False))
+    return artifact
+
+
+def export_of(source: Path, cache: Path, peers: str | None) -> Path:
+    """Return the plain fp32 export of a folder, with its tokenizer.
+
+    Args:
+        source: A sentence-transformers folder.
+        cache: The folder that contains the export.
+        peers: An interpreter with torch; None for the plain graph of a Gemma.
+    """
+
+    def write(folder: Path) -> None:
+        if peers:
+            _torch(peers, source, str(folder))
+        else:
+            write_plain_graph(source, folder)
+        for name in _TOKENIZER_FILES:
+            if (source / name).exists():
+                shutil.copy(source / name, folder)
+        if not (special := folder / "special_tokens_map.json").exists():
+            special.write_text('{"pad_token": "<pad>"}\n', encoding="utf-8")
+
+    kind = "torch" if peers else "plain"
+    return _once(cache / f"{source.name}-export-{kind}", "model.onnx", write)
+
+
+def baseline_of(export: Path) -> Path:
+    """Return an export after `quantize_dynamic` with one scale per tensor.
+
+    It quantizes the graph that ONNX Runtime's optimization level Basic writes.
+    """
+
+    def write(folder: Path) -> None:
+        folded = folder / "folded.onnx"
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options.optimized_model_filepath = str(folded)
+        prefix = "session.optimized_model_external_initializers"
+        options.add_session_config_entry(f"{prefix}_file_name", "folded.onnx.data")
+        options.add_session_config_entry(f"{prefix}_min_size_in_bytes", "1024")
+        onnxruntime.InferenceSession(str(export / "model.onnx"), options)
+        model = onnx.load(str(folded), load_external_data=False)
+        del model.graph.value_info[:]  # Its shapes apply only to the traced batch.
+        onnx.save(model, str(folded))
+        quantize_dynamic(
+            folded,
+            folder / "model.onnx",
+            weight_type=QuantType.QInt8,
+            per_channel=False,
+            op_types_to_quantize=["MatMul", "Gather"],
+            use_external_data_format=True,
+            extra_options={"MatMulConstBOnly": True},
+        )
+        for leftover in folder.glob("folded.*"):
+            leftover.unlink()
+        shutil.copy(export / "tokenizer.json", folder)
+
+    return _once(export.with_name(f"{export.name}-int8"), "model.onnx", write)
+
+
+def _once(folder: Path, marker: str, write: Callable[[Path], None]) -> Path:
+    if not folder.exists():
+        sys.stderr.write(f"making {folder} ...\n")
+        with new_folder(folder, marker=marker) as unfinished:
+            write(unfinished)
+    return folder
+
+
+def _torch(python: str | None, *arguments: object) -> None:
+    if python is None:
+        raise SystemExit("error: this replica needs --peers: an interpreter that has torch")
+    command = [python, str(_TORCH), *map(str, arguments)]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - the user's own interpreter
+    except subprocess.CalledProcessError as error:
+        raise RuntimeError(f"{python} could not write the replica:\n{error.stderr}") from error
+
+
+def _describe(folder: Path, shape: Shape) -> None:
+    """Write all files but the weights."""
+    (folder / "tokenizer.json").write_bytes(tokenizer_json(shape.tokenizer, shape.vocabulary))
+    _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
+    kinds = _MODULES if shape.config else ("StaticEmbedding",)
+    paths = ("", *(f"{place}_{kind}" for place, kind in enumerate(kinds[1:], start=1)))
+    modules = [
+        {
+            "idx": place,
+            "name": str(place),
+            "path": path,
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for place, (kind, path) in enumerate(zip(kinds, paths, strict=True))
+    ]
+    _write(folder / "modules.json", modules)
+    if shape.config:
+        _write(folder / "config.json", {**shape.config, "vocab_size": shape.vocabulary})
+        _write(folder / "sentence_bert_config.json", {"max_seq_length": shape.max_tokens})
+        (folder / "1_Pooling").mkdir()
+        pooling = {"embedding_dimension": shape.dimensions, "pooling_mode": shape.pooling}
+        _write(folder / "1_Pooling" / "config.json", pooling)
+        (folder / "2_Normalize").mkdir()
+
+
+def _write_table(folder: Path, shape: Shape) -> None:
+    """Write the weights of a static model: one row per token."""
+    generator = np.random.RandomState(0)
+    rows = generator.standard_normal((shape.vocabulary, shape.dimensions)).astype(np.float32)
+    save_file({"embedding.weight": rows}, folder / "model.safetensors")
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

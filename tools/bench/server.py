@@ -1,0 +1,124 @@
+"""The server under load, next to the same server without merging, and to infinity.
+
+The model is all-MiniLM-L6-v2. --peers is an interpreter with infinity-emb[server,torch]; without
+it, infinity is left out. The servers take turns under each load. Short texts have 8 to 20 tokens,
+mixed ones 4 to 400, of which the model cuts those over 256.
+"""
+
+import argparse
+import asyncio
+import itertools
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+from embedder.server.cpu_count import available_cores
+from model_compiler.source.find import find_source
+from tools.bench.run import KIT, LIMIT, Row, Run, middle, turns
+from tools.bench.serving import Load, Sent, Server, infinity, kit, send
+from tools.local_endpoint.models import DEFAULT_MODEL, artifact_of
+
+__all__ = ["LOADS", "add_options", "beside_lists", "measure", "under_load"]
+
+_ALONE, _INFINITY = "one by one", "infinity"
+#: Each load, and the highest accepted ratio to the CPU time of infinity.
+LOADS: Mapping[Load, float] = {
+    Load("short", 1): 1 / 3.5,
+    Load("short", 8): 1 / 3.5,
+    Load("short", 64): 1 / 4,
+    Load("mixed", 1): 1 / 2.3,
+    Load("mixed", 8): 1 / 2.5,
+    Load("mixed", 64): 1 / 2.5,
+}
+#: The highest accepted ratio to the CPU time without merging, for the load that it is for.
+_MERGED = {Load("short", 64): 1 / 1.5}
+#: The highest accepted ratios to infinity, and of p99 to a run of 256 tokens.
+_START, _MEMORY, _RUNS = 1 / 40, 1 / 5, 3.0
+#: At the same time: clients of single texts, and clients of lists with so many texts.
+_SINGLES, _LISTS, _LIST = 4, 3, 256
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the subject's options."""
+    parser.add_argument(
+        "--seconds", type=float, default=4.0, help="for each load (default: %(default)s)"
+    )
+
+
+def measure(options: argparse.Namespace) -> Run:
+    """Measure the servers."""
+    artifact = artifact_of(DEFAULT_MODEL)
+    servers = [kit(artifact), kit(artifact, merged=False)]
+    if options.peers:
+        servers.append(infinity(options.peers, find_source(DEFAULT_MODEL).folder))
+    with ExitStack() as running:
+        for server in servers:
+            running.enter_context(server)
+            asyncio.run(send(server, Load("mixed", 8), seconds=options.seconds, seed=99))
+        rows = under_load(servers, rounds=options.rounds, seconds=options.seconds)
+        start = {server.name: server.start_seconds for server in servers}
+        cpu = {server.name: server.start_cpu_seconds for server in servers}
+        memory = {server.name: server.memory_mb() for server in servers}
+        runs = beside_lists(servers[0], seconds=2 * options.seconds)
+    rows += [
+        Row("start to ready", "s", start, {_INFINITY: _START}),
+        Row("start", "s of CPU time", cpu),
+        Row("memory after the load", "MB", memory, {_INFINITY: _MEMORY}),
+        Row(
+            "p99 of single texts next to lists of 256",
+            "runs of 256 tokens",
+            {KIT: runs, LIMIT: _RUNS},
+            {LIMIT: 1},
+        ),
+    ]
+    labels = {**{server.name: server.label for server in servers}, LIMIT: "limit"}
+    base = _INFINITY if options.peers else _ALONE
+    return Run("The server with all-MiniLM-L6-v2", labels, rows, base=base)
+
+
+def under_load(servers: Sequence[Server], *, rounds: int, seconds: float) -> list[Row]:
+    """Send each load to each server in turns; return four rows of each load."""
+    seeds = itertools.count()
+    found: list[Row] = []
+    for load, target in LOADS.items():
+        work = {server.name: partial(_sent, server, load, seconds, seeds) for server in servers}
+        sent = turns(work, rounds=rounds, warm_up=0)
+        name = f"{load.kind} texts, {load.clients} client{'s' if load.clients > 1 else ''}"
+        merged = _MERGED.get(load)
+        targets = {_INFINITY: target, **({_ALONE: merged} if merged else {})}
+        columns: list[tuple[str, str, Callable[[Sent], float]]] = [
+            ("", "ms of CPU time", lambda one: 1000 * one.cpu_seconds / len(one.latencies)),
+            (", requests", "a second", lambda one: len(one.latencies) / one.seconds),
+            (", p50", "ms", lambda one: one.quantile(0.5)),
+            (", p99", "ms", lambda one: one.quantile(0.99)),
+        ]
+        for what, unit, value in columns:
+            values = {server: [value(one) for one in all_of] for server, all_of in sent.items()}
+            found.append(Row(name + what, unit, middle(values), {} if what else targets))
+    return found
+
+
+def _sent(server: Server, load: Load, seconds: float, seeds: "itertools.count[int]") -> Sent:
+    return asyncio.run(send(server, load, seconds=seconds, seed=next(seeds)))
+
+
+def beside_lists(server: Server, *, seconds: float) -> float:
+    """Return the p99 of single texts next to lists of 256, in runs of 256 tokens.
+
+    Before and after, the time of a run is measured: as many at the same time as there are workers,
+    because a run that has the machine to itself is faster.
+    """
+    alone = partial(send, server, Load("run", available_cores()), seconds=seconds / 2)
+    before = asyncio.run(alone(seed=1))
+    singles = asyncio.run(_beside(server, seconds))
+    after = asyncio.run(alone(seed=3))
+    run = statistics.median([*before.latencies, *after.latencies])
+    return singles.quantile(0.99) / 1000 / run
+
+
+async def _beside(server: Server, seconds: float) -> Sent:
+    lists = asyncio.create_task(send(server, Load("short", _LISTS, _LIST), seconds=seconds, seed=1))
+    singles = await send(server, Load("short", _SINGLES), seconds=seconds, seed=2)
+    await lists
+    return singles

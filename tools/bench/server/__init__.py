@@ -1,1 +1,0 @@
-"""The server beside infinity and beside itself without batching, under load."""

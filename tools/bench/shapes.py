@@ -1,0 +1,97 @@
+"""The shapes of the catalog: writes `measured.json` of the compiler.
+
+Each shape takes turns with the reference, the shape of the model in `environments/dev.toml`, and
+the ratios to it are written. Shapes that are not named keep their numbers.
+"""
+
+import argparse
+import dataclasses
+import json
+
+from model_compiler.source.catalog import MEASURED_FILE, Measurement, measurements
+from tools.bench.contenders import Contender, compile_modules, latency, starts, workers
+from tools.bench.model import Texts
+from tools.bench.replicas import SHAPES, artifact_of, replica
+from tools.bench.run import KIT, Machine, Row, Run, least
+
+__all__ = ["REFERENCE", "add_options", "measure"]
+
+#: The shape of all-MiniLM-L6-v2.
+REFERENCE = "bert-6x384"
+_LENGTHS = (32, 256)
+_SECONDS = 30
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the subject's options."""
+    parser.add_argument(
+        "shapes", nargs="*", metavar="SHAPE", help=f"default: all of {', '.join(SHAPES)}"
+    )
+
+
+def measure(options: argparse.Namespace) -> Run:
+    """Measure the named shapes, or all, and write their ratios."""
+    unknown = set(options.shapes) - set(SHAPES)
+    if unknown:
+        raise SystemExit(f"error: unknown shapes: {', '.join(sorted(unknown))}")
+    compile_modules()
+    rows: list[Row] = []
+    names = options.shapes or list(SHAPES)
+    for name in names:
+        found = _measure(name, options)
+        _save(name, *found)
+        rows += [
+            Row(f"{name}: {key}", "ms of CPU time", {REFERENCE: found[0][key], KIT: value})
+            for key, value in found[1].items()
+        ]
+    labels = {REFERENCE: REFERENCE, KIT: "the shape"}
+    return Run("shapes", labels, rows, base=REFERENCE, notes=[f"written to {MEASURED_FILE}"])
+
+
+def _measure(
+    name: str, options: argparse.Namespace
+) -> tuple[dict[str, float], dict[str, float], float]:
+    """Return the milliseconds of the reference and of the shape, and the shape's megabytes."""
+    sources = {
+        shape: replica(options.cache, shape, options.peers)
+        for shape in dict.fromkeys((REFERENCE, name))
+    }
+    present = {
+        shape: Contender(KIT, shape, artifact_of(source, options.cache))
+        for shape, source in sources.items()
+    }
+    texts = {shape: Texts(source / "tokenizer.json") for shape, source in sources.items()}
+    requests = {
+        length: {shape: texts[shape].batch([length]) for shape in present} for length in _LENGTHS
+    }
+    times = {"start": least(starts(present, requests[32], rounds=options.rounds)["cpu"], 1000)}
+    with workers(present) as running:
+        for length, request in requests.items():
+            taken = latency(running, request, seconds=_SECONDS)
+            times[f"tokens_{length}"] = least(taken, 1000)
+    folder = present[name].folder
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+    reference, own = (
+        {key: taken[shape] for key, taken in times.items()} for shape in (REFERENCE, name)
+    )
+    return reference, own, size
+
+
+def _save(
+    name: str, reference: dict[str, float], times: dict[str, float], megabytes: float
+) -> None:
+    """Put one shape into the file; the reference's own times are those of its own run."""
+    measurements.cache_clear()
+    before = measurements()
+    ratios = {key: round(value / reference[key], 2) for key, value in times.items()}
+    found = {**before.shapes, name: Measurement(megabytes=round(megabytes, 1), **ratios)}
+    own = {key: round(value, 2) for key, value in reference.items()}
+    machine = Machine.here()
+    value = {
+        "reference": REFERENCE,
+        "milliseconds": own if name == REFERENCE else dict(before.milliseconds),
+        "machine": f"{machine.cpu}, {machine.cores} cores, one thread, "
+        f"ONNX Runtime {machine.onnxruntime}",
+        "shapes": {shape: dataclasses.asdict(found[shape]) for shape in SHAPES if shape in found},
+    }
+    MEASURED_FILE.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
