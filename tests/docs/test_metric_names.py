@@ -69,7 +69,7 @@ def prometheus() -> dict[str, set[str]]:
     exchange.texts = exchange.tokens = 1
     metrics.observe(exchange)
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(metrics.render({})[0].decode()):
+    for family in text_string_to_metric_families(metrics.render()[0].decode()):
         for sample in family.samples:
             found.setdefault(family.name, set()).update(sample.labels.keys() - {"le"})
             found[sample.name] = found[family.name]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from embedder.server.app import STATUS_PATHS
 from embedder.server.settings import ServerSettings, parse
-from embedder.server.status_paths import STATUS_PATHS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
 #: Defaults that the page describes in words.

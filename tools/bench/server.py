@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from embedder.server.cpu_count import available_cores
+from embedder.server.process import available_cores
 from model_compiler.source.find import find_source
 from tools.bench.run import KIT, LIMIT, Row, Run, middle, turns
 from tools.bench.serving import Load, Sent, Server, infinity, kit, send

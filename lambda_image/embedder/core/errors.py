@@ -28,7 +28,6 @@ __all__ = [
     "NotAnEventError",
     "OutOfTimeError",
     "OverloadedError",
-    "RateLimitedError",
     "ServerError",
     "SettingsError",
     "ShuttingDownError",
@@ -138,12 +137,6 @@ class UnauthorizedError(ClientError):
     """The request has no key of the server, or a wrong one."""
 
     code = "invalid_api_key"
-
-
-class RateLimitedError(ClientError):
-    """The key has used up its requests or tokens of this minute."""
-
-    code = "rate_limit_exceeded"
 
 
 class OverloadedError(ClientError):

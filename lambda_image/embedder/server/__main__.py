@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from embedder.core import startup as _startup  # noqa: F401 - first, for its effect
 from embedder.core.errors import StartError
 from embedder.core.settings import Settings
-from embedder.server import lazy_packages as _lazy_packages  # noqa: F401 - before them
 from embedder.server.settings import PREFIX, parse
 
 __all__ = ["main"]

@@ -3,8 +3,8 @@
 https://asgi.readthedocs.io/en/latest/specs/www.html
 
 A request passes, in this order: the paths of load balancers, the end of the server, its trace, its
-key, its share of the server, its body, its key's limits. Then a thread of its own answers it, and
-the queue below the engine decides when the model runs for it.
+key, its share of the server, its body. Then a thread of its own answers it, and the queue below the
+engine decides when the model runs for it.
 """
 
 import asyncio
@@ -13,30 +13,41 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from embedder.core.errors import AnswerableError, ServerError, ShuttingDownError, UnauthorizedError
+from embedder.core.errors import (
+    AnswerableError,
+    BodyTooLargeError,
+    MalformedBodyError,
+    ServerError,
+    ShuttingDownError,
+    SlowBodyError,
+    UnauthorizedError,
+)
+from embedder.http.apis.operation import json_response
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
 from embedder.http.router import Service, new_request_id
 from embedder.http.telemetry import RequestRecord, fault
-from embedder.server.access_log import AccessLog
-from embedder.server.body import Receive, check_length, read_body
 from embedder.server.bounds import Shares
-from embedder.server.cors import Cors
-from embedder.server.exchange import Exchange
-from embedder.server.hooks import Hooks, Span
+from embedder.server.exchange import AccessLog, Exchange
+from embedder.server.hooks import Hooks
 from embedder.server.lifecycle import Lifecycle
 from embedder.server.queue import BatchingSession, ClientGoneError, Ticket
 from embedder.server.settings import ServerSettings
-from embedder.server.status_paths import StatusPaths
 
-__all__ = ["App"]
+__all__ = ["STATUS_PATHS", "App"]
 
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+#: Load balancers and orchestrators ask these. `/health` is the router's own path.
+STATUS_PATHS = ("/live", "/ping", "/ready")
 #: Bytes of a body for each token that is expected of it: English has four to five, and JSON is
 #: around it. The true number is known when the texts are tokenized.
 _BYTES_PER_TOKEN = 6
 #: The most bytes of bodies in memory, of all requests: they come faster than they are answered.
 _BODY_BYTES = 4 * MAX_REQUEST_BYTES
+#: A body over the limit is read and dropped up to this size, so that the client, which reads when
+#: it has written, can read the error. Beyond it, the connection is closed.
+_DROPPED_BYTES = 64 << 20
 #: Threads are made when they are needed, and the requests have a bound of their own.
 _THREADS = 1 << 16
 #: Answered without a key, for load balancers that ask it.
@@ -69,8 +80,6 @@ class App:
     ) -> None:
         self._service, self._queue, self._log = service, queue, log
         self._lifecycle, self._settings, self._hooks = lifecycle, settings, hooks
-        self._status_paths = StatusPaths(queue, lifecycle)
-        self._cors = Cors(settings.cors_allow_origin)
         # One thread for each request: it tokenizes, waits for the model, and renders.
         self._threads = ThreadPoolExecutor(_THREADS, "request")
         self._requests, self._bodies = Shares("requests"), Shares("bytes of bodies")
@@ -78,9 +87,9 @@ class App:
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a request."""
         method, path, headers = scope["method"], scope["path"], _headers(scope["headers"])
-        response = self._at_once(method, path, headers)
+        response = self._answer_about_itself(method, path, headers)
         if response is not None:
-            await self._send(send, response, headers, {})
+            await self._send(send, response, {})
             return
         exchange = Exchange(_id(headers.get("x-request-id", "")), method, path)
         if self._lifecycle.refusing:
@@ -97,33 +106,44 @@ class App:
         """End the threads; nothing is asked of them any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _at_once(self, method: str, path: str, headers: Mapping[str, str]) -> Response | None:
-        """Answer what is no request to the service."""
-        response = self._status_paths.answer(method, path)
-        if response is not None:
-            return response
-        if path == "/metrics" and self._hooks.metrics is not None:
-            try:
-                if self._settings.metrics_key and self._hooks.authenticator is not None:
-                    self._hooks.authenticator.authenticate(headers)
-            except UnauthorizedError as error:
-                return self._service.error_response(error, new_request_id(), path=path)
-            body, content_type = self._hooks.metrics.render(headers)
-            return Response(200, body, {"content-type": content_type})
-        allowed = self._cors.preflight(method, headers)
-        return None if allowed is None else Response(204, b"", allowed)
+    def _answer_about_itself(
+        self, method: str, path: str, headers: Mapping[str, str]
+    ) -> Response | None:
+        """Answer what is no request to the router: the state of the server, and its metrics."""
+        hooks = self._hooks
+        if path in STATUS_PATHS:
+            if method not in {"GET", "HEAD"}:
+                allow = {"allow": "GET, HEAD"}
+                return json_response({"status": "wrong method"}, status=405, headers=allow)
+            response = self._state(path)
+            return response._replace(body=b"") if method == "HEAD" else response
+        if path != "/metrics" or hooks.metrics is None:
+            return None
+        try:
+            if self._settings.metrics_key and hooks.keys is not None:
+                hooks.keys.authenticate(headers)
+        except UnauthorizedError as error:
+            return self._service.error_response(error, new_request_id(), path=path)
+        body, content_type = hooks.metrics.render()
+        return Response(200, body, {"content-type": content_type})
+
+    def _state(self, path: str) -> Response:
+        """Say whether the process should go on, and at `/ready` whether to send requests here."""
+        if path == "/ready" and self._lifecycle.draining:
+            return json_response({"status": "draining"}, status=503)
+        if not self._queue.alive:  # Only a new process helps.
+            return json_response({"status": "a worker ended"}, status=503)
+        # The port opens after the model has run once.
+        return json_response({"status": "ready" if path == "/ready" else "live"})
 
     async def _exchange(
         self, exchange: Exchange, headers: Mapping[str, str], receive: Receive, send: Send
     ) -> None:
         hooks = self._hooks
-        span: Span | None = None
-        added: dict[str, str] = {}
+        span = None if hooks.tracer is None else hooks.tracer.start(exchange, headers)
+        added = {} if span is None else span.headers
         try:
-            if hooks.tracer is not None:
-                span = hooks.tracer.start(exchange, headers)
-                added.update(span.headers)
-            response = await self._answer(exchange, headers, receive, added)
+            response = await self._answer(exchange, headers, receive)
         except AnswerableError as error:
             response = self._error(error, exchange)
         except Exception as error:  # The caller gets a response, and the log the place.
@@ -131,12 +151,12 @@ class App:
             if exchange.record is not None:
                 exchange.record.fault = fault(error)
         finally:
-            self._requests.take(exchange.caller.name, -exchange.admitted)
-            self._bodies.take(exchange.caller.name, -exchange.body_bytes)
+            self._requests.take(exchange.caller, -exchange.admitted)
+            self._bodies.take(exchange.caller, -exchange.body_bytes)
         if exchange.error == ClientGoneError.code:
             exchange.status, exchange.cancelled = _CLIENT_GONE, True
         else:
-            await self._send(send, response, headers, added)
+            await self._send(send, response, added)
         if hooks.metrics is not None:
             hooks.metrics.observe(exchange)
         if span is not None:
@@ -144,72 +164,76 @@ class App:
         self._log.finish(exchange)
 
     async def _answer(
-        self,
-        exchange: Exchange,
-        headers: Mapping[str, str],
-        receive: Receive,
-        added: dict[str, str],
+        self, exchange: Exchange, headers: Mapping[str, str], receive: Receive
     ) -> Response:
-        """Return the service's response; what is raised becomes one, too."""
-        hooks, settings, ticket = self._hooks, self._settings, exchange.ticket
+        """Return the router's response; what is raised becomes one, too."""
         if self._lifecycle.refusing:
             raise _shutting_down()
-        if hooks.authenticator is not None and exchange.path != _PUBLIC_PATH:
-            exchange.caller = hooks.authenticator.authenticate(headers)
-        check_length(headers)
-        ticket.caller = exchange.caller.name
+        if self._hooks.keys is not None and exchange.path != _PUBLIC_PATH:
+            exchange.caller = self._hooks.keys.authenticate(headers)
+        _check_length(headers)
+        exchange.ticket.caller = exchange.caller
         self._admit(exchange)
-        body = await read_body(
-            receive,
-            timeout=settings.body_timeout,
-            arrived=lambda size: self._arrived(exchange, size),
+        body = await self._read_body(exchange, receive)
+        decoded = _decoded(body, headers)
+        if decoded is not body:
+            self._arrived(exchange, len(decoded))
+        request = Request(
+            method=exchange.method,
+            path=exchange.path,
+            headers=headers,
+            body=decoded,
+            id=exchange.id,
+            deadline=time.monotonic() + self._settings.timeout,
         )
-        if body is None:
-            raise ClientGoneError("The client has closed the connection.")
-        expected = len(body) // _BYTES_PER_TOKEN
-        if hooks.limiter is not None:
-            added.update(hooks.limiter.admit(exchange.caller, tokens=expected))
-        try:
-            decoded = _decoded(body, headers)
-            if decoded is not body:
-                self._arrived(exchange, len(decoded))
-            request = Request(
-                method=exchange.method,
-                path=exchange.path,
-                headers=headers,
-                body=decoded,
-                id=exchange.id,
-                deadline=time.monotonic() + settings.timeout,
-            )
-            response, record = await self._in_thread(request, ticket, receive)
-            exchange.finish(record)
-        finally:
-            if hooks.limiter is not None:
-                added.update(
-                    hooks.limiter.settle(
-                        exchange.caller, estimated=expected, tokens=exchange.tokens
-                    )
-                )
+        response, record = await self._in_thread(request, exchange.ticket, receive)
+        exchange.finish(record)
         return response
 
     def _admit(self, exchange: Exchange) -> None:
         """Refuse a request before it is read, if its caller has too many."""
         self._requests.check(
-            exchange.caller.name,
+            exchange.caller,
             1,
             self._settings.max_concurrent_requests,
             seconds_each=self._queue.seconds / max(1, self._requests.total),
         )
-        self._requests.take(exchange.caller.name, 1)
+        self._requests.take(exchange.caller, 1)
         exchange.admitted = True
 
     def _arrived(self, exchange: Exchange, size: int) -> None:
         """Refuse a request of which more has arrived than there is room for."""
-        caller = exchange.caller.name
-        self._bodies.check(caller, size, _BODY_BYTES)
-        self._queue.check(caller, (exchange.body_bytes + size) // _BYTES_PER_TOKEN)
-        self._bodies.take(caller, size)
+        self._bodies.check(exchange.caller, size, _BODY_BYTES)
+        tokens = (exchange.body_bytes + size) // _BYTES_PER_TOKEN
+        self._queue.check(exchange.caller, tokens)
+        self._bodies.take(exchange.caller, size)
         exchange.body_bytes += size
+
+    async def _read_body(self, exchange: Exchange, receive: Receive) -> bytes:
+        """Return a body, up to a limit of bytes and of time."""
+        pieces: list[bytes] = []
+        total, more = 0, True
+        try:
+            async with asyncio.timeout(self._settings.body_timeout):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGoneError("The client has closed the connection.")
+                    piece, more = message.get("body", b""), message.get("more_body", False)
+                    if piece and total <= MAX_REQUEST_BYTES:
+                        self._arrived(exchange, len(piece))
+                        pieces.append(piece)
+                    total += len(piece)
+                    if total > _DROPPED_BYTES:
+                        raise _too_large(f"more than {_DROPPED_BYTES}", connection="close")
+        except TimeoutError:
+            raise SlowBodyError(
+                f"The body was not there after {self._settings.body_timeout:g} s.",
+                headers={"connection": "close"},
+            ) from None
+        if total > MAX_REQUEST_BYTES:
+            raise _too_large(str(total))
+        return b"".join(pieces)
 
     async def _in_thread(
         self, request: Request, ticket: Ticket, receive: Receive
@@ -239,32 +263,13 @@ class App:
         exchange.finish(self._log.take())
         return response
 
-    async def _send(
-        self,
-        send: Send,
-        response: Response,
-        request_headers: Mapping[str, str],
-        added: Mapping[str, str],
-    ) -> None:
-        headers = {
-            **response.headers,
-            **added,
-            **self._cors.headers(request_headers),
-            "content-length": str(len(response.body)),
-        }
+    async def _send(self, send: Send, response: Response, added: Mapping[str, str]) -> None:
+        headers = {**response.headers, **added, "content-length": str(len(response.body))}
         if self._lifecycle.draining:
             # The client's next request goes to another server.
             headers["connection"] = "close"
-        await send(
-            {
-                "type": "http.response.start",
-                "status": response.status,
-                "headers": [
-                    (name.encode("latin-1"), value.encode("latin-1"))
-                    for name, value in headers.items()
-                ],
-            }
-        )
+        pairs = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
+        await send({"type": "http.response.start", "status": response.status, "headers": pairs})
         await send({"type": "http.response.body", "body": response.body})
 
 
@@ -281,6 +286,26 @@ def _id(sent: str) -> str:
     """Return the id that the client sent, if it may go into a header and a log, or a new one."""
     usable = sent.isascii() and sent.isprintable() and 0 < len(sent) <= 128
     return sent if usable else new_request_id()
+
+
+def _check_length(headers: Mapping[str, str]) -> None:
+    """Check the `Content-Length`, which a body in chunks does not have.
+
+    Raises:
+        BodyTooLargeError: if it is over what is read.
+        MalformedBodyError: if it is not a number.
+    """
+    declared = headers.get("content-length", "0")
+    if not (declared.isascii() and declared.isdecimal()):
+        raise MalformedBodyError('The header "content-length" must be a number of bytes.')
+    if int(declared[:18]) > _DROPPED_BYTES:
+        raise _too_large(declared[:18], connection="close")
+
+
+def _too_large(size: str, **headers: str) -> BodyTooLargeError:
+    return BodyTooLargeError(
+        f"The body has {size} bytes; at most {MAX_REQUEST_BYTES} are allowed.", headers=headers
+    )
 
 
 def _decoded(body: bytes, headers: Mapping[str, str]) -> bytes:

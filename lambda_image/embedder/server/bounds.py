@@ -5,7 +5,12 @@ from typing import NamedTuple
 
 from embedder.core.errors import OverloadedError
 
-__all__ = ["Bounds", "Shares"]
+__all__ = ["Bounds", "Shares", "ThroughputEstimator"]
+
+#: Tokens that say something: fewer are the first runs, which also read the weights.
+_EVIDENCE = 1024
+#: Tokens after which older runs count half: some seconds of a busy worker.
+_HALF_LIFE = 1 << 14
 
 
 class Bounds(NamedTuple):
@@ -13,11 +18,11 @@ class Bounds(NamedTuple):
 
     #: Tokens, padding included.
     tokens: int
-    #: Seconds that all workers together take for it, by the measured pace.
+    #: Seconds that all workers together take for it, as measured.
     seconds: float
 
     def most(self, seconds_per_token: float | None) -> int:
-        """Return the most tokens; the pace is of all workers together, None if not known yet."""
+        """Return the most tokens; of all workers together, None if not known yet."""
         if not seconds_per_token:
             return self.tokens
         return min(self.tokens, int(self.seconds / seconds_per_token))
@@ -80,3 +85,23 @@ class Shares:
             self._held[caller] = held
         else:
             self._held.pop(caller, None)
+
+
+class ThroughputEstimator:
+    """Measures how long one worker takes for a token, padding included."""
+
+    def __init__(self) -> None:
+        self._tokens = self._seconds = 0.0
+
+    def add(self, tokens: int, seconds: float) -> None:
+        """Add a run."""
+        self._tokens += tokens
+        self._seconds += seconds
+        if self._tokens > 2 * _HALF_LIFE:
+            self._tokens /= 2
+            self._seconds /= 2
+
+    @property
+    def seconds_per_token(self) -> float | None:
+        """The mean of the last runs; None before enough was measured."""
+        return self._seconds / self._tokens if self._tokens >= _EVIDENCE else None

@@ -1,101 +1,104 @@
 """One request and its answer: the facts for the access log, the metrics and the traces."""
 
+import sys
+import threading
 import time
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-from embedder.http.telemetry import RequestRecord
+import orjson
+
+from embedder.core.settings import Settings
+from embedder.http.telemetry import RequestRecord, Telemetry
 from embedder.server.queue import Ticket
 
-__all__ = ["Caller", "Exchange"]
+__all__ = ["AccessLog", "Exchange"]
 
 
-class Caller(NamedTuple):
-    """Who sent a request."""
-
-    #: The name of the key, never the key; empty without keys.
-    name: str = ""
-    #: The key's own limits; None: none.
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-
-
+@dataclass(slots=True, eq=False)
 class Exchange:
-    """A request on its way through the server.
+    """A request on its way through the server."""
 
-    Args:
-        request_id: the client's, or a new one.
-        method: in capitals.
-        path: as it was sent.
-    """
-
-    __slots__ = (
-        "admitted",
-        "api",
-        "body_bytes",
-        "caller",
-        "cancelled",
-        "characters",
-        "error",
-        "id",
-        "inference_seconds",
-        "method",
-        "operation",
-        "path",
-        "queue_seconds",
-        "record",
-        "request_bytes",
-        "response_bytes",
-        "seconds",
-        "started",
-        "started_ns",
-        "status",
-        "texts",
-        "ticket",
-        "tokenization_seconds",
-        "tokens",
-    )
-
-    def __init__(self, request_id: str, method: str, path: str) -> None:
-        self.id = request_id
-        self.method = method
-        self.path = path
-        #: `time.perf_counter()` and `time.time_ns()` when the headers were there.
-        self.started = time.perf_counter()
-        self.started_ns = time.time_ns()
-        self.caller = Caller()
-        #: Whether it counts as one of its caller's requests, and the bytes of its body that do.
-        self.admitted = False
-        self.body_bytes = 0
-        #: Its place in the queue of the model.
-        self.ticket = Ticket()
-        self.record: RequestRecord | None = None
-        self.api = self.operation = "none"
-        self.status = 0
-        #: The code of the error that was answered.
-        self.error: str | None = None
-        self.request_bytes = self.response_bytes = 0
-        self.texts = self.tokens = self.characters = 0
-        self.tokenization_seconds = self.queue_seconds = self.inference_seconds = 0.0
-        #: Of the whole exchange.
-        self.seconds = 0.0
-        #: The client closed the connection before it had an answer.
-        self.cancelled = False
+    #: The client's, or a new one.
+    id: str
+    #: In capitals.
+    method: str
+    path: str
+    #: The name of the caller's key, never the key; empty without keys.
+    caller: str = ""
+    #: `time.perf_counter()` and `time.time_ns()` when the headers were there.
+    started: float = field(default_factory=time.perf_counter)
+    started_ns: int = field(default_factory=time.time_ns)
+    #: Whether it counts as one of its caller's requests, and the bytes of its body that do.
+    admitted: bool = False
+    body_bytes: int = 0
+    #: Its place in the queue of the model.
+    ticket: Ticket = field(default_factory=Ticket)
+    record: RequestRecord | None = None
+    api: str = "none"
+    operation: str = "none"
+    status: int = 0
+    #: The code of the error that was answered.
+    error: str | None = None
+    request_bytes: int = 0
+    response_bytes: int = 0
+    texts: int = 0
+    tokens: int = 0
+    tokenization_seconds: float = 0.0
+    queue_seconds: float = 0.0
+    inference_seconds: float = 0.0
+    #: Of the whole exchange.
+    seconds: float = 0.0
+    #: The client closed the connection before it had an answer.
+    cancelled: bool = False
 
     def finish(self, record: RequestRecord) -> None:
-        """Take over what the service recorded; the exchange ends now."""
+        """Take over what the router recorded; the exchange ends now."""
         self.seconds = time.perf_counter() - self.started
         record.started = self.started
         self.record = record
         self.api, self.operation = record.api, record.operation
-        self.status = record.status
-        self.error = record.error
+        self.status, self.error = record.status, record.error
         self.request_bytes, self.response_bytes = record.request_bytes, record.response_bytes
         embeddings = record.embeddings
         if embeddings is None:
             return
-        self.texts = len(embeddings.tokens)
-        self.tokens = sum(embeddings.tokens)
-        self.characters = embeddings.characters
-        self.tokenization_seconds = embeddings.timings.tokenization
-        self.queue_seconds = embeddings.timings.queue
-        self.inference_seconds = embeddings.timings.inference
+        self.texts, self.tokens = len(embeddings.tokens), sum(embeddings.tokens)
+        timings = embeddings.timings
+        self.tokenization_seconds, self.queue_seconds = timings.tokenization, timings.queue
+        self.inference_seconds = timings.inference
+
+
+class AccessLog(Telemetry):
+    """Writes a JSON line on stdout for each exchange, as on Lambda, and never a text.
+
+    The router's record is kept until the exchange is over. Lambda's metrics record is left out: a
+    server's metrics are read from it.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        # A server receives no request before it is ready.
+        self.cold = False
+        self._kept = threading.local()
+
+    def write(self, record: RequestRecord) -> None:
+        """Keep the record for the caller of the router, which is in the same thread."""
+        self._kept.record = record
+
+    def take(self) -> RequestRecord:
+        """Return the record of the response that the router has just made in this thread."""
+        record: RequestRecord = self._kept.record
+        return record
+
+    def finish(self, exchange: Exchange) -> None:
+        """Write the line of an exchange."""
+        if exchange.record is None:
+            return
+        line = self.line(exchange.record, time.time(), cold=False)
+        del line["coldStart"]
+        line["status"] = exchange.status
+        line["queueMs"] = round(exchange.queue_seconds * 1000, 3)
+        if exchange.caller:
+            line["key"] = exchange.caller
+        sys.stdout.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE).decode())
+        sys.stdout.flush()

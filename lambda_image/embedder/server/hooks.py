@@ -1,101 +1,73 @@
-"""What may be added around a request: keys, limits, metrics, traces. None of them by default."""
+"""What may be added around a request: keys, metrics, traces. What is off is not imported."""
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+import sys
+from typing import TYPE_CHECKING, NamedTuple
 
-from embedder.server.exchange import Caller, Exchange
-from embedder.server.queue import MergedRun
+from embedder.core.errors import SettingsError
+from embedder.server.settings import PREFIX, ServerSettings
 
-__all__ = [
-    "Authenticator",
-    "Hooks",
-    "Limiter",
-    "Metrics",
-    "QueueState",
-    "Span",
-    "Tracer",
-]
+if TYPE_CHECKING:
+    from embedder.server.keys import Keys
+    from embedder.server.metrics import Metrics, QueueState
+    from embedder.server.traces import Tracer
 
-
-class QueueState(Protocol):
-    """The queue's gauges."""
-
-    @property
-    def waiting_runs(self) -> int:
-        """Runs that wait."""
-
-    @property
-    def waiting_tokens(self) -> int:
-        """Tokens that wait, padding included."""
-
-    @property
-    def seconds(self) -> float:
-        """The time that the workers take for what waits."""
-
-
-class Authenticator(Protocol):
-    """Decides who may send requests."""
-
-    def authenticate(self, headers: Mapping[str, str]) -> Caller:
-        """Return whose key the headers hold.
-
-        Raises:
-            UnauthorizedError: with `WWW-Authenticate`.
-        """
-
-
-class Limiter(Protocol):
-    """Counts requests and tokens per minute."""
-
-    def admit(self, caller: Caller, *, tokens: int) -> Mapping[str, str]:
-        """Count a request that is expected to have this many tokens; return response headers.
-
-        Raises:
-            RateLimitedError: with `Retry-After`.
-        """
-
-    def settle(self, caller: Caller, *, estimated: int, tokens: int) -> Mapping[str, str]:
-        """Count the tokens that a request really had; return the headers of its response."""
-
-
-class Metrics(Protocol):
-    """Counts what happens."""
-
-    def observe(self, exchange: Exchange) -> None:
-        """Count a request that is over."""
-
-    def observe_run(self, run: MergedRun) -> None:
-        """Count a run of the model; called in a worker's thread."""
-
-    def render(self, headers: Mapping[str, str]) -> tuple[bytes, str]:
-        """Return the body and the content type of `GET /metrics`."""
-
-
-class Span(Protocol):
-    """The trace of one request."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Headers of the response."""
-
-    def end(self, exchange: Exchange) -> None:
-        """End the trace of a request that is over."""
-
-
-class Tracer(Protocol):
-    """Makes traces."""
-
-    def start(self, exchange: Exchange, headers: Mapping[str, str]) -> Span:
-        """Begin the trace of a request with these headers."""
-
-    def close(self) -> None:
-        """Send what was not sent yet."""
+__all__ = ["Hooks", "load_hooks"]
 
 
 class Hooks(NamedTuple):
     """What is on; None is off, and costs a request nothing."""
 
-    authenticator: Authenticator | None = None
-    limiter: Limiter | None = None
-    metrics: Metrics | None = None
-    tracer: Tracer | None = None
+    keys: "Keys | None" = None
+    metrics: "Metrics | None" = None
+    tracer: "Tracer | None" = None
+
+
+def load_hooks(settings: ServerSettings, queue: "QueueState") -> Hooks:
+    """Load what the settings turn on.
+
+    Args:
+        settings: The server's.
+        queue: What waits for the model, for the metrics.
+
+    Raises:
+        SettingsError: if the keys cannot be used, or if the server would be open to all without
+            being told so.
+    """
+    keys, metrics, tracer = _keys(settings), None, None
+    if settings.metrics_key and keys is None:
+        raise SettingsError("--metrics-key needs keys, and the server has none.")
+    if not settings.no_metrics:
+        from embedder.server.metrics import Metrics  # noqa: PLC0415
+
+        metrics = Metrics(queue)
+    if settings.otlp_endpoint is not None:
+        from embedder.server.traces import Tracer  # noqa: PLC0415
+
+        tracer = Tracer(settings.otlp_endpoint)
+    return Hooks(keys, metrics, tracer)
+
+
+def _keys(settings: ServerSettings) -> "Keys | None":
+    given = [settings.keys_file is not None, settings.keys is not None, settings.no_keys]
+    if not any(given):
+        raise SettingsError(
+            "The server has no keys, so that anyone who reaches its port could use it. Give "
+            "--keys-file with a file that `embedding-kit embedder.server.new_key NAME` makes, or "
+            "--no-keys if everyone may call, for example behind a proxy that checks callers."
+        )
+    if sum(given) > 1:
+        raise SettingsError(
+            f"Only one of --keys-file, {PREFIX}KEYS and --no-keys can be given; found {sum(given)}."
+        )
+    if settings.no_keys:
+        return None
+    from embedder.server.keys import Keys  # noqa: PLC0415
+
+    if settings.keys_file is not None:
+        return Keys.from_file(settings.keys_file, report=_report)
+    return Keys.from_variable(settings.keys or "", name=f"{PREFIX}KEYS")
+
+
+def _report(error: SettingsError) -> None:
+    sys.stderr.write(f"error: {error} The keys from before stay valid.\n")
+    sys.stderr.flush()

@@ -12,18 +12,25 @@ durations of a text are of those that the model ran, and not of repetitions and 
 `te_predict_*` are of classifiers, which are not served here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
 
-# From its modules, so that the package is not imported whole: see `lazy_packages`.
-from prometheus_client.metrics import Counter, Gauge, Histogram, disable_created_metrics
-from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import CollectorRegistry
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from embedder.server.exchange import Exchange
-from embedder.server.hooks import QueueState
 from embedder.server.queue import MergedRun
 
-__all__ = ["Metrics"]
+__all__ = ["Metrics", "QueueState"]
 
 _TEI_COUNTERS = (
     "te_request_count",
@@ -53,6 +60,22 @@ _FAILURES = {
 }
 
 
+class QueueState(Protocol):
+    """The queue's gauges."""
+
+    @property
+    def waiting_runs(self) -> int:
+        """Runs that wait."""
+
+    @property
+    def waiting_tokens(self) -> int:
+        """Tokens that wait, padding included."""
+
+    @property
+    def seconds(self) -> float:
+        """The time that the workers take for what waits."""
+
+
 class Metrics:
     """Counts each request and each run of the model.
 
@@ -65,46 +88,33 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        self._requests = Counter(
+        counter = partial(Counter, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self._requests = counter(
             "embedding_requests_total",
             "Finished requests.",
             ["key", "api", "operation", "status"],
-            registry=registry,
         )
-        self._tokens = Counter(
-            "embedding_tokens_total",
-            "Tokens of answered requests.",
-            ["key", "api"],
-            registry=registry,
+        self._tokens = counter(
+            "embedding_tokens_total", "Tokens of answered requests.", ["key", "api"]
         )
-        self._count = Counter("te_request_count", "Requests.", ["method"], registry=registry)
-        self._success = Counter(
-            "te_request_success", "Answered requests.", ["method"], registry=registry
-        )
-        self._failure = Counter(
-            "te_request_failure", "Failed requests.", ["err"], registry=registry
-        )
-        self._texts = Counter("te_embed_count", "Texts to embed.", registry=registry)
-        self._embedded = Counter("te_embed_success", "Embedded texts.", registry=registry)
+        self._count = counter("te_request_count", "Requests.", ["method"])
+        self._success = counter("te_request_success", "Answered requests.", ["method"])
+        self._failure = counter("te_request_failure", "Failed requests.", ["err"])
+        self._texts = counter("te_embed_count", "Texts to embed.")
+        self._embedded = counter("te_embed_success", "Embedded texts.")
         self._durations = _durations("request", "an answered request", registry)
         self._text_durations = _durations("embed", "a text that the model ran", registry)
-        self._input_length = Histogram(
-            "te_request_input_length",
-            "Tokens of a text.",
-            buckets=_INPUT_TOKENS,
-            registry=registry,
+        self._input_length = histogram(
+            "te_request_input_length", "Tokens of a text.", buckets=_INPUT_TOKENS
         )
-        self._run_size = Histogram(
-            "te_batch_next_size",
-            "Texts of a run of the model.",
-            buckets=_RUN_TEXTS,
-            registry=registry,
+        self._run_size = histogram(
+            "te_batch_next_size", "Texts of a run of the model.", buckets=_RUN_TEXTS
         )
-        self._run_tokens = Histogram(
+        self._run_tokens = histogram(
             "te_batch_next_tokens",
             "Tokens of a run of the model, padding included.",
             buckets=_RUN_TOKENS,
-            registry=registry,
         )
         for name, documentation, read in (
             ("te_queue_size", "Runs that wait for the model.", lambda: queue.waiting_runs),
@@ -121,7 +131,7 @@ class Metrics:
 
     def observe(self, exchange: Exchange) -> None:
         """Count a finished request."""
-        caller = exchange.caller.name
+        caller = exchange.caller
         self._requests.labels(caller, exchange.api, exchange.operation, str(exchange.status)).inc()
         if exchange.tokens:
             self._tokens.labels(caller, exchange.api).inc(exchange.tokens)
@@ -159,14 +169,8 @@ class Metrics:
         self._run_size.observe(run.texts)
         self._run_tokens.observe(run.tokens)
 
-    def render(self, _headers: Mapping[str, str]) -> tuple[bytes, str]:
+    def render(self) -> tuple[bytes, str]:
         """Return all metrics in Prometheus' text format, and its content type."""
-        # Its module has HTTP servers, too, which a start need not import.
-        from prometheus_client.exposition import (  # noqa: PLC0415
-            CONTENT_TYPE_PLAIN_0_0_4,
-            generate_latest,
-        )
-
         text = generate_latest(self._registry)
         # The library ends the name of each counter with `_total`, which TEI's counters have not.
         for name in _TEI_COUNTERS:

@@ -10,8 +10,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 
-from embedder.server.exchange import Caller
-from embedder.server.keys import Key, check_name, format_line, parse_limit
+from embedder.server.keys import check_name
 
 __all__ = ["main", "make_key"]
 
@@ -19,10 +18,10 @@ __all__ = ["main", "make_key"]
 _PREFIX = "ek_"
 
 
-def make_key(caller: Caller) -> tuple[str, str]:
+def make_key(name: str) -> tuple[str, str]:
     """Return a new secret of a caller, and its line."""
     secret = _PREFIX + secrets.token_urlsafe(32)
-    return secret, format_line(Key(caller, hashlib.sha256(secret.encode()).digest()))
+    return secret, f"{name}:{hashlib.sha256(secret.encode()).hexdigest()}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,22 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "its secret to standard error. The secret cannot be shown again.",
     )
     parser.add_argument("name", metavar="NAME", help="the caller's name, in logs and metrics")
-    for limit in ("requests_per_minute", "tokens_per_minute"):
-        flag = f"--{limit.replace('_', '-')}"
-        parser.add_argument(flag, dest=limit, metavar="N", help="default: no limit")
-    given = vars(parser.parse_args(arguments))
+    name = parser.parse_args(arguments).name
     try:
-        check_name(given["name"])
-        limits = {
-            name: parse_limit(name, value)
-            for name, value in given.items()
-            if name != "name" and value is not None
-        }
+        check_name(name)
     except ValueError as error:
         parser.error(f"{error}.")
-    secret, line = make_key(Caller(given["name"], **limits))
+    secret, line = make_key(name)
     sys.stdout.write(f"{line}\n")
-    sys.stderr.write(f"The secret of {given['name']}, shown only now: {secret}\n")
+    sys.stderr.write(f"The secret of {name}, shown only now: {secret}\n")
     return 0
 
 

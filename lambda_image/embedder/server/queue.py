@@ -15,14 +15,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from embedder.core.errors import ClientError, OutOfTimeError
 from embedder.core.runtimes import Batch, Ran, Runs
-from embedder.server.bounds import Bounds
-from embedder.server.throughput import MeasuredPace
+from embedder.server.bounds import Bounds, ThroughputEstimator
 from embedder.server.waiting_runs import WaitingRun, WaitingRuns
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _PATIENCE = 10
 #: while there is time to run it.
 _PATIENT_PART = 0.5
 #: Seconds for a token, before it is measured.
-_FIRST_PACE = 0.0002
+_FIRST_SECONDS_PER_TOKEN = 0.0002
 
 
 class ClientGoneError(ClientError):
@@ -63,39 +63,26 @@ class RunTimes(NamedTuple):
     ended: float
 
 
+@dataclass(slots=True, eq=False)
 class Ticket:
     """One request's place in the queue."""
 
-    __slots__ = (
-        "caller",
-        "cancelled",
-        "done",
-        "entered",
-        "error",
-        "pending",
-        "runs",
-        "texts",
-        "turn",
-        "waits",
-    )
-
-    def __init__(self, caller: str = "") -> None:
-        #: Who sent it: callers share the queue.
-        self.caller = caller
-        #: Held while the request is prepared, if it is a large one.
-        self.turn: threading.Lock | None = None
-        #: `time.monotonic()` when its runs came to the queue, and the number of their texts.
-        self.entered = 0.0
-        self.texts = 0
-        #: Its runs that are over, if none failed.
-        self.runs: list[RunTimes] = []
-        self.cancelled = False
-        #: Runs that are not over.
-        self.pending = 0
-        self.error: Exception | None = None
-        #: Whether the request's thread waits for `done`, which is released once.
-        self.waits = False
-        self.done = threading.Lock()
+    #: Who sent it: callers share the queue.
+    caller: str = ""
+    #: Held while the request is prepared, if it is a large one.
+    turn: "threading.Lock | None" = None
+    #: `time.monotonic()` when its runs came to the queue, and the number of their texts.
+    entered: float = 0.0
+    texts: int = 0
+    #: Its runs that are over, if none failed.
+    runs: list[RunTimes] = field(default_factory=list)
+    cancelled: bool = False
+    #: Runs that are not over.
+    pending: int = 0
+    error: Exception | None = None
+    #: Whether the request's thread waits for `done`, which is released once.
+    waits: bool = False
+    done: threading.Lock = field(default_factory=threading.Lock)
 
     def finish(self) -> None:
         """Let the request's thread go on: all runs are over, or one failed."""
@@ -131,7 +118,7 @@ class BatchingSession:
         #: By the caller's name; held by the request of it that is prepared.
         self._turns: dict[str, threading.Lock] = {}
         self._run_tokens = run_tokens
-        self._pace = MeasuredPace()
+        self._throughput = ThroughputEstimator()
         self._closed = False
         #: Guards all of the above, and the tickets.
         self._changed = threading.Condition(threading.Lock())
@@ -248,18 +235,18 @@ class BatchingSession:
 
     @property
     def seconds(self) -> float:
-        """The time that the workers take for what waits; 0 before their pace is known."""
-        return self.waiting_tokens * (self._shared_pace() or 0.0)
+        """The time that the workers take for what waits; 0 before it is measured."""
+        return self.waiting_tokens * (self._seconds_per_token() or 0.0)
 
-    def _shared_pace(self) -> float | None:
-        pace = self._pace.seconds_per_token
-        return pace and pace / len(self._workers)
+    def _seconds_per_token(self) -> float | None:
+        """Return the time of all workers together; None before it is measured."""
+        seconds = self._throughput.seconds_per_token
+        return seconds and seconds / len(self._workers)
 
     def _check(self, caller: str, tokens: int) -> None:
-        pace = self._shared_pace()
-        self._waiting.shares.check(
-            caller, tokens, self._bounds.most(pace), seconds_each=pace or 0.0
-        )
+        seconds = self._seconds_per_token()
+        most = self._bounds.most(seconds)
+        self._waiting.shares.check(caller, tokens, most, seconds_each=seconds or 0.0)
 
     def _enter(
         self, ticket: Ticket, runs: list[WaitingRun], now: float, deadline: float | None
@@ -271,7 +258,7 @@ class BatchingSession:
             self._check(ticket.caller, size)
             ticket.pending = len(runs)
             ticket.waits = ticket.done.acquire()
-            patience = _PATIENCE * (self._pace.seconds_per_token or _FIRST_PACE)
+            patience = _PATIENCE * (self._throughput.seconds_per_token or _FIRST_SECONDS_PER_TOKEN)
             if deadline is not None and size:
                 patience = min(patience, _PATIENT_PART * max(0.0, deadline - now) / size)
             tokens = 0
@@ -318,7 +305,7 @@ class BatchingSession:
         ended = time.monotonic()
         size = sum([run.size for run in runs])
         with self._changed:
-            self._pace.measured(size, ended - began)
+            self._throughput.add(size, ended - began)
             at = 0
             for run in runs:
                 count = len(run.batch.input_ids)

@@ -15,16 +15,15 @@ from embedder.core.errors import SettingsError
 from embedder.core.runtimes import Runs
 from embedder.core.settings import Settings
 from embedder.http.router import build_service
-from embedder.server.access_log import AccessLog
 from embedder.server.app import App
 from embedder.server.bounds import Bounds
-from embedder.server.cpu_count import available_cores
+from embedder.server.exchange import AccessLog
+from embedder.server.hooks import load_hooks
 from embedder.server.http_protocol import protocol_with
 from embedder.server.lifecycle import Lifecycle
-from embedder.server.load_hooks import load_hooks
-from embedder.server.malloc_arenas import use_one_heap, use_small_pages
+from embedder.server.process import available_cores, use_one_heap, use_small_pages
 from embedder.server.queue import BatchingSession
-from embedder.server.settings import ServerSettings
+from embedder.server.settings import QUEUE_TOKENS_PER_WORKER, ServerSettings
 
 __all__ = ["Server", "http_server", "listen", "serve"]
 
@@ -83,7 +82,7 @@ def serve(
     use_one_heap()
     workers = settings.workers or available_cores()
     bounds = Bounds(
-        settings.max_queue_tokens or workers * settings.queue_tokens_per_worker,
+        settings.max_queue_tokens or workers * QUEUE_TOKENS_PER_WORKER,
         settings.max_queue_seconds,
     )
     listener = listen(settings)

@@ -6,17 +6,16 @@ variable EMBEDDING_SERVER_MAX_QUEUE_TOKENS. A flag wins over its variable.
 
 import argparse
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from embedder.core.errors import SettingsError
 
-__all__ = ["PREFIX", "ServerSettings", "parse"]
+__all__ = ["PREFIX", "QUEUE_TOKENS_PER_WORKER", "ServerSettings", "parse"]
 
 PREFIX: Final = "EMBEDDING_SERVER_"
-#: As browsers send it, or every one.
-_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/\s]+")
+#: The default of `max_queue_tokens`, for one worker.
+QUEUE_TOKENS_PER_WORKER: Final = 64 * 256
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -43,7 +42,7 @@ def _flag(
     variable: str | None = None,
     secret: bool = False,
 ) -> Any:
-    """Make a field; `kind` is str, int, float, bool, or tuple for a list with commas."""
+    """Make a field; `kind` is str, int, float or bool."""
     flag = _Flag(group, text, kind or type(default), least, most, variable, secret)
     return dataclasses.field(default=default, metadata={"flag": flag}, repr=not secret)
 
@@ -72,12 +71,6 @@ class ServerSettings:
     body_timeout: float = _flag(
         _NETWORK, "Seconds for a request's body to arrive.", 30.0, least=0.001
     )
-    cors_allow_origin: tuple[str, ...] = _flag(
-        _NETWORK,
-        "Origins whose pages may call the server from a browser, separated by commas; * is every "
-        "one. Default: none.",
-        (),
-    )
 
     workers: int | None = _flag(
         _QUEUE,
@@ -100,7 +93,7 @@ class ServerSettings:
     )
     max_queue_seconds: float = _flag(
         _QUEUE,
-        "Most seconds of work that may wait, by the measured pace; a request beyond gets 429.",
+        "Most seconds of work that may wait, as measured; a request beyond gets 429.",
         10.0,
         least=0.001,
     )
@@ -152,11 +145,6 @@ class ServerSettings:
         25.0,
     )
 
-    @property
-    def queue_tokens_per_worker(self) -> int:
-        """The default of `max_queue_tokens`, for one worker."""
-        return 64 * 256
-
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerSettings:
     """Parse the command line, and the environment for what it leaves out.
@@ -183,12 +171,6 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> ServerSetting
         if text:
             values[field.name] = _value(text, f"{_option(field.name)} ({variable})", _of(field))
     settings = ServerSettings(**values)
-    for origin in settings.cors_allow_origin:
-        if not _ORIGIN.fullmatch(origin):
-            raise SettingsError(
-                f"--cors-allow-origin ({names['cors_allow_origin']}) must be *, or origins such as "
-                f"https://example.com, without a path; found {origin!r}."
-            )
     if settings.drain_accept > settings.drain:
         raise SettingsError(
             "--drain-accept is a part of --drain, so it must not be longer; found "
@@ -226,15 +208,13 @@ def _parser() -> argparse.ArgumentParser:
                 _option(field.name), action="store_const", const="true", help=text
             )
             continue
-        shown = "" if default is None or default == () else f" (default: {default})"
-        metavar = {int: "N", float: "SECONDS", tuple: "LIST", str: "TEXT"}[flag.kind]
+        shown = "" if default is None else f" (default: {default})"
+        metavar = {int: "N", float: "SECONDS", str: "TEXT"}[flag.kind]
         groups[flag.group].add_argument(_option(field.name), metavar=metavar, help=text + shown)
     return parser
 
 
 def _value(text: str, name: str, flag: _Flag) -> Any:
-    if flag.kind is tuple:
-        return tuple(part.strip() for part in text.split(",") if part.strip())
     if flag.kind is bool:
         if text.lower() in (*_YES, *_NO):
             return text.lower() in _YES

@@ -15,6 +15,7 @@ or a key.
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import (
@@ -42,21 +43,14 @@ _SERVICE = "embedding-kit"
 _CLOSE_SECONDS = 3.0
 
 
+@dataclass(slots=True)
 class Span:
-    """The span of one request.
+    """The span of one request."""
 
-    Attributes:
-        headers: The headers that its response carries.
-    """
-
-    __slots__ = ("_span", "_tracer", "headers")
-
-    def __init__(
-        self, span: OpenTelemetrySpan, tracer: OpenTelemetryTracer, headers: Mapping[str, str]
-    ) -> None:
-        self._span = span
-        self._tracer = tracer
-        self.headers = headers
+    _span: OpenTelemetrySpan
+    _tracer: OpenTelemetryTracer
+    #: The headers that its response carries.
+    headers: dict[str, str]
 
     def end(self, exchange: Exchange) -> None:
         """End the span of a finished request."""
@@ -125,9 +119,9 @@ class Tracer:
             kind=SpanKind.SERVER,
             start_time=exchange.started_ns,
         )
-        carrier: dict[str, str] = {}
-        self._propagator.inject(carrier, context=set_span_in_context(span))
-        return Span(span, self._tracer, carrier)
+        response_headers: dict[str, str] = {}
+        self._propagator.inject(response_headers, context=set_span_in_context(span))
+        return Span(span, self._tracer, response_headers)
 
     def close(self) -> None:
         """Send what is left, but do not wait long for a collector that is gone."""
@@ -153,8 +147,8 @@ def _attributes(exchange: Exchange) -> dict[str, AttributeValue]:
     }
     if exchange.operation != "none":
         attributes["http.route"] = exchange.path
-    if exchange.caller.name:
-        attributes["embedding.key"] = exchange.caller.name
+    if exchange.caller:
+        attributes["embedding.key"] = exchange.caller
     if exchange.error is not None:
         attributes["error.type"] = exchange.error
     return attributes

@@ -48,19 +48,6 @@ class WaitingRun:
         caller: who sent it.
     """
 
-    __slots__ = (
-        "batch",
-        "began",
-        "caller",
-        "due",
-        "ended",
-        "number",
-        "owner",
-        "size",
-        "tokens",
-        "vectors",
-    )
-
     def __init__(self, owner: Any, batch: Batch, caller: str = "") -> None:
         self.owner = owner
         self.batch = batch

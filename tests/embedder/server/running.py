@@ -20,9 +20,9 @@ from embedder.core.search import Searchable
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
 from embedder.http.router import Service
-from embedder.server.access_log import AccessLog
 from embedder.server.app import App
 from embedder.server.bounds import Bounds
+from embedder.server.exchange import AccessLog
 from embedder.server.hooks import Hooks
 from embedder.server.lifecycle import Lifecycle
 from embedder.server.queue import BatchingSession

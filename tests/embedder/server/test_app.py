@@ -1,6 +1,7 @@
 """HTTP around the service: the same answers as Lambda's, bounds, and clients that misbehave."""
 
 import gzip
+import hashlib
 import json
 import socket
 import threading
@@ -12,13 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from embedder.core.errors import UnauthorizedError
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request
 from embedder.http.router import ROUTES
 from embedder.server import app
 from embedder.server.bounds import Bounds
-from embedder.server.exchange import Caller
 from embedder.server.hooks import Hooks
+from embedder.server.keys import Keys
 from tests.embedder.server.running import (
     PATIENCE,
     GatedSession,
@@ -316,30 +316,10 @@ def test_openais_client_sends_a_refused_request_again_by_itself() -> None:
     assert [answer.result(PATIENCE).status_code for answer in answers] == [200, 200]
 
 
-def test_a_pages_origin_is_allowed_if_it_is_listed() -> None:
-    """The question before the request is answered without a key; an unknown origin gets a 405."""
-    with running(cors_allow_origin=("https://a.example",)) as server:
-        asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
-        allowed = httpx.options(server.url + "/embed", headers=asked, timeout=PATIENCE)
-        assert allowed.status_code == 204
-        assert allowed.headers["access-control-allow-origin"] == "https://a.example"
-        other = {**asked, "origin": "https://b.example"}
-        assert (
-            httpx.options(server.url + "/embed", headers=other, timeout=PATIENCE).status_code == 405
-        )
-        answer = server.post("/embed", {"inputs": "a"}, headers={"origin": "https://a.example"})
-        assert answer.headers["access-control-allow-origin"] == "https://a.example"
-
-
-class _Keys:
-    """Takes names as keys."""
-
-    def authenticate(self, headers: Any) -> Caller:
-        """Return whose key it is."""
-        name = headers.get("authorization", "").removeprefix("Bearer ")
-        if not name:
-            raise UnauthorizedError("Send a key.", headers={"www-authenticate": "Bearer"})
-        return Caller(name)
+def _keys(*names: str) -> Hooks:
+    """Take these names as keys."""
+    lines = [f"{name}:{hashlib.sha256(name.encode()).hexdigest()}" for name in names]
+    return Hooks(keys=Keys.from_variable("\n".join(lines), name="KEYS"))
 
 
 def _upload(server: Running, key: str, body: bytes, *, length: int) -> socket.socket:
@@ -369,7 +349,7 @@ def test_what_a_client_only_declares_refuses_nobody() -> None:
 def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller that leaves uploads open refuses only itself; when they end, there is room again."""
     monkeypatch.setattr(app, "_BODY_BYTES", 100_000)
-    with running(hooks=Hooks(authenticator=_Keys())) as server:
+    with running(hooks=_keys("slow", "other")) as server:
         body = json.dumps({"inputs": "a"}).encode() + b" " * 60_000
 
         def send(key: str) -> httpx.Response:
@@ -387,7 +367,7 @@ def test_bodies_that_arrived_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPat
 
 def test_a_caller_that_opens_every_request_refuses_only_itself() -> None:
     """Stalled uploads up to the bound leave the others their equal part of it."""
-    with running(hooks=Hooks(authenticator=_Keys()), max_concurrent_requests=4) as server:
+    with running(hooks=_keys("hostile", "good"), max_concurrent_requests=4) as server:
         uploads = [_upload(server, "hostile", b"{", length=60) for _ in range(4)]
         server.wait_until("in_flight", 4)
         bad, good = ({"authorization": f"Bearer {name}"} for name in ("hostile", "good"))
@@ -404,7 +384,7 @@ def test_a_list_of_one_key_refuses_no_text_of_another() -> None:
     """The list fills the queue; the text of another key is admitted, and runs before it."""
     session = GatedSession()
     with (
-        running(session, bounds=Bounds(40, 1e6), hooks=Hooks(authenticator=_Keys())) as server,
+        running(session, bounds=Bounds(40, 1e6), hooks=_keys("greedy", "single")) as server,
         ThreadPoolExecutor(8) as threads,
     ):
         greedy, single = ({"authorization": f"Bearer {name}"} for name in ("greedy", "single"))
@@ -429,7 +409,7 @@ def test_a_request_without_a_key_is_refused_before_its_body(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The 401 comes without the body; load balancers need no key; the log has the key's name."""
-    with running(hooks=Hooks(authenticator=_Keys())) as server:
+    with running(hooks=_keys("ada")) as server:
         with server.connect() as connection:
             connection.sendall(b"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: 50\r\n\r\n")
             answer = connection.recv(65536)

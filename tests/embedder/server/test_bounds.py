@@ -3,7 +3,7 @@
 import pytest
 
 from embedder.core.errors import OverloadedError
-from embedder.server.bounds import Bounds, Shares
+from embedder.server.bounds import Bounds, Shares, ThroughputEstimator
 
 
 def shares(**held: int) -> Shares:
@@ -82,3 +82,21 @@ def test_retry_after_is_the_time_of_the_callers_own_work(
         shares(**held).check("a", 50, 50, seconds_each=pace)
     assert caught.value.headers == {"retry-after": seconds}
     assert caught.value.message.endswith(f"again in {seconds} s.")
+
+
+def test_few_tokens_say_nothing() -> None:
+    """The first runs also read the weights, so that no request is refused because of them."""
+    throughput = ThroughputEstimator()
+    throughput.add(8, 5.0)
+    assert throughput.seconds_per_token is None
+
+
+def test_it_is_the_mean_of_the_last_tokens() -> None:
+    """A slow start is forgotten, and a change is followed."""
+    throughput = ThroughputEstimator()
+    for _ in range(4):
+        throughput.add(256, 0.512)
+    assert throughput.seconds_per_token == pytest.approx(0.002)
+    for _ in range(2000):
+        throughput.add(256, 0.0256)
+    assert throughput.seconds_per_token == pytest.approx(0.0001, rel=0.01)

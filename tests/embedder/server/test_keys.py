@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedder.core.errors import SettingsError, UnauthorizedError
-from embedder.server.exchange import Caller
-from embedder.server.keys import Keys, format_line, parse_keys
+from embedder.server.keys import Keys, parse_keys
 from tests.embedder.server.clock import Clock
 
 SECRET = "ek_Zanzibar-4711"
@@ -41,28 +40,22 @@ def keys(file: Path, clock: Clock, problems: list[str]) -> Keys:
 
 
 def who(keys: Keys, secret: str) -> str:
-    return keys.authenticate({"authorization": f"Bearer {secret}"}).name
+    return keys.authenticate({"authorization": f"Bearer {secret}"})
 
 
 def test_lines_are_parsed() -> None:
-    """Comments, blank lines and limits are allowed, and a line is written as it is read."""
-    text = (
-        "# our callers\n\n"
-        f"search:{digest()} tokens_per_minute=150000 requests_per_minute=600\r\n"
-        f"  indexer:{digest('other').upper()}\n"
-    )
-    search, indexer = parse_keys(text, source="keys")
-    assert search == (Caller("search", 600, 150_000), bytes.fromhex(digest()))
-    assert indexer.caller == Caller("indexer")
-    line = f"search:{digest()} requests_per_minute=600 tokens_per_minute=150000"
-    assert format_line(search) == line
-    assert parse_keys(line, source="keys") == (search,)
+    """Comments and blank lines are allowed, and digits in capitals."""
+    text = f"# our callers\n\nsearch:{digest()}\r\n  indexer:{digest('other').upper()}\n"
+    assert parse_keys(text, source="keys") == {
+        bytes.fromhex(digest()): "search",
+        bytes.fromhex(digest("other")): "indexer",
+    }
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (SECRET, "name:sha256 [requests_per_minute=N] [tokens_per_minute=N] is expected; found no"),
+        (SECRET, "name:sha256 is expected; found no colon"),
         (f":{digest()}", "a name has 1 to 64 characters; found 0"),
         (f"{SECRET}!:{digest()}", "first a letter or a digit; found 17 characters, not all of"),
         (f"search:{SECRET}", "is expected after the colon; found 16 characters, not all of them h"),
@@ -70,18 +63,8 @@ def test_lines_are_parsed() -> None:
             f"search:{digest()[:-1]}",
             "64 hexadecimal digits, is expected after the colon; found 63 ",
         ),
-        (f"search:{digest()} {SECRET}", "only requests_per_minute and tokens_per_minute are allo"),
-        (f"search:{digest()} tokens_per_minute={SECRET}", "must be a whole number from 1 up"),
-        (f"search:{digest()} tokens_per_minute=0", "must be a whole number from 1 up"),
-        (
-            f"search:{digest()} tokens_per_minute=1 tokens_per_minute=1",
-            "tokens_per_minute is given twice",
-        ),
-        (f"b:{digest('first')}", "the SHA-256 is that of line 2 too; each key needs a secret"),
-        (
-            f"first:{digest()} tokens_per_minute=9",
-            "the limits differ from those of the same name on line 2",
-        ),
+        (f"search:{digest()} {SECRET}", "64 hexadecimal digits, is expected"),
+        (f"b:{digest('first')}", "the SHA-256 is that of line 2 too; each key needs its own"),
     ],
 )
 def test_a_bad_line_is_named(line: str, message: str) -> None:
@@ -105,7 +88,7 @@ def test_no_keys_are_an_error(text: str) -> None:
 def test_a_key_is_recognized(keys: Keys) -> None:
     """The scheme is read in any case, as HTTP says; the secret exactly."""
     for header in (f"Bearer {SECRET}", f"bearer  {SECRET} "):
-        assert keys.authenticate({"authorization": header}) == Caller("search")
+        assert keys.authenticate({"authorization": header}) == "search"
 
 
 @pytest.mark.parametrize(
@@ -182,9 +165,7 @@ def test_a_bad_change_locks_nobody_out(
     assert who(keys, SECRET) == "search"
     bad_line, no_keys, no_file = problems
     assert bad_line.startswith(f"{file}, line 1: the SHA-256 of a secret, 64 hexadecimal digits,")
-    assert no_keys.startswith(
-        f"{file} has no keys. Expected: a line name:sha256 [requests_per_minu"
-    )
+    assert no_keys.startswith(f"{file} has no keys. Expected: a line name:sha256 for each, as")
     assert no_file == f"{file} cannot be read: No such file or directory."
     file.write_text(f"search:{digest()}\n")
     clock.now += 1

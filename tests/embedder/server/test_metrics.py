@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from embedder.server.exchange import Caller, Exchange
+from embedder.server.exchange import Exchange
 from embedder.server.metrics import Metrics
 from embedder.server.queue import MergedRun, RunTimes
 
@@ -46,7 +46,7 @@ def metrics(queue: SimpleNamespace) -> Metrics:
 def exchange(*tokens: int, **values: Any) -> Exchange:
     """Return a finished request with texts of these lengths."""
     made = Exchange("1", "POST", "/v1/embeddings")
-    made.caller = Caller("search")
+    made.caller = "search"
     made.api, made.operation, made.status = "openai", "create_embeddings", 200
     made.texts, made.tokens = len(tokens), sum(tokens)
     record: Any = SimpleNamespace(embeddings=SimpleNamespace(tokens=list(tokens)))
@@ -58,7 +58,7 @@ def exchange(*tokens: int, **values: Any) -> Exchange:
 
 def samples(metrics: Metrics) -> dict[str, float]:
     """Return each sample's value by its name and labels, as `name{label=value,...}`."""
-    text = metrics.render({})[0].decode()
+    text = metrics.render()[0].decode()
     found = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -71,7 +71,7 @@ def samples(metrics: Metrics) -> dict[str, float]:
 
 def test_teis_metrics_have_its_names_types_and_labels(metrics: Metrics) -> None:
     """A dashboard for TEI finds them before the first request, so that its rates begin at zero."""
-    body, content_type = metrics.render({})
+    body, content_type = metrics.render()
     assert content_type == "text/plain; version=0.0.4; charset=utf-8"
     families = {family.name: family for family in text_string_to_metric_families(body.decode())}
     found = {

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from embedder.server.exchange import Caller
 from embedder.server.keys import Keys
 from embedder.server.new_key import main, make_key
 
@@ -13,9 +12,7 @@ from embedder.server.new_key import main, make_key
 def test_the_command_makes_a_key(tmp_path) -> None:
     """Its standard output is a line for the file, its standard error has the secret."""
     command = [sys.executable, "-m", "embedder.server.new_key", "search"]
-    done = subprocess.run(
-        [*command, "--requests-per-minute", "600"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     file = tmp_path / "keys"
     file.write_text(done.stdout)
     secret = done.stderr.split()[-1]
@@ -24,12 +21,12 @@ def test_the_command_makes_a_key(tmp_path) -> None:
     caller = Keys.from_file(str(file), report=print).authenticate(
         {"authorization": f"Bearer {secret}"}
     )
-    assert caller == ("search", 600, None)
+    assert caller == "search"
 
 
 def test_secrets_are_long_and_new() -> None:
     """A secret has 256 random bits after its prefix."""
-    secrets = {make_key(Caller("search"))[0] for _ in range(100)}
+    secrets = {make_key("search")[0] for _ in range(100)}
     assert len(secrets) == 100
     assert {(secret[:3], len(secret)) for secret in secrets} == {("ek_", 46)}
 
@@ -40,7 +37,6 @@ def test_secrets_are_long_and_new() -> None:
         (["a b"], "a name has 1 to 64 letters, digits and . _ -"),
         (["a:b"], "a name has 1 to 64 letters, digits and . _ -"),
         (["a" * 65], "a name has 1 to 64 characters; found 65."),
-        (["search", "--tokens-per-minute", "0"], "tokens_per_minute must be a whole number from 1"),
     ],
 )
 def test_a_bad_value_is_refused(arguments: list[str], message: str, capsys) -> None:

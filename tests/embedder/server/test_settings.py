@@ -10,11 +10,10 @@ from embedder.server.settings import ServerSettings, parse
 
 
 def test_the_defaults_are_those_of_a_container() -> None:
-    """It listens everywhere, outlives a load balancer's connections, and has no CORS."""
+    """It listens everywhere, and outlives a load balancer's connections."""
     settings = parse([], {})
     assert settings == ServerSettings()
     assert (settings.host, settings.port, settings.keep_alive) == ("0.0.0.0", 8080, 75)
-    assert settings.cors_allow_origin == ()
     assert not settings.no_keys
 
 
@@ -25,7 +24,6 @@ def test_a_flag_wins_over_its_variable() -> None:
         "EMBEDDING_SERVER_MAX_QUEUE_TOKENS": "500",
         "EMBEDDING_SERVER_NO_KEYS": "true",
         "EMBEDDING_SERVER_HOST": "",
-        "EMBEDDING_SERVER_CORS_ALLOW_ORIGIN": "https://a.example, https://b.example",
         "EMBEDDING_TRUNCATE": "right",
     }
     settings = parse(["--port", "9002"], environ)
@@ -33,7 +31,6 @@ def test_a_flag_wins_over_its_variable() -> None:
         port=9002,
         max_queue_tokens=500,
         no_keys=True,
-        cors_allow_origin=("https://a.example", "https://b.example"),
     )
 
 
@@ -51,14 +48,6 @@ def test_a_flag_wins_over_its_variable() -> None:
             (
                 "--workers (EMBEDDING_SERVER_WORKERS) must be a whole number from 1 to 1024; "
                 "found '0'."
-            ),
-        ),
-        (
-            ["--cors-allow-origin", "https://a.example,https://b.example/page"],
-            {},
-            (
-                "--cors-allow-origin (EMBEDDING_SERVER_CORS_ALLOW_ORIGIN) must be *, or origins "
-                "such as https://example.com, without a path; found 'https://b.example/page'."
             ),
         ),
         (

@@ -32,7 +32,6 @@ from embedder.core.errors import (
     InvalidFieldError,
     OutOfTimeError,
     OverloadedError,
-    RateLimitedError,
     ServerError,
     WrongModelError,
 )
@@ -75,7 +74,7 @@ def error_type(error: AnswerableError) -> str:
     match error:
         case EmptyInputError():
             return "Empty"
-        case OutOfTimeError() | OverloadedError() | RateLimitedError():
+        case OutOfTimeError() | OverloadedError():
             return "Overloaded"
         case ServerError() | WrongModelError():
             return "Backend"

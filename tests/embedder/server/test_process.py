@@ -1,9 +1,43 @@
-"""The heap of the server, tested in processes of their own."""
+"""The cores and the heap that the server's process uses."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from embedder.server.process import available_cores
+
+
+@pytest.fixture(autouse=True)
+def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [("200000 100000", 2), ("150000 100000", 1), ("50000 100000", 1), ("max 100000", 8), ("", 8)],
+)
+def test_a_quota_of_version_2_counts(tmp_path: Path, quota: str, cores: int) -> None:
+    """A part of a core is left out, but one worker always works."""
+    (tmp_path / "cpu.max").write_text(quota)
+    assert available_cores(tmp_path) == cores
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("400000", 4), ("-1", 8)])
+def test_a_quota_of_version_1_counts(tmp_path: Path, quota: str, cores: int) -> None:
+    """A number below zero is no limit."""
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(quota)
+    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000")
+    assert available_cores(tmp_path) == cores
+
+
+def test_without_a_group_all_cores_of_the_process_count(tmp_path: Path) -> None:
+    """A machine without control groups has no quota."""
+    assert available_cores(tmp_path / "none") == 8
+
 
 PROGRAM = """
 import ctypes, threading
@@ -30,7 +64,7 @@ def heaps(first: str) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
 def test_threads_share_one_heap() -> None:
     """Without it, threads that allocate get heaps of their own."""
-    one = "from embedder.server.malloc_arenas import use_one_heap\nassert use_one_heap()"
+    one = "from embedder.server.process import use_one_heap\nassert use_one_heap()"
     assert heaps(one) == 1
     assert heaps("") > 1
 
@@ -40,7 +74,7 @@ def test_further_pages_are_small() -> None:
     """The kernel gives the heap no large pages from then on."""
     program = """
 from embedder.core.huge_pages import back_heap_with_huge_pages
-from embedder.server.malloc_arenas import use_small_pages
+from embedder.server.process import use_small_pages
 assert back_heap_with_huge_pages(8 << 20)
 assert use_small_pages()
 print(open("/proc/self/smaps").read())

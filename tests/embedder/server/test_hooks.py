@@ -1,4 +1,4 @@
-"""Keys, limits, metrics and traces around a server's requests."""
+"""Keys, metrics and traces around a server's requests."""
 
 import hashlib
 import subprocess
@@ -15,12 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from embedder.core.errors import SettingsError
 from embedder.server import keys as keys_module
-from embedder.server.hooks import Hooks
-from embedder.server.keys import Keys
-from embedder.server.limits import Limits
-from embedder.server.load_hooks import load_hooks
+from embedder.server.hooks import Hooks, load_hooks
 from embedder.server.settings import ServerSettings, parse
-from tests.embedder.server.clock import Clock
 from tests.embedder.server.otlp_receiver import Receiver, attributes
 from tests.embedder.server.running import Running, running
 
@@ -29,8 +25,8 @@ VARIABLE = "EMBEDDING_SERVER_KEYS"
 BODY = {"model": "small", "input": "one two"}
 
 
-def line(secret: str, *, name: str = "search", limits: str = "") -> str:
-    return f"{name}:{hashlib.sha256(secret.encode()).hexdigest()} {limits}\n"
+def line(secret: str) -> str:
+    return f"search:{hashlib.sha256(secret.encode()).hexdigest()}\n"
 
 
 def bearer(secret: str) -> dict[str, dict[str, str]]:
@@ -100,7 +96,7 @@ def test_what_is_off_is_not_imported() -> None:
     """Neither library costs a start of a server that does without."""
     code = (
         "import sys\n"
-        "from embedder.server.load_hooks import load_hooks\n"
+        "from embedder.server.hooks import load_hooks\n"
         "from embedder.server.settings import ServerSettings\n"
         "load_hooks(ServerSettings(no_keys=True, no_metrics=True), None)\n"
         "print([name for name in sys.modules if name.startswith(('prometheus', 'opentelemetry'))])"
@@ -147,46 +143,6 @@ def test_a_key_is_replaced_while_the_server_runs(file: Path, monkeypatch) -> Non
         assert [status("s1"), status("s2")] == [401, 200]
         file.write_text("search")
         assert [status("s1"), status("s2")] == [401, 200]
-
-
-def test_a_keys_limits_are_its_own() -> None:
-    """The headers say what is left; over the limit it is 429, and another key is not affected."""
-    limited = line("s1", limits="requests_per_minute=2 tokens_per_minute=10")
-    with serving(keys=limited + line("s2", name="other")) as server:
-        answered = server.post("/v1/embeddings", BODY, **bearer("s1"))
-        used = answered.json()["usage"]["total_tokens"]
-        assert answered.headers["x-ratelimit-remaining-requests"] == "1"
-        assert answered.headers["x-ratelimit-remaining-tokens"] == str(10 - used)
-        server.post("/v1/embeddings", BODY, **bearer("s1"))
-        refused = server.post("/v1/embeddings", BODY, **bearer("s1"))
-        assert refused.status_code == 429
-        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
-        assert int(refused.headers["retry-after"]) >= 1
-        assert refused.headers["x-ratelimit-remaining-requests"] == "0"
-        free = server.post("/v1/embeddings", BODY, **bearer("s2"))
-        assert free.status_code == 200
-        assert not [name for name in free.headers if name.startswith("x-ratelimit")]
-
-
-def test_openais_client_waits_and_tries_again() -> None:
-    """It reads `Retry-After` by itself, so a caller over its limit is slower and has no error."""
-    clock, statuses = Clock(), []
-    keys = Keys.from_variable(line("s1", limits="requests_per_minute=60"), name=VARIABLE)
-    limits = Limits(clock)
-    for _ in range(60):
-        limits.admit(keys.keys[0].caller, tokens=1)
-
-    def wait(response: Any) -> None:
-        statuses.append(response.status_code)
-        clock.now += int(response.headers.get("retry-after", 0))
-
-    with (
-        running(hooks=Hooks(keys, limits)) as server,
-        openai.DefaultHttpxClient(event_hooks={"response": [wait]}) as http,
-    ):
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="s1", http_client=http)
-        assert len(client.embeddings.create(model="small", input="one two").data) == 1
-    assert statuses == [429, 200]
 
 
 def counted(server: Running, name: str, **labels: str) -> float:
