@@ -23,8 +23,13 @@ from botocore.credentials import Credentials
 from embedder.core.artifact import Artifact
 from embedding_client import EmbeddingClient, SigV4Auth
 from tools.local_endpoint.endpoint import endpoint
-from tools.local_endpoint.signature import Caller, SignatureError, SignedRequest, Verifier
-from tools.local_endpoint.sigv4_parsing import parse_signature
+from tools.local_endpoint.signature import (
+    Caller,
+    SignatureError,
+    SignedRequest,
+    Verifier,
+    parse_signature,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent

@@ -1,10 +1,16 @@
-"""`scripts/serve`: `python -m tools.local_endpoint [--model MODEL] [--port 9000]`."""
+"""`scripts/serve`: `python -m tools.local_endpoint [--model MODEL] [--port 9000] [--server]`.
+
+With `--server`, the embedder's server runs on this machine, unsigned; otherwise the function, at a
+local Function URL.
+"""
 
 import argparse
+import os
 import signal
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tools.local_endpoint.endpoint import endpoint, key_pair, region, serve
 from tools.local_endpoint.events import to_event
@@ -20,42 +26,85 @@ from tools.local_endpoint.server import LocalFunctionUrl
 from tools.local_endpoint.signature import Caller, SignedRequest
 from tools.local_endpoint.zip_function import zip_function
 
+__all__ = ["main", "server_command"]
+
+#: Where the server listens if nothing else is said: this machine only.
+_ADDRESS = {"--host": "127.0.0.1", "--port": "9000"}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve a model until stopped. Return 0, or 1 after an error, which is printed."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _become_server(words) if "--server" in words else _serve(words)
+    except (ModelError, FunctionError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped\n")
+        return 130
+
+
+def _serve(arguments: Sequence[str]) -> int:
+    """Serve the function until stopped."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         url, runtime = _start_zip(options) if options.zip else _start(options)
-    except (ModelError, FunctionError) as error:
-        return _failed(str(error))
-    except KeyboardInterrupt:
-        sys.stderr.write("\nstopped\n")
-        return 130
     except OSError as error:
-        return _failed(f"port {options.port} on 127.0.0.1 cannot be used: {error.strerror}")
+        reason = f"port {options.port} on 127.0.0.1 cannot be used: {error.strerror}"
+        raise FunctionError(reason) from error
     with url:
         try:
             _initialize(runtime)
         except FunctionError as error:
-            return _failed(f"the function did not start: {error}")
+            raise FunctionError(f"the function did not start: {error}") from error
         print(_ready(url.url, model=options.model, runtime=runtime.description), flush=True)
         try:
             runtime.wait()
-        except FunctionError as error:
-            return _failed(str(error))
         except (KeyboardInterrupt, SystemExit):
             sys.stderr.write("\nstopped\n")
     return 0
 
 
+def _become_server(arguments: Sequence[str]) -> int:
+    """Compile the model if necessary, and become the server. Return only after an error."""
+    options, flags = _server_parser().parse_known_args(arguments)
+    artifact, index = _built(options)
+    environ = {**os.environ, "EMBEDDING_ARTIFACT": str(artifact)}
+    if index:
+        environ["EMBEDDING_INDEX"] = str(index)
+    program = server_command(flags, environ)
+    return os.execve(program[0], program, environ)  # noqa: S606  (our own program)
+
+
+def server_command(flags: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Return the server's command: its flags, this machine's address, no keys if none are given."""
+    given = {flag.partition("=")[0] for flag in flags}
+    program = [sys.executable, "-m", "embedder.server", *flags]
+    for name, default in _ADDRESS.items():
+        if name not in given and not environ.get(f"EMBEDDING_SERVER_{name[2:].upper()}"):
+            program += [name, default]
+    has_keys = any(flag.startswith("--keys") for flag in flags)
+    has_keys |= any(name.startswith("EMBEDDING_SERVER_KEYS") for name in environ)
+    if not has_keys and "--no-keys" not in given:
+        program.append("--no-keys")
+    return program
+
+
+def _built(options: argparse.Namespace) -> tuple[Path, Path | None]:
+    """Return the folders of the artifact and of the index, if one is asked for."""
+    verbose = options.verbose
+    artifact = artifact_of(options.model, accept_license=options.accept_license, verbose=verbose)
+    index = index_of(options.index, artifact, verbose=verbose) if options.index else None
+    return artifact, index
+
+
 def _start(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:
-    artifact = artifact_of(
-        options.model, accept_license=options.accept_license, verbose=options.verbose
-    )
+    artifact, index = _built(options)
     return endpoint(
         artifact,
-        index=index_of(options.index, artifact, verbose=options.verbose) if options.index else None,
+        index=index,
         vector_index=options.vector_index,
         port=options.port,
         memory=options.memory,
@@ -77,14 +126,21 @@ def _start_zip(options: argparse.Namespace) -> tuple[LocalFunctionUrl, Runtime]:
     return serve(function, port=options.port, logs=None if options.quiet else sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _server_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="scripts/serve",
-        description="Serve an embedding model at a Function URL on this machine.",
-        epilog="Requests must be signed with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (default: "
-        "local and local), for the service lambda and the region AWS_REGION (default: us-east-1). "
-        "With --server there are no signatures: see scripts/serve --server --help.",
+        prog="scripts/serve --server",
+        description="Serve an embedding model over HTTP on this machine, for many requests at the "
+        "same time. All other flags are those of `embedding-kit embedder.server`; its --help lists "
+        "them.",
+        allow_abbrev=False,
     )
+    parser.add_argument("--server", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--index", metavar="TEXTS", help="the index for POST /similar")
+    _add_model(parser)
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         default=DEFAULT_MODEL,
@@ -96,6 +152,20 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="accept the terms of the model's license, for example gemma",
     )
+    parser.add_argument(
+        "--verbose", action="store_true", help="show the output of the setup and the compiler"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/serve",
+        description="Serve an embedding model at a Function URL on this machine.",
+        epilog="Requests must be signed with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (default: "
+        "local and local), for the service lambda and the region AWS_REGION (default: us-east-1). "
+        "With --server there are no signatures: see scripts/serve --server --help.",
+    )
+    _add_model(parser)
     parser.add_argument(
         "--zip",
         action="store_true",
@@ -124,9 +194,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--timeout", type=int, default=60, help="seconds per request (default: %(default)s)"
     )
-    parser.add_argument(
-        "--verbose", action="store_true", help="show the output of the setup and the compiler"
-    )
     parser.add_argument("--quiet", action="store_true", help="hide the function's log")
     return parser
 
@@ -151,11 +218,6 @@ def _ready(url: str, *, model: str, runtime: str) -> str:
 
           .venv/bin/embed --url {url} "hello world"
         """)
-
-
-def _failed(message: str) -> int:
-    sys.stderr.write(f"error: {message}\n")
-    return 1
 
 
 if __name__ == "__main__":

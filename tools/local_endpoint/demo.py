@@ -18,8 +18,6 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from embedding_client import EmbeddingClient, EmbeddingClientError
 from tools.local_endpoint.endpoint import endpoint
 from tools.local_endpoint.models import (
@@ -45,14 +43,6 @@ QUESTIONS = (
     "run something every night in another process",
     "what is the middle value of these numbers",
 )
-#: CloudFormation's defaults, for the functions of the CDK's own that leave them out:
-#: https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-function.html
-_FUNCTION_DEFAULTS = {
-    "Description": "function",
-    "Architectures": ["x86_64"],
-    "MemorySize": 128,
-    "Timeout": 3,
-}
 _KINDS = {
     "AWS::ECR::Repository": "image repository",
     "AWS::Lambda::Function": "function",
@@ -149,12 +139,7 @@ def _start_synthesis(folder: Path, log: Path) -> "subprocess.Popen[bytes]":
 
 
 def _await_synthesis(synthesis: "subprocess.Popen[bytes]", log: Path) -> None:
-    shown = "synthesizing the stacks: {elapsed}"
-    with tqdm(bar_format=shown, leave=False, disable=None, delay=0.3) as bar:
-        while synthesis.poll() is None:
-            time.sleep(0.1)
-            bar.refresh()
-    if synthesis.returncode != 0:
+    if synthesis.wait() != 0:
         output = log.read_text(encoding="utf-8", errors="replace")
         raise ModelError(f"the stacks could not be synthesized:\n{output}")
 
@@ -163,8 +148,6 @@ def _print_stacks(folder: Path) -> None:
     for stack in _in_order(json.loads((folder / "manifest.json").read_text(encoding="utf-8"))):
         template = json.loads((folder / f"{stack}.template.json").read_text(encoding="utf-8"))
         _print(f"  {stack}: {_resources(template)}")
-        for resource in template["Resources"].values():
-            _print_function(resource)
 
 
 def _in_order(manifest: Mapping[str, Any]) -> list[str]:
@@ -186,18 +169,6 @@ def _resources(template: Mapping[str, Any]) -> str:
     ]
     others = sum(count for kind, count in counts.items() if kind not in _KINDS)
     return ", ".join(named) + (f", and {others} more" if others else "")
-
-
-def _print_function(resource: Mapping[str, Any]) -> None:
-    properties = resource.get("Properties", {})
-    if resource["Type"] == "AWS::Lambda::Function":
-        function = _FUNCTION_DEFAULTS | properties
-        _print(
-            f"    - {function['Description']}: {'/'.join(function['Architectures'])}, "
-            f"{function['MemorySize']} MB, at most {function['Timeout']} s"
-        )
-    elif resource["Type"] == "AWS::Lambda::Url":
-        _print(f"    - Function URL on the alias, auth {properties['AuthType']}")
 
 
 def _one_line(text: str) -> str:

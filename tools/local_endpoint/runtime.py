@@ -6,23 +6,25 @@ a time. Here, concurrent requests wait instead of starting another environment.
 """
 
 import collections
-import functools
+import contextlib
 import http.client
-import importlib
+import importlib.util
 import json
 import os
 import platform
+import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
 import types
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, NoReturn
-
-from tools.local_endpoint.emulator import Emulator, emulator_binary
-from tools.local_endpoint.function import Function, FunctionError, Runtime
+from typing import IO, NoReturn, Protocol
 
 __all__ = [
     "EmulatedRuntime",
@@ -34,9 +36,92 @@ __all__ = [
     "start",
 ]
 
-# An emulator that exits this often within this time is not started again.
-_EXITS = 5
-_EXITS_SECONDS = 60
+_INVOKE_PATH = "/2015-03-31/functions/function/invocations"
+_BINARIES = {
+    ("Linux", "x86_64"): "aws-lambda-rie-x86_64",
+    ("Linux", "aarch64"): "aws-lambda-rie-arm64",
+}
+# The emulator's own log lines. The numbers of its report are not measured, except in the init line.
+_EMULATOR_LINES = ("START RequestId:", "END RequestId:", "REPORT RequestId:")
+# The maximum time until the emulator listens. If it exits, the error is raised at once.
+_START_SECONDS = 120
+# The emulator responds when the function times out. This is for an emulator that hangs.
+_GRACE_SECONDS = 30
+
+
+class FunctionError(Exception):
+    """The function raised an error, timed out, exited or returned too much. The status is 502."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Function:
+    """A function to run.
+
+    Attributes:
+        handler: The module and the name, such as `embedder.aws_lambda.handler.handler`.
+        source_root: The folder to import it from.
+        environment: The function's environment variables.
+        memory: The memory setting in MB. It is passed to the function, but not enforced.
+        timeout: Seconds per request.
+        python: Another Python than this process's. It imports from `source_root` and
+            `runtime_root` only.
+        runtime_root: The folder with that Python's client of Lambda's runtime.
+    """
+
+    handler: str
+    source_root: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    memory: int = 1769
+    timeout: int = 60
+    python: str | None = None
+    runtime_root: Path | None = None
+
+    def variables(self) -> dict[str, str]:
+        """Return Lambda's environment variables and those of the function."""
+        return {
+            "AWS_LAMBDA_FUNCTION_NAME": "local",
+            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(self.memory),
+            "AWS_LAMBDA_FUNCTION_TIMEOUT": str(self.timeout),
+            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+            "AWS_LAMBDA_LOG_FORMAT": "JSON",
+            "LAMBDA_TASK_ROOT": str(self.source_root),
+            "AWS_REGION": os.environ.get("AWS_REGION", "us-east-1"),
+            **self.environment,
+        }
+
+
+class Runtime(Protocol):
+    """Runs a function."""
+
+    description: str
+
+    def invoke(self, event: bytes) -> bytes:
+        """Return the function's JSON result for a JSON event.
+
+        Raises:
+            FunctionError: If the function failed.
+        """
+
+    def wait(self) -> NoReturn:
+        """Wait until the function cannot be run anymore.
+
+        Raises:
+            FunctionError: With the reason.
+        """
+
+    def close(self) -> None:
+        """Stop the function's process."""
+
+
+def emulator_binary() -> Path | None:
+    """Return the emulator's binary for this machine, or None without one (macOS, Windows)."""
+    name = _BINARIES.get((platform.system(), platform.machine()))
+    package = importlib.util.find_spec("samcli")
+    if name is None or package is None or not package.submodule_search_locations:
+        return None
+    binary = Path(next(iter(package.submodule_search_locations)), "local", "rapid", name)
+    return binary if binary.is_file() else None
 
 
 def start(function: Function, *, logs: IO[str] | None = None) -> Runtime:
@@ -57,121 +142,125 @@ def start(function: Function, *, logs: IO[str] | None = None) -> Runtime:
 class EmulatedRuntime:
     """Runs a function in AWS's Runtime Interface Emulator.
 
-    If the emulator exits, it is started again, and requests wait for it. If it exits repeatedly, it
-    is not restarted: each request fails, and `wait` raises the reason.
+    If the emulator exits, each request fails, and `wait` raises the reason. If it hangs, it is
+    killed.
+
+    Args:
+        function: The function to run.
+        binary: The emulator's program.
+        logs: Receives the function's log lines.
+
+    Raises:
+        FunctionError: If it did not start. The message has its output.
     """
 
     description = "AWS's Runtime Interface Emulator"
 
     def __init__(self, function: Function, *, binary: Path, logs: IO[str] | None = None) -> None:
-        self._start = functools.partial(Emulator, function, binary=binary, logs=logs)
+        # The emulator crashes on concurrent events.
         self._turn = threading.Lock()
-        self._changed = threading.Condition()
-        self._emulator: Emulator | None = None
-        self._failure: str | None = None
-        self._closing = False
-        # The emulator exits when the thread that started it ends, so the thread must keep running.
-        self._keeper = threading.Thread(target=self._keep, daemon=True)
+        self._tail: collections.deque[str] = collections.deque(maxlen=40)
+        self._timeout = function.timeout + _GRACE_SECONDS
+        self._port, runtime_port = _free_ports(2)
+        command = [
+            *(sys.executable, "-m", "tools.local_endpoint.parent_watchdog", str(os.getpid())),
+            *(str(binary), "--log-level", "error"),
+            *("--runtime-interface-emulator-address", f"127.0.0.1:{self._port}"),
+            # The default port, 9001, allows only one emulator.
+            *("--runtime-api-address", f"127.0.0.1:{runtime_port}"),
+            # Without `site`, another Python finds only the packages that it is given.
+            *([function.python, "-S"] if function.python else [sys.executable]),
+            *("-m", "awslambdaric", function.handler),
+        ]
+        started: Future[subprocess.Popen[str]] = Future()
+        # The emulator exits when the thread that started it ends, so that thread reads its log.
+        self._keeper = threading.Thread(
+            target=self._keep, args=(started, command, function, logs), daemon=True
+        )
         self._keeper.start()
-        self._running()
+        self._process = started.result()
+        self._await_port()
 
     def invoke(self, event: bytes) -> bytes:
         """Send the event to the emulator. Concurrent events wait."""
         with self._turn:
-            status, result = self._passed(event)
+            try:
+                status, result = self._send(event)
+            except (http.client.HTTPException, OSError) as error:
+                self._process.kill()
+                raise FunctionError(f"the runtime did not respond: {error!r}") from error
         if status != http.client.OK or _is_error(result):
             raise FunctionError(result[:2000].decode(errors="replace"))
         return result
 
     def wait(self) -> NoReturn:
-        """Wait until the emulator is not restarted anymore, and raise the reason."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._failure is not None)
-            raise FunctionError(str(self._failure))
+        """Wait until the emulator exits, and raise its status and the end of its output."""
+        status = self._process.wait()
+        self._keeper.join(timeout=5)
+        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        output = "".join(self._tail)
+        raise FunctionError(f"the Runtime Interface Emulator exited ({how})\n{output}".rstrip())
 
     def close(self) -> None:
-        """Stop the emulator and the function."""
-        with self._changed:
-            self._closing = True
-            self._failure = self._failure or "the runtime was closed"
-            self._changed.notify_all()
-            if self._emulator:
-                self._emulator.stop()
+        """Stop the emulator. The function exits when it loses the connection to it."""
+        self._process.terminate()
         self._keeper.join(timeout=5)
-        with self._changed:
-            if self._emulator:
-                self._emulator.kill()
-        self._keeper.join()
+        self._process.kill()
+        self._process.wait()
 
-    def _passed(self, event: bytes) -> tuple[int, bytes]:
-        while True:
-            running = self._running()
-            try:
-                return running.invoke(event)
-            except ConnectionRefusedError:
-                self._replace(running)  # not sent, so send it to the next emulator
-            except (http.client.HTTPException, OSError) as error:
-                # The event may have caused the exit, so do not send it again.
-                self._replace(running)
-                raise FunctionError(f"the runtime did not respond: {error!r}") from error
+    def _send(self, event: bytes) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
+        with contextlib.closing(connection):
+            connection.connect()
+            # Headers and body are two writes. Without this option, the second waits for an ACK.
+            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.request("POST", _INVOKE_PATH, event, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, response.read()
 
-    def _running(self) -> Emulator:
-        """Wait for a running emulator. Return it."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._emulator or self._failure)
-            if self._failure is not None:
-                raise FunctionError(self._failure)
-            assert self._emulator is not None  # noqa: S101  (checked above)
-            return self._emulator
+    def _await_port(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and self._process.poll() is None:
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", self._port), timeout=1),
+            ):
+                return
+            time.sleep(0.005)
+        self.close()
+        raise FunctionError("the Runtime Interface Emulator did not start:\n" + "".join(self._tail))
 
-    def _replace(self, broken: Emulator) -> None:
-        """Kill an emulator that does not respond. The keeper then starts another."""
-        with self._changed:
-            if self._emulator is broken:
-                self._emulator = None
-                broken.kill()
-
-    def _keep(self) -> None:
-        exits: collections.deque[float] = collections.deque(maxlen=_EXITS)
-        while True:
-            try:
-                current = self._start()
-            except (FunctionError, OSError) as error:
-                reason, fatal = str(error), not exits
-            else:
-                reason, fatal = self._watch(current), False
-            exits.append(time.monotonic())
-            fatal = fatal or (len(exits) == _EXITS and exits[-1] - exits[0] < _EXITS_SECONDS)
-            with self._changed:
-                if self._closing:
-                    return
-                if fatal:
-                    self._failure = (
-                        reason
-                        if len(exits) == 1
-                        else f"the Runtime Interface Emulator exited {_EXITS} times within "
-                        f"{_EXITS_SECONDS} s and is not started again; the last time: {reason}"
-                    )
-                    self._changed.notify_all()
-                    return
-            first = reason.partition("\n")[0]
-            sys.stderr.write(
-                f"the Runtime Interface Emulator exited ({first}); starting it again\n"
-            )
-
-    def _watch(self, current: Emulator) -> str:
-        """Use an emulator for requests until it exits. Return the reason."""
-        with self._changed:
-            self._emulator = current
-            self._changed.notify_all()
-            if self._closing:
-                current.stop()
+    def _keep(
+        self,
+        started: "Future[subprocess.Popen[str]]",
+        command: list[str],
+        function: Function,
+        logs: IO[str] | None,
+    ) -> None:
         try:
-            return current.wait()
-        finally:
-            with self._changed:
-                self._emulator = None
-            current.close()
+            process = subprocess.Popen(  # noqa: S603  (a program of this environment)
+                command,
+                env=_child_environment(function),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,  # Ctrl-C goes to the server, which stops this process
+            )
+        except OSError as error:
+            started.set_exception(error)
+            return
+        started.set_result(process)
+        assert process.stdout is not None  # noqa: S101  (it is a pipe)
+        with process.stdout as lines:
+            for line in lines:
+                if line.startswith(_EMULATOR_LINES):
+                    continue
+                self._tail.append(line)
+                if logs is not None:
+                    logs.write(line)
+                    logs.flush()
 
 
 class InProcessRuntime:
@@ -229,3 +318,21 @@ def _is_error(result: bytes) -> bool:
     except ValueError:
         return True  # "Task timed out after 60.00 seconds"
     return isinstance(value, dict) and {"errorMessage", "errorType"} <= value.keys()
+
+
+def _child_environment(function: Function) -> dict[str, str]:
+    # Lambda's variables, and those that Python needs. The function must not read a variable of this
+    # shell that is missing once it is deployed.
+    inherited = {
+        name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ
+    }
+    roots = [str(function.source_root), str(function.runtime_root or Path(__file__).parents[1])]
+    return {**inherited, "PYTHONPATH": os.pathsep.join(roots), **function.variables()}
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for bound in sockets:
+            bound.bind(("127.0.0.1", 0))
+        return [int(bound.getsockname()[1]) for bound in sockets]

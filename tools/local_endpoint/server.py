@@ -1,27 +1,42 @@
-"""Serves a function at a local Function URL with IAM auth, and by Lambda's Invoke."""
+"""Serves a function at a local Function URL with IAM auth, and by Lambda's Invoke.
+
+Invoke as far as a caller of one function needs it:
+https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html
+"""
 
 import json
+import re
 import sys
 import threading
 import uuid
-from collections.abc import Mapping
-from http import HTTPStatus
+from collections.abc import Iterator, Mapping
+from email.message import Message
 from http.client import responses
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from typing import ClassVar, Self
 
-from tools.local_endpoint.bodies import BodyError, check_length, read_body, too_large
 from tools.local_endpoint.events import INTERNAL_SERVER_ERROR, Response, to_event, to_response
-from tools.local_endpoint.invocations import invoke, is_invocation
 from tools.local_endpoint.runtime import FunctionError, Runtime
 from tools.local_endpoint.signature import SignatureError, SignedRequest, Verifier
-from tools.local_endpoint.sigv4_parsing import parse_signature
 
 __all__ = ["PAYLOAD_LIMIT", "LocalFunctionUrl"]
 
 # The limit of the event, with the base64 of the body: "Request must be smaller than 6291456 bytes".
 # The limit of responses is 100 bytes higher. The emulator checks it.
 PAYLOAD_LIMIT = 6 * 1024 * 1024
+# A body over the limit is read up to this size, so that the caller can read the response.
+_READ_LIMIT = 64 * 1024 * 1024
+_PIECE = 64 * 1024
+_INVOCATION = re.compile(r"/2015-03-31/functions/[^/?]+/invocations(\?.*)?")
+
+
+class _RequestError(Exception):
+    """A request that is too large or invalid: an HTTP status, and the reason."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.response = _json(status, {"message": message})
 
 
 class LocalFunctionUrl:
@@ -83,54 +98,39 @@ class _Handler(BaseHTTPRequestHandler):
         request_id = str(uuid.uuid4())
         try:
             response = self._respond(request_id)
-        except BodyError as error:
+        except _RequestError as error:
             self.close_connection = True
-            response = _error_response(error.status, error.message)
+            response = error.response
         self._send(response, request_id)
 
     def _respond(self, request_id: str) -> Response:
-        request = self._request(read_body(self.headers, self.rfile, limit=PAYLOAD_LIMIT))
+        request = SignedRequest(
+            method=self.command,
+            target=self.path,
+            headers=_joined(self.headers.items()),
+            body=_read_body(self.headers, self.rfile),
+        )
         try:
             caller = self.verifier.verify(request)
         except SignatureError as error:
-            return _forbidden(error)
-        if is_invocation(request.method, request.target):
-            return invoke(self.runtime, request.body)
+            return _json(403, error.body, {"x-amzn-errortype": error.error_type})
+        if request.method == "POST" and _INVOCATION.fullmatch(request.target):
+            return _invoke(self.runtime, request.body)
         event = to_event(
             request, caller=caller, source_ip=self.client_address[0], request_id=request_id
         )
         if len(event) > PAYLOAD_LIMIT:
-            raise too_large(PAYLOAD_LIMIT)
+            raise _too_large()
         try:
             return to_response(self.runtime.invoke(event))
         except FunctionError:
             return INTERNAL_SERVER_ERROR
 
     def handle_expect_100(self) -> bool:
-        """Respond to `Expect: 100-continue` (RFC 9110, section 10.1.1) before the body is sent.
-
-        A request that is rejected regardless of its body receives the final response.
-        """
-        try:
-            check_length(self.headers, limit=PAYLOAD_LIMIT)
-            parse_signature(self._request(b""))
-        except BodyError as error:
-            response = _error_response(error.status, error.message)
-        except SignatureError as error:
-            response = _forbidden(error)
-        else:
-            self.send_response_only(HTTPStatus.CONTINUE)
-            self.end_headers()
-            self.wfile.flush()
-            return True
-        # The caller may still send the body, which must not be read as the next request.
-        self.close_connection = True
-        self._send(response, str(uuid.uuid4()))
-        return False
-
-    def _request(self, body: bytes) -> SignedRequest:
-        headers = _joined(self.headers.items())
-        return SignedRequest(method=self.command, target=self.path, headers=headers, body=body)
+        """Ask for the body; the answer must not wait in the buffer."""
+        super().handle_expect_100()
+        self.wfile.flush()
+        return True
 
     def _send(self, response: Response, request_id: str) -> None:
         self.send_response_only(response.status, responses.get(response.status, ""))
@@ -162,14 +162,99 @@ def _joined(headers: list[tuple[str, str]]) -> Mapping[str, str]:
     return joined
 
 
-def _forbidden(error: SignatureError) -> Response:
+def _read_body(headers: Message, stream: BufferedIOBase) -> bytes:
+    """Return the body: with a Content-Length, or chunked."""
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        pieces = _chunks(stream)
+    else:
+        pieces = _pieces(stream, _length(headers))
+    body = bytearray()
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if total <= PAYLOAD_LIMIT:
+            body += piece
+        elif total > _READ_LIMIT:
+            break
+    if total > PAYLOAD_LIMIT:
+        raise _too_large()
+    return bytes(body)
+
+
+def _length(headers: Message) -> int:
+    declared = headers.get("content-length", "0")
+    if not (declared.isascii() and declared.isdigit()) or len(declared) > 18:
+        raise _RequestError(
+            400, f"Content-Length should be a number of bytes, got {declared[:40]!r}"
+        )
+    return int(declared)
+
+
+def _pieces(stream: BufferedIOBase, length: int) -> Iterator[bytes]:
+    while length:
+        piece = stream.read(min(_PIECE, length))
+        if not piece:
+            raise _RequestError(400, f"the body ended {length} bytes before its Content-Length")
+        length -= len(piece)
+        yield piece
+
+
+def _chunks(stream: BufferedIOBase) -> Iterator[bytes]:
+    while True:
+        header = stream.readline(100).split(b";")[0].strip()
+        try:
+            size = int(header, 16)
+        except ValueError:
+            raise _RequestError(400, "a chunk of the body has no size") from None
+        if size < 0:
+            raise _RequestError(400, "a chunk of the body has a negative size")
+        yield from _pieces(stream, size)
+        # The end of the chunk. After the last chunk, the first trailer or the end of the body.
+        line = stream.readline(8192)
+        while size == 0 and line.strip():
+            line = stream.readline(8192)
+        if size == 0:
+            return
+
+
+def _too_large() -> _RequestError:
+    """Return Lambda's error for a request over the limit."""
+    limit = f"smaller than {PAYLOAD_LIMIT} bytes"
+    return _RequestError(413, f"Request must be {limit} for the InvokeFunction operation")
+
+
+def _invoke(runtime: Runtime, event: bytes) -> Response:
+    """Pass an event to the function. Return its result, or its error with Lambda's header."""
+    try:
+        json.loads(event or b"null")
+    except ValueError:
+        refused = {"Type": "User", "message": "Could not parse request body into json"}
+        return _json(400, refused, {"x-amzn-errortype": "InvalidRequestContentException"})
+    executed = {"content-type": "application/json", "x-amz-executed-version": "$LATEST"}
+    try:
+        return Response(status=200, headers=executed, body=runtime.invoke(event or b"null"))
+    except FunctionError as error:
+        return Response(
+            status=200,
+            headers={**executed, "x-amz-function-error": "Unhandled"},
+            body=_payload(str(error)),
+        )
+
+
+def _payload(reason: str) -> bytes:
+    """Return the runtime's own error, or the reason in its form."""
+    try:
+        if isinstance(json.loads(reason), dict):
+            return reason.encode()
+    except ValueError:
+        pass
+    return json.dumps({"errorType": "Sandbox.Error", "errorMessage": reason}).encode()
+
+
+def _json(
+    status: int, body: Mapping[str, object], headers: Mapping[str, str] | None = None
+) -> Response:
+    json_type = {"content-type": "application/json"}
     return Response(
-        status=403,
-        headers={"content-type": "application/json", "x-amzn-errortype": error.error_type},
-        body=json.dumps(error.body).encode(),
+        status=status, headers={**json_type, **(headers or {})}, body=json.dumps(body).encode()
     )
-
-
-def _error_response(status: int, message: str) -> Response:
-    body = json.dumps({"message": message}).encode()
-    return Response(status=status, headers={"content-type": "application/json"}, body=body)

@@ -4,13 +4,22 @@ botocore computes the signature again, over the headers that the caller signed a
 received. If the signatures differ, the response is that of AWS: 403, with the same error types and
 the same form of body.
 
-Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+    SignatureError
+    ├── no signature at all                         AccessDeniedException        {"Message": …}
+    ├── not a SigV4 header, or a part is missing    IncompleteSignatureException {"message": …}
+    ├── an unknown access key                       UnrecognizedClientException  {"message": …}
+    └── wrong scope, expired, or another signature  InvalidSignatureException    {"message": …}
+
+A signature in the query (a presigned URL), which AWS accepts, too, is none here. Source:
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from urllib.parse import quote, unquote
 
 from botocore.auth import SigV4Auth
@@ -18,18 +27,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.compat import HTTPHeaders
 from botocore.credentials import Credentials
 
-from tools.local_endpoint.sigv4_parsing import (
-    CLOCK_SKEW,
-    ParsedSignature,
-    SignatureError,
-    SignedRequest,
-    basic_format,
-    incomplete_signature,
-    invalid_signature,
-    parse_signature,
-)
-
-__all__ = ["Caller", "SignatureError", "SignedRequest", "Verifier"]
+__all__ = ["Caller", "SignatureError", "SignedRequest", "Verifier", "parse_signature"]
 
 SERVICE = "lambda"
 
@@ -37,6 +35,57 @@ _MISMATCH = (
     "The request signature we calculated does not match the signature you provided. Check your AWS "
     "Secret Access Key and signing method. Consult the service documentation for details."
 )
+_ALGORITHM = "AWS4-HMAC-SHA256"
+# From Lambda's messages: "(… - 5 min.)" for the past, "(… + 5 min.)" for the future.
+_CLOCK_SKEW = timedelta(minutes=5)
+
+_FORBIDDEN = (
+    "Forbidden. For troubleshooting Function URL authorization issues, see: "
+    "https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html"
+)
+
+
+class SignatureError(Exception):
+    """A request that IAM auth rejects. The status is always 403.
+
+    Attributes:
+        error_type: The value of AWS's `x-amzn-ErrorType` header.
+        body: The JSON object of the response.
+    """
+
+    def __init__(self, error_type: str, message: str, *, key: str = "message") -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.body = {key: message}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedRequest:
+    """The parts of a request that a signature covers, as received.
+
+    Attributes:
+        method: The HTTP method.
+        target: The path and the query of the request line, not decoded.
+        headers: The headers. Names are in lower case, and repeated headers are joined by commas.
+        body: The body.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parsed:
+    """The signature that the caller sent."""
+
+    access_key: str
+    scope: tuple[str, ...]  # date, region, service, "aws4_request"
+    signed_headers: tuple[str, ...]
+    signature: str
+    timestamp: str  # yyyymmddThhmmssZ
+    session_token: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,37 +132,33 @@ class Verifier:
         _check_age(parsed, now or datetime.now(UTC))
         computed = self._signature(request, parsed)
         if not hmac.compare_digest(computed.encode(), parsed.signature.encode()):
-            raise invalid_signature(_MISMATCH)
+            raise _invalid(_MISMATCH)
         return Caller(access_key=parsed.access_key, session_token=parsed.session_token)
 
-    def _check_scope(self, parsed: ParsedSignature) -> None:
+    def _check_scope(self, parsed: _Parsed) -> None:
         date, region, service, terminator = parsed.scope
         if date != parsed.timestamp[:8]:
-            raise invalid_signature(
+            raise _invalid(
                 "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date "
                 f"from HTTP: '{date}' != '{parsed.timestamp[:8]}', from '{parsed.timestamp}'."
             )
         if region != self._region:
-            raise invalid_signature(
+            raise _invalid(
                 f"Credential should be scoped to a valid region: '{self._region}', not '{region}'."
             )
         if service != self._service:
-            raise invalid_signature(
-                f"Credential should be scoped to correct service: '{self._service}'."
-            )
+            raise _invalid(f"Credential should be scoped to correct service: '{self._service}'.")
         if terminator != "aws4_request":
-            raise invalid_signature(
-                "Credential should be scoped with a valid terminator: 'aws4_request'."
-            )
+            raise _invalid("Credential should be scoped with a valid terminator: 'aws4_request'.")
 
-    def _signature(self, request: SignedRequest, parsed: ParsedSignature) -> str:
+    def _signature(self, request: SignedRequest, parsed: _Parsed) -> str:
         declared = request.headers.get("x-amz-content-sha256")
         if declared is not None and declared != hashlib.sha256(request.body).hexdigest():
             # Also for UNSIGNED-PAYLOAD, which Lambda does not accept.
-            raise invalid_signature(_MISMATCH)
+            raise _invalid(_MISMATCH)
         covered = AWSRequest(
             method=request.method,
-            url=f"http://localhost{parsed.target}",  # the host is among the headers
+            url=f"http://localhost{request.target}",  # the host is among the headers
             data=request.body,
             headers={"X-Amz-Content-SHA256": declared} if declared else {},
         )
@@ -129,9 +174,7 @@ class Verifier:
 class _AsSigned(SigV4Auth):  # type: ignore[misc]  # botocore has no types
     """botocore's signer for exactly the headers that the caller signed."""
 
-    def __init__(
-        self, credentials: Credentials, request: SignedRequest, parsed: ParsedSignature
-    ) -> None:
+    def __init__(self, credentials: Credentials, request: SignedRequest, parsed: _Parsed) -> None:
         # The scope is the verifier's own by now.
         super().__init__(credentials, parsed.scope[2], parsed.scope[1])
         self._headers = HTTPHeaders()
@@ -153,22 +196,98 @@ def _encoded(text: str) -> str:
     return quote(unquote(text), safe="-_.~")
 
 
-def _check_age(parsed: ParsedSignature, now: datetime) -> None:
+def _check_age(parsed: _Parsed, now: datetime) -> None:
     try:
         signed_at = datetime.strptime(parsed.timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
-        raise incomplete_signature(
+        raise _incomplete(
             f"Date must be in ISO-8601 'basic format'. Got '{parsed.timestamp}'. See http://en.wikipedia.org/wiki/ISO_8601"
         ) from None
     stamp = parsed.timestamp
-    if signed_at + parsed.expires < now:
-        minutes = parsed.expires // timedelta(minutes=1)
-        raise invalid_signature(
-            f"Signature expired: {stamp} is now earlier than {basic_format(now - parsed.expires)} "
-            f"({basic_format(now)} - {minutes} min.)"
+    if signed_at + _CLOCK_SKEW < now:
+        raise _invalid(
+            f"Signature expired: {stamp} is now earlier than {_basic_format(now - _CLOCK_SKEW)} "
+            f"({_basic_format(now)} - 5 min.)"
         )
-    if signed_at - CLOCK_SKEW > now:
-        raise invalid_signature(
+    if signed_at - _CLOCK_SKEW > now:
+        raise _invalid(
             f"Signature not yet current: {stamp} is still later than "
-            f"{basic_format(now + CLOCK_SKEW)} ({basic_format(now)} + 5 min.)"
+            f"{_basic_format(now + _CLOCK_SKEW)} ({_basic_format(now)} + 5 min.)"
         )
+
+
+def parse_signature(request: SignedRequest) -> _Parsed:
+    """Return the signature in the Authorization header of a request.
+
+    Raises:
+        SignatureError: If it is missing or incomplete.
+    """
+    authorization = request.headers.get("authorization")
+    if authorization is None:
+        raise SignatureError("AccessDeniedException", _FORBIDDEN, key="Message")
+    algorithm, _, parameters = authorization.partition(" ")
+    parts = dict(part.strip().partition("=")[::2] for part in parameters.split(","))
+    missing = [name for name in ("Credential", "Signature", "SignedHeaders") if not parts.get(name)]
+    if algorithm != _ALGORITHM or missing:
+        wanted = " ".join(
+            f"Authorization header requires '{name}' parameter."
+            for name in missing or ["Credential"]
+        )
+        raise _incomplete(wanted)
+    if "x-amz-date" in request.headers:
+        timestamp = request.headers["x-amz-date"]
+    elif "date" in request.headers:
+        timestamp = _iso_basic(request.headers["date"])
+    else:
+        raise _incomplete(
+            "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header."
+        )
+    access_key, scope = _credential(parts["Credential"])
+    return _Parsed(
+        access_key=access_key,
+        scope=scope,
+        signed_headers=_signed_headers(parts["SignedHeaders"]),
+        signature=parts["Signature"],
+        timestamp=timestamp,
+        session_token=request.headers.get("x-amz-security-token"),
+    )
+
+
+def _credential(credential: str) -> tuple[str, tuple[str, ...]]:
+    access_key, *scope = unquote(credential).rsplit("/", 4)
+    if len(scope) != 4:
+        raise _incomplete(
+            f"Credential must have exactly 5 slash-delimited elements, "
+            f"e.g. keyid/date/region/service/term, got '{credential}'"
+        )
+    return access_key, tuple(scope)
+
+
+def _signed_headers(names: str) -> tuple[str, ...]:
+    signed = tuple(names.split(";"))
+    if "host" not in signed:
+        # Required by AWS. Without the host, a request could be replayed at another endpoint.
+        raise _invalid("'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization.")
+    return signed
+
+
+def _iso_basic(http_date: str) -> str:
+    try:
+        return _basic_format(parsedate_to_datetime(http_date).astimezone(UTC))
+    except ValueError:
+        return http_date  # the verifier rejects it
+
+
+def _basic_format(moment: datetime) -> str:
+    """Format a time as in signatures: yyyymmddThhmmssZ."""
+    return moment.strftime("%Y%m%dT%H%M%SZ")
+
+
+def _invalid(message: str) -> SignatureError:
+    """Return the error for a signature that is not valid."""
+    return SignatureError("InvalidSignatureException", message)
+
+
+def _incomplete(message: str) -> SignatureError:
+    """Return the error for a signature with a missing part."""
+    return SignatureError("IncompleteSignatureException", message)

@@ -9,8 +9,8 @@ import platform
 import zipfile
 from pathlib import Path
 
-from tools.local_endpoint.function import Function
 from tools.local_endpoint.models import ROOT, ModelError
+from tools.local_endpoint.runtime import Function
 from zip_builder import ZipError
 from zip_builder.build import build_zip
 from zip_builder.cache import default_cache, digest_of, kept

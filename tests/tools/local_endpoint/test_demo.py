@@ -1,6 +1,6 @@
 """The demo's list of stacks. Continuous integration runs the complete demo."""
 
-from tools.local_endpoint.demo import _in_order, _one_line, _print_function, _resources
+from tools.local_endpoint.demo import _in_order, _one_line, _resources
 
 
 def test_stacks_are_listed_in_deployment_order():
@@ -28,9 +28,3 @@ def test_long_entries_are_cut_to_the_width_of_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     assert _one_line("short\n  entry") == "short entry"
     assert _one_line("word " * 50) == "word word word word word wo..."
-
-
-def test_a_function_without_settings_is_listed_with_the_defaults(capsys):
-    """The CDK's own functions leave out the architecture and the memory."""
-    _print_function({"Type": "AWS::Lambda::Function", "Properties": {"Timeout": 900}})
-    assert capsys.readouterr().out == "    - function: x86_64, 128 MB, at most 900 s\n"

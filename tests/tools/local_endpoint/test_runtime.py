@@ -1,6 +1,10 @@
-"""Selection of the runtime, and its errors."""
+"""Selection of the runtime, its errors and its end."""
 
+import dataclasses
 import json
+import os
+import signal
+from pathlib import Path
 
 import pytest
 
@@ -78,3 +82,39 @@ def test_the_functions_log_is_passed_on(echo, tmp_path):
         lines = log.read()
     assert "the inside of the function" in lines
     assert "REPORT" not in lines
+
+
+def kill_emulator(runtime: EmulatedRuntime, signal_number: int) -> None:
+    """Send a signal to the parent of the function."""
+    event = json.dumps({"rawPath": "/environment"}).encode()
+    function = json.loads(json.loads(runtime.invoke(event))["body"])["pid"]
+    state = Path(f"/proc/{function}/stat").read_text()
+    os.kill(int(state.rpartition(")")[2].split()[1]), signal_number)
+
+
+def test_an_emulator_that_exits_is_an_error(echo):
+    """Requests fail, and `wait` raises the reason."""
+    runtime = EmulatedRuntime(echo, binary=emulator_binary())
+    try:
+        kill_emulator(runtime, signal.SIGKILL)
+        with pytest.raises(FunctionError, match=r"exited \(signal SIGKILL\)"):
+            runtime.wait()
+        with pytest.raises(FunctionError, match="did not respond"):
+            runtime.invoke(BARE)
+    finally:
+        runtime.close()
+
+
+@pytest.mark.slow
+def test_an_emulator_that_hangs_is_killed(echo, monkeypatch):
+    """The request times out."""
+    monkeypatch.setattr("tools.local_endpoint.runtime._GRACE_SECONDS", 10)
+    runtime = EmulatedRuntime(dataclasses.replace(echo, timeout=5), binary=emulator_binary())
+    try:
+        kill_emulator(runtime, signal.SIGSTOP)
+        with pytest.raises(FunctionError, match="timed out"):
+            runtime.invoke(BARE)
+        with pytest.raises(FunctionError, match="exited"):
+            runtime.wait()
+    finally:
+        runtime.close()

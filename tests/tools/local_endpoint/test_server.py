@@ -219,26 +219,6 @@ def test_expect_100_continue_works_with_chunked_bodies(endpoint, signed):
         assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
 
 
-@pytest.mark.parametrize(
-    ("changed", "status", "message"),
-    [
-        ({"content-length": PAYLOAD_LIMIT + 1}, b"413", b"Request must be smaller than"),
-        ({"content-length": "many"}, b"400", b"Content-Length should be a number"),
-        ({"authorization": "none"}, b"403", b"Authorization header requires"),
-    ],
-)
-def test_expect_100_continue_rejects_before_the_body(endpoint, signed, changed, status, message):
-    """The final response comes without an interim one, and the connection is closed."""
-    request = signed(endpoint.url + "/", body=b"body")
-    headers = {name.lower(): value for name, value in request["headers"].items()}
-    with connected(endpoint) as raw:
-        raw.sendall(head_of({**request, "headers": headers}, **changed))
-        response = b"".join(iter(lambda: raw.recv(65536), b""))
-    assert response.startswith(b"HTTP/1.1 " + status)
-    assert b"100 Continue" not in response
-    assert message in response
-
-
 def test_concurrent_requests_are_queued(send):
     """All of many concurrent requests succeed."""
     with concurrent.futures.ThreadPoolExecutor(16) as pool:

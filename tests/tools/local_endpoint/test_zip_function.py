@@ -13,9 +13,8 @@ import pytest
 from embedder.core.engine import Engine
 from tools.local_endpoint.__main__ import main
 from tools.local_endpoint.events import to_event
-from tools.local_endpoint.function import Function
 from tools.local_endpoint.models import ModelError
-from tools.local_endpoint.runtime import EmulatedRuntime, emulator_binary, start
+from tools.local_endpoint.runtime import EmulatedRuntime, Function, emulator_binary, start
 from tools.local_endpoint.signature import Caller, SignedRequest
 from tools.local_endpoint.zip_function import unpack_zip, zip_function
 
