@@ -15,7 +15,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
 
     def replaced(link: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join("docs", folder, link[1]))
-        if path.startswith("docs/") or not link[1]:
+        if not link[1] or (path.startswith("docs/") and not path.startswith("docs/examples/")):
             return link[0]
         return f"]({config['repo_url'].rstrip('/')}/blob/main/{path}{link[2] or ''})"
 

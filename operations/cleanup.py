@@ -304,7 +304,7 @@ def _print_what_stays(environment: Environment) -> None:
     elif not has_images and not artifact_in_s3(environment.model, environment.function):
         print(
             "the zips stay in the bucket of `cdk bootstrap`; to remove what no stack uses:\n"
-            "  node_modules/.bin/cdk gc --unstable=gc --type s3"
+            "  scripts/node_modules/.bin/cdk gc --unstable=gc --type s3"
         )
     if environment.index and not _deletes_vectors(environment):
         print(

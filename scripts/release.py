@@ -2,7 +2,7 @@
 
 python scripts/release.py prepare 0.2.0    writes the version and the date; scripts/release runs it
 python scripts/release.py check v0.2.0     fails if the repository does not have this version
-python scripts/release.py notes v0.2.0     prints the version's section of CHANGELOG.md
+python scripts/release.py notes v0.2.0     prints the version's section of docs/CHANGELOG.md
 
 It needs only Python: the workflow of a release runs it before anything is installed.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 __all__ = ["ReleaseError", "check", "main", "notes", "prepare"]
 
 ROOT = Path(__file__).resolve().parents[1]
-CHANGELOG = "CHANGELOG.md"
+CHANGELOG = "docs/CHANGELOG.md"
 #: Both distributions are released together, with one version.
 PROJECTS = ("pyproject.toml", "client/pyproject.toml")
 UNRELEASED = "## Unreleased\n"

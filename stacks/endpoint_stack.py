@@ -43,16 +43,17 @@ class EndpointStack(Stack):
         env: Where,
     ) -> None:
         """Create the stack."""
+        synthesizer = _synthesizer(scope, environment, repository_name, images)
         super().__init__(
             scope,
             id,
             env=env,
             description=f"Embedding Kit, {environment.name}: endpoint",
             termination_protection=environment.protect,
-            synthesizer=_synthesizer(scope, environment, repository_name, images),
+            synthesizer=synthesizer,
         )
-        if isinstance(self.synthesizer, PromotedZip):
-            self.synthesizer.use_in(self)
+        if isinstance(synthesizer, PromotedZip):
+            synthesizer.use_in(self)
         existing = environment.existing
         self.endpoint = EmbeddingEndpoint(
             self,

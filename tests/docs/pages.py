@@ -6,8 +6,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 #: Those of a package are its description in the package index.
 OF_PACKAGES = [ROOT / "client" / "README.md", ROOT / "constructs" / "README.md"]
-OF_EXAMPLE = ROOT / "examples" / "app" / "README.md"
-_OF_ROOT = [ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "README", "SECURITY")]
+OF_EXAMPLE = ROOT / "docs" / "examples" / "app" / "README.md"
+_OF_ROOT = [ROOT / name for name in ("README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md")]
 PAGES = sorted([*_OF_ROOT, OF_EXAMPLE, *OF_PACKAGES, *(ROOT / "docs").rglob("*.md")])
 #: Pages whose examples need environments of their own, in which tests/recipes runs them.
 RECIPES = ROOT / "docs" / "recipes"

@@ -111,7 +111,9 @@ def test_links_to_files_are_valid(page):
 def test_scripts_on_the_pages_exist():
     """Each `scripts/…` is an executable file."""
     named = {
-        name for page in PAGES for name in re.findall(r"scripts/([a-z-]+)", page.read_text("utf-8"))
+        name
+        for page in PAGES
+        for name in re.findall(r"scripts/([a-z-]+)\b(?!_)", page.read_text("utf-8"))
     }
     assert named
     assert not [name for name in sorted(named) if not os.access(ROOT / "scripts" / name, os.X_OK)]
@@ -120,7 +122,7 @@ def test_scripts_on_the_pages_exist():
 def test_the_layout_in_contributing_exists():
     """Each path in its list of folders."""
     drawn = re.search(
-        r"## Layout\n\n```\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
+        r"## Layout\n\n```\n(.*?)```", (ROOT / ".github" / "CONTRIBUTING.md").read_text(), re.DOTALL
     )
     names = [
         name.rstrip(",")

@@ -16,7 +16,15 @@ def site(tmp_path_factory):
     """Build the site; broken links, anchors and references are errors, and so are lost pages."""
     folder = tmp_path_factory.mktemp("site")
     ran = subprocess.run(
-        [Path(sys.executable).with_name("mkdocs"), "build", "--strict", "--site-dir", folder],
+        [
+            Path(sys.executable).with_name("mkdocs"),
+            "build",
+            "--strict",
+            "-f",
+            "tools/mkdocs.yml",
+            "-d",
+            folder,
+        ],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,

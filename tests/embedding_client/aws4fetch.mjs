@@ -1,7 +1,7 @@
-// Signs one request with aws4fetch and prints the answer: `node aws4fetch.mjs URL BODY`.
+// Signs one request with aws4fetch and prints the answer: `node --input-type=module --eval CODE URL BODY`.
 import { AwsClient } from "aws4fetch";
 
-const [url, body] = process.argv.slice(2);
+const [url, body] = process.argv.slice(1);
 const client = new AwsClient({
   accessKeyId: "local",
   secretAccessKey: "local",

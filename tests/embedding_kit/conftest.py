@@ -58,8 +58,11 @@ def may() -> Callable[..., list[bool]]:
     """Answer questions with an independent evaluator of IAM policies."""
 
     def ask(*questions: Question) -> list[bool]:
+        # As code, so that Node finds the package from the current folder.
+        code = Path(__file__).with_name("evaluate_policies.mjs").read_text()
         done = subprocess.run(
-            [os.environ["JSII_NODE"], str(Path(__file__).with_name("evaluate_policies.mjs"))],
+            [os.environ["JSII_NODE"], "--input-type=module", "--eval", code],
+            cwd=ROOT / "scripts",
             input=json.dumps([vars(question) for question in questions]),
             capture_output=True,
             text=True,

@@ -141,13 +141,3 @@ def test_codeowners_names_no_owner():
     paths = [line.split()[1] for line in lines if line.endswith("@ORGANIZATION/TEAM")]
     assert "*" in paths
     assert not [path for path in paths if path != "*" and not (ROOT / path.strip("/")).is_dir()]
-
-
-def test_commits_are_checked_by_the_programs_of_the_lock_file():
-    """The hooks of pre-commit are the programs of .venv: no second list of versions."""
-    assert program("pre-commit", "validate-config").returncode == 0
-    (repository,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
-    assert repository["repo"] == "local"
-    entries = [hook["entry"].split()[0] for hook in repository["hooks"]]
-    assert all(entry.startswith(".venv/bin/") for entry in entries)
-    assert not [entry for entry in entries if not (BIN / Path(entry).name).exists()]

@@ -303,15 +303,11 @@ echo "$(basename "$0") $*" >> calls
 @pytest.fixture
 def script(tmp_path):
     """Run a script with fakes of python and cdk that only record their arguments."""
-    for path in ("bin/python", "node_modules/.bin/cdk"):
+    for path in ("bin/python", "scripts/node_modules/.bin/cdk"):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(FAKE)
         (tmp_path / path).chmod(0o755)
-    (tmp_path / "package-lock.json").touch()
-    os.utime(tmp_path / "package-lock.json", (0, 0))
-    (tmp_path / "node_modules" / ".package-lock.json").touch()
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / "scripts" / "setup").write_text("set -euo pipefail\n")
+    (tmp_path / "scripts" / "setup").write_text("set -euo pipefail\nsetup_cdk() { :; }\n")
     for name in ("deploy", "destroy"):
         shutil.copy2(ROOT / "scripts" / name, tmp_path / "scripts")
 

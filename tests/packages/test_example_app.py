@@ -12,14 +12,14 @@ from .conftest import ROOT, Environment
 
 pytestmark = pytest.mark.slow
 
-CDK = ROOT / "node_modules" / ".bin" / "cdk"
+CDK = ROOT / "scripts" / "node_modules" / ".bin" / "cdk"
 
 
 @pytest.fixture(scope="module")
 def environment(dist, tmp_path_factory) -> Environment:
     """Return the environment of a copy of the app, beside which it is."""
     app = tmp_path_factory.mktemp("app")
-    shutil.copytree(ROOT / "examples" / "app", app, dirs_exist_ok=True)
+    shutil.copytree(ROOT / "docs" / "examples" / "app", app, dirs_exist_ok=True)
     environment = Environment(app / ".venv", dist)
     environment.install("--requirement", str(app / "requirements.txt"))
     # As pip does, which the page names. Byte code must not change the image.
@@ -51,7 +51,7 @@ def test_the_app_is_synthesized_from_the_wheels(environment, tmp_path):
     assert (context / "Dockerfile").read_bytes() == (
         ROOT / "lambda_image" / "Dockerfile"
     ).read_bytes()
-    assert (context / "embedder" / "handler.py").is_file()
+    assert (context / "embedder" / "aws_lambda" / "handler.py").is_file()
     assert not list(context.rglob("*.pyc"))
 
     # The same app with this checkout in place of the wheels.

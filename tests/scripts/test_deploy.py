@@ -35,16 +35,16 @@ DOCTOR = "python -m operations.checkup dev"
 @pytest.fixture
 def deploy(tmp_path):
     """Return a function that runs the script; it returns the exit status and the calls."""
-    for folder in ("scripts", ".venv/bin", "node_modules/.bin"):
+    for folder in (".venv/bin", "scripts/node_modules/.bin"):
         (tmp_path / folder).mkdir(parents=True)
     for name in ("deploy", "setup"):
         shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
-    for program in (".venv/bin/python", "node_modules/.bin/cdk"):
+    for program in (".venv/bin/python", "scripts/node_modules/.bin/cdk"):
         (tmp_path / program).write_text(_PROGRAM)
         (tmp_path / program).chmod(0o755)
-    (tmp_path / "package-lock.json").touch()
-    os.utime(tmp_path / "package-lock.json", (0, 0))
-    (tmp_path / "node_modules" / ".package-lock.json").touch()
+    (tmp_path / "scripts" / "package-lock.json").touch()
+    os.utime(tmp_path / "scripts" / "package-lock.json", (0, 0))
+    (tmp_path / "scripts" / "node_modules" / ".package-lock.json").touch()
     calls = tmp_path / "calls"
 
     def run(

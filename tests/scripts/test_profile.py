@@ -34,14 +34,16 @@ _PROGRAM = textwrap.dedent(f"""\
 @pytest.fixture
 def run(tmp_path):
     """Return a function that runs a script; it returns the exit status and the calls."""
-    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
-    for program in (".venv/bin/python", "node_modules/.bin/cdk"):
+    shutil.copytree(
+        ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("node_modules")
+    )
+    for program in (".venv/bin/python", "scripts/node_modules/.bin/cdk"):
         (tmp_path / program).parent.mkdir(parents=True)
         (tmp_path / program).write_text(_PROGRAM)
         (tmp_path / program).chmod(0o755)
-    (tmp_path / "package-lock.json").touch()
-    os.utime(tmp_path / "package-lock.json", (0, 0))
-    (tmp_path / "node_modules" / ".package-lock.json").touch()
+    (tmp_path / "scripts" / "package-lock.json").touch()
+    os.utime(tmp_path / "scripts" / "package-lock.json", (0, 0))
+    (tmp_path / "scripts" / "node_modules" / ".package-lock.json").touch()
 
     def script(name: str, *arguments: str, **variables: str) -> tuple[int, list[str]]:
         calls = tmp_path / "calls"

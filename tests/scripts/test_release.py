@@ -50,7 +50,7 @@ def repository(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         text = (ROOT / name).read_text().replace("/OWNER/", "/example/")
         (tmp_path / name).write_text(text)
-    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
+    (tmp_path / "docs" / "CHANGELOG.md").write_text(CHANGELOG)
     return tmp_path
 
 
@@ -63,7 +63,7 @@ def test_a_prepared_release_passes_the_check_of_its_tag(repository):
     release.prepare(repository, "1.2.3", TODAY)
     release.check(repository, "v1.2.3")
     assert release.notes(repository, "v1.2.3") == "### Added\n\n- A change.\n"
-    text = (repository / "CHANGELOG.md").read_text()
+    text = (repository / "docs" / "CHANGELOG.md").read_text()
     assert "## Unreleased\n\n## 1.2.3 - 2027-01-31\n\n### Added" in text
     for name in release.PROJECTS:
         project = tomllib.loads((repository / name).read_text())["project"]
@@ -156,7 +156,7 @@ def test_a_package_without_an_address_is_refused(repository):
 def test_a_version_without_notes_is_refused(repository, text, message):
     """A release says what it changes."""
     release.prepare(repository, "1.2.3", TODAY)
-    (repository / "CHANGELOG.md").write_text(text)
+    (repository / "docs" / "CHANGELOG.md").write_text(text)
     with pytest.raises(release.ReleaseError, match=message):
         release.check(repository, "v1.2.3")
 
@@ -175,8 +175,8 @@ def test_the_command_prints_notes_and_errors(repository, monkeypatch, capsys):
 
 
 def test_the_headings_of_the_changelog_are_versions():
-    """CHANGELOG.md has unreleased changes first, then versions with dates, the newest first."""
-    text = (ROOT / "CHANGELOG.md").read_text()
+    """The changelog has unreleased changes first, then versions with dates, the newest first."""
+    text = (ROOT / "docs" / "CHANGELOG.md").read_text()
     headings = [line for line in text.splitlines() if line.startswith("## ")]
     assert headings[0] == release.UNRELEASED.strip()
     dates = [re.fullmatch(r"## \d+\.\d+\.\d+\w* - ([\d-]{10})", one)[1] for one in headings[1:]]

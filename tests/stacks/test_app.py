@@ -93,7 +93,7 @@ def test_the_context_breaks_the_glass_for_one_synth(tmp_path):
 def test_the_same_file_gives_the_same_bytes(tmp_path):
     """`python app.py` and the CLI give the same bytes, without credentials and network."""
     once, again = tmp_path / "once", tmp_path / "again"
-    cli = ROOT / "node_modules" / ".bin" / "cdk"
+    cli = ROOT / "scripts" / "node_modules" / ".bin" / "cdk"
     with (
         subprocess.Popen(
             [sys.executable, "app.py"], cwd=ROOT, env=BARE | {"CDK_OUTDIR": str(once)}

@@ -243,7 +243,7 @@ def test_the_state_machine_is_valid(synthesized, name):
     )
     done = subprocess.run(
         [os.environ["JSII_NODE"], "--input-type=module", "--eval", code],
-        cwd=ROOT,
+        cwd=ROOT / "scripts",
         input=text,
         capture_output=True,
         text=True,

@@ -76,7 +76,9 @@ def test_the_handler_answers_an_event(environment: dict[str, str]) -> None:
 
 def test_the_payloads_for_power_tuning_are_answered(environment: dict[str, str]) -> None:
     """Each event of the documented example gives vectors, so it measures what requests do."""
-    example = json.loads((SOURCE_ROOT.parent / "examples" / "power_tuning.json").read_text("utf-8"))
+    example = json.loads(
+        (SOURCE_ROOT.parent / "docs" / "examples" / "power_tuning.json").read_text("utf-8")
+    )
     events = [one["payload"] for one in example["payload"]]
     finished = run(
         "import json, types\n"

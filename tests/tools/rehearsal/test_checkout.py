@@ -30,7 +30,8 @@ def source(tmp_path: Path) -> Path:
         ".gitignore": GITIGNORE,
         "ignored": "",
         ".venv/bin/python": "",
-        "node_modules/cdk": "",
+        "scripts/setup": "",
+        "scripts/node_modules/cdk": "",
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -54,7 +55,7 @@ def test_it_has_the_files_that_git_tracks_or_would_add(checkout):
     assert not (checkout.root / "ignored").exists()
     assert (checkout.root / ".venv/bin/python").is_file()
     assert (checkout.root / ".venv").is_symlink()
-    assert (checkout.root / "node_modules/cdk").is_file()
+    assert (checkout.root / "scripts/node_modules/cdk").is_file()
 
 
 def test_the_users_files_are_unchanged(checkout, source):

@@ -65,7 +65,7 @@ _Template.add_multi_constructor("!", _short_form)
 def bootstrap(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict:
     """Return the policy of the image-publishing role in the template of `cdk bootstrap`."""
     shown = subprocess.run(
-        [root / "node_modules/.bin/cdk", "bootstrap", "--show-template", "--no-notices"],
+        [root / "scripts/node_modules/.bin/cdk", "bootstrap", "--show-template", "--no-notices"],
         cwd=tmp_path_factory.mktemp("bootstrap"),
         capture_output=True,
         text=True,
@@ -126,7 +126,13 @@ def allowed(root: Path, bootstrap: dict, ours: dict):
             for action in asked
         ]
         done = subprocess.run(
-            [Path(sys.prefix) / "bin" / "node", root / EVALUATOR],
+            [
+                Path(sys.prefix) / "bin" / "node",
+                "--input-type=module",
+                "--eval",
+                (root / EVALUATOR).read_text(),
+            ],
+            cwd=root / "scripts",
             input=json.dumps(questions),
             capture_output=True,
             text=True,

@@ -98,7 +98,7 @@ class Cdk:
         return self._cdk("bootstrap", "--show-template")
 
     def _cdk(self, command: str, *arguments: str) -> Finished:
-        program = str(self.checkout.root / "node_modules" / ".bin" / "cdk")
+        program = str(self.checkout.root / "scripts" / "node_modules" / ".bin" / "cdk")
         context = ["-c", f"environment={self.checkout.environment}"]
         return self._run([program, command, *arguments, *context, *_QUIET])
 

@@ -16,7 +16,7 @@ __all__ = ["Checkout", "copy_checkout"]
 
 #: A model that needs no model hub and no accepted terms.
 _MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-_LINKED = (".venv", "node_modules")
+_LINKED = (".venv", "scripts/node_modules")
 _SOURCE_ROOTS = ("constructs", "lambda_image", "client", ".")
 
 
