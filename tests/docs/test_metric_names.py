@@ -21,7 +21,7 @@ from embedding_kit.monitoring import dashboard
 from embedding_kit.service import REJECTED_METRIC
 from tests.docs.pages import PAGES
 from tests.embedder.calls import post
-from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, service_of
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of
 
 #: AWS's own namespaces, metrics and dimensions that the pages name.
 OF_AWS = {
@@ -52,8 +52,8 @@ def passages() -> Iterator[tuple[str, str]]:
 def telemetry(capsys: pytest.CaptureFixture[str]) -> tuple[set[str], set[str]]:
     """Return the names in the embedder's metrics record, and the fields of its log line."""
     engine = Engine(manifest_of(), WordTokenizer(), HashSession())
-    service = service_of(engine, telemetry=Telemetry(Settings(artifact="")))
-    post(service, "/embed", {"inputs": ["x", "y z"]})
+    router = router_of(engine, telemetry=Telemetry(Settings(artifact="")))
+    post(router, "/embed", {"inputs": ["x", "y z"]})
     line, record = map(json.loads, capsys.readouterr().out.splitlines())
     names: set[str] = set()
     for directive in record["_aws"]["CloudWatchMetrics"]:

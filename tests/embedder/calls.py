@@ -1,24 +1,24 @@
-"""Short functions that call a service."""
+"""Short functions that call a router."""
 
 from typing import Any
 
 import orjson
 
 from embedder.http.http_types import Request, Response
-from embedder.http.router import Service
+from embedder.http.router import Router
 
 __all__ = ["get", "post", "read"]
 
 
-def post(service: Service, path: str, body: Any) -> Response:
+def post(router: Router, path: str, body: Any) -> Response:
     """Send a body: bytes unchanged, everything else as JSON."""
     raw = body if isinstance(body, bytes) else orjson.dumps(body)
-    return service.handle(Request("POST", path, body=raw, id="request-1"))
+    return router.handle(Request("POST", path, body=raw, id="request-1"))
 
 
-def get(service: Service, path: str) -> Response:
+def get(router: Router, path: str) -> Response:
     """Send a GET request."""
-    return service.handle(Request("GET", path, id="request-1"))
+    return router.handle(Request("GET", path, id="request-1"))
 
 
 def read(response: Response, status: int = 200) -> Any:

@@ -1,12 +1,12 @@
-"""Fixtures for engines and services with the small model."""
+"""Fixtures for engines and routers with the small model."""
 
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from embedder.core.engine import Engine
-from embedder.http.router import Service
-from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, service_of
+from embedder.http.router import Router
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of
 
 
 @pytest.fixture
@@ -30,15 +30,15 @@ def make_engine(session: HashSession) -> Callable[..., Engine]:
 
 
 @pytest.fixture
-def make_service(make_engine: Callable[..., Engine]) -> Callable[..., Service]:
-    """Return a function that makes a service; `index` is the list of texts to index."""
+def make_router(make_engine: Callable[..., Engine]) -> Callable[..., Router]:
+    """Return a function that makes a router; `index` is the list of texts to index."""
 
-    def make(*, index: Sequence[str] | None = None, **options: object) -> Service:
-        return service_of(make_engine(**options), index)
+    def make(*, index: Sequence[str] | None = None, **options: object) -> Router:
+        return router_of(make_engine(**options), index)
 
     return make
 
 
 @pytest.fixture
-def service(make_service: Callable[..., Service]) -> Service:
-    return make_service()
+def router(make_router: Callable[..., Router]) -> Router:
+    return make_router()

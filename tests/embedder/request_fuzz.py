@@ -1,4 +1,4 @@
-"""Search for requests that break the service, guided by coverage.
+"""Search for requests that break the router, guided by coverage.
 
 `scripts/fuzz` runs the search until it is stopped. It needs atheris, which is installed in its own
 environment, and accepts libFuzzer's options: `scripts/fuzz -max_total_time=600`. The first byte of
@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["embedder"]):
     from embedder.core.engine import Engine
     from embedder.core.errors import ClientError
     from embedder.core.settings import Settings
-    from embedder.http.router import ROUTES, Service
+    from embedder.http.router import ROUTES, Router
     from embedder.http.telemetry import Telemetry
 
 from tests.embedder.rest_api_event import rest_api_event
@@ -31,7 +31,7 @@ from tests.embedder.small_model import (
     HashSession,
     WordTokenizer,
     manifest_of,
-    service_of,
+    router_of,
 )
 
 #: The folder where generated inputs are kept between runs.
@@ -64,13 +64,13 @@ SEEDS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def make_service() -> "Service":
-    """Return a service with a small model, prompts and an index."""
+def make_router() -> "Router":
+    """Return a router with a small model, prompts and an index."""
     engine = Engine(manifest_of(prompts=PROMPTS), WordTokenizer(), HashSession(), cache_entries=20)
-    return service_of(engine, telemetry=Telemetry(Settings(artifact=Path())))
+    return router_of(engine, telemetry=Telemetry(Settings(artifact=Path())))
 
 
-SERVICE = make_service()
+SERVICE = make_router()
 
 
 def one_input(data: bytes) -> None:

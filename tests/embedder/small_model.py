@@ -11,7 +11,7 @@ from embedder.core.artifact import GraphEntry, Manifest, ModelEntry, TokenizerEn
 from embedder.core.engine import Engine
 from embedder.core.search import SearchIndex
 from embedder.http.apis.operation import Model
-from embedder.http.router import Service
+from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
 
 CLS, SEP, FIRST_WORD = 1, 2, 3
@@ -101,18 +101,18 @@ def manifest_of(
     )
 
 
-def service_of(
+def router_of(
     engine: Engine,
     entries: Sequence[str] | None = ("a", "b"),
     *,
     telemetry: Telemetry | None = None,
-) -> Service:
-    """Return a service with a search index of these entries; None for no index."""
+) -> Router:
+    """Return a router with a search index of these entries; None for no index."""
     index = None
     if entries is not None:
         embeddings = engine.embed(entries)
         index = SearchIndex(entries, embeddings.vectors, embeddings.vector_space)
-    return Service(Model(engine, index), telemetry=telemetry)
+    return Router(Model(engine, index), telemetry=telemetry)
 
 
 PROMPTS = {

@@ -13,7 +13,7 @@ import pytest
 
 from embedder.core.artifact import Artifact
 from embedder.core.settings import Settings
-from embedder.http.router import build_service
+from embedder.http.router import build_router
 from tests.embedder.calls import post
 from tests.fixtures.s3_object_server import REGION, serving_object
 from zip_builder.build import build_artifact_object, build_zip
@@ -77,5 +77,5 @@ def test_the_built_zip_answers_as_the_image(minilm_artifact: Artifact, tmp_path:
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
     assert answer["statusCode"] == 200
-    expected = post(build_service(Settings(artifact=minilm_artifact.folder)), "/", BODY)
+    expected = post(build_router(Settings(artifact=minilm_artifact.folder)), "/", BODY)
     assert json.loads(answer["body"]) == json.loads(expected.body)

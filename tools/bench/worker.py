@@ -39,9 +39,9 @@ def _kit(folder: str) -> Embed:
     """Start this project: the whole service, as Lambda's handler starts it."""
     os.environ["EMBEDDING_ARTIFACT"] = folder
     os.environ["EMBEDDING_CACHE_ENTRIES"] = "0"
-    from embedder.aws_lambda.handler import _service  # noqa: PLC0415 - what Lambda imports
+    from embedder.aws_lambda.handler import _router  # noqa: PLC0415 - what Lambda imports
 
-    engine = _service.model.engine
+    engine = _router.model.engine
     return lambda texts: engine.embed(texts, truncate="right")
 
 

@@ -1,6 +1,6 @@
 """Lambda's entry: `handler(event, context)`.
 
-The module reads the environment and builds the service when it is imported, in the cold start. An
+The module reads the environment and builds the router when it is imported, in the cold start. An
 error there fails the initialization, with a message that says how to fix it.
 """
 
@@ -18,7 +18,7 @@ from embedder.aws_lambda.function_url import (
 from embedder.core import startup as _startup  # noqa: F401 - first, for its effect
 from embedder.core.errors import ClientError
 from embedder.core.settings import Settings
-from embedder.http.router import Service, build_service
+from embedder.http.router import Router, build_router
 
 __all__ = ["handle_event", "handler"]
 
@@ -26,7 +26,7 @@ __all__ = ["handle_event", "handler"]
 _RESERVE_SECONDS = 0.25
 
 
-def handle_event(service: Service, event: Any, context: Any) -> dict[str, Any]:
+def handle_event(router: Router, event: Any, context: Any) -> dict[str, Any]:
     """Return the response to one invocation, also to one that is not an HTTP request."""
     event = in_format_2(event)
     request_id = str(getattr(context, "aws_request_id", "") or "")
@@ -34,8 +34,8 @@ def handle_event(service: Service, event: Any, context: Any) -> dict[str, Any]:
         request = request_from_event(event, request_id=request_id, deadline=_deadline(context))
     except ClientError as error:
         path = event["rawPath"] if is_event(event) else ""
-        return response_to_event(service.error_response(error, request_id, path=path))
-    return response_to_event(service.handle(request))
+        return response_to_event(router.error_response(error, request_id, path=path))
+    return response_to_event(router.handle(request))
 
 
 def _deadline(context: Any) -> float | None:
@@ -45,19 +45,19 @@ def _deadline(context: Any) -> float | None:
     return float(time.monotonic() + remaining() / 1000 - _RESERVE_SECONDS)
 
 
-def _start(settings: Settings) -> Service:
-    service = build_service(settings)
+def _start(settings: Settings) -> Router:
+    router = build_router(settings)
     if settings.initialization != "on-demand":
         # With provisioned concurrency or SnapStart no request waits for this: warm the model.
-        service.model.engine.warm()
+        router.model.engine.warm()
     if settings.initialization == "snap-start":
         from embedder.aws_lambda.snapshot import prepare  # noqa: PLC0415 - only where there is a snapshot
 
-        prepare(service)
-    return service
+        prepare(router)
+    return router
 
 
-_service = _start(Settings.from_env(os.environ))
+_router = _start(Settings.from_env(os.environ))
 # The objects made so far stay alive, so the garbage collector need not traverse them.
 gc.freeze()
 gc.enable()
@@ -65,4 +65,4 @@ gc.enable()
 
 def handler(event: Any, context: Any) -> dict[str, Any]:
     """Answer an event of a Function URL or of a REST API."""
-    return handle_event(_service, event, context)
+    return handle_event(_router, event, context)

@@ -1,4 +1,4 @@
-"""Makes the service safe to be copied: Lambda SnapStart restores one snapshot many times.
+"""Makes the router safe to be copied: Lambda SnapStart restores one snapshot many times.
 
 https://docs.aws.amazon.com/lambda/latest/dg/snapstart-uniqueness.html
 """
@@ -12,33 +12,33 @@ from snapshot_restore_py import (
     register_before_snapshot,
 )
 
-from embedder.http.router import Service
+from embedder.http.router import Router
 
-__all__ = ["prepare", "renew", "settle"]
+__all__ = ["after_restore", "before_snapshot", "prepare"]
 
 
-def prepare(service: Service) -> None:
+def prepare(router: Router) -> None:
     """Register the hooks that run before the snapshot and after each restore."""
-    register_before_snapshot(settle, service)
-    register_after_restore(renew, service)
+    register_before_snapshot(before_snapshot, router)
+    register_after_restore(after_restore, router)
 
 
-def settle(service: Service) -> None:
+def before_snapshot(router: Router) -> None:
     """Warm the model and drop per-instance state before the snapshot."""
-    service.model.engine.warm()
-    service.model.engine.cache.clear()
-    if service.model.search_index is not None:
-        service.model.search_index.forget()
+    router.model.engine.warm()
+    router.model.engine.cache.clear()
+    if router.model.search_index is not None:
+        router.model.search_index.forget()
     gc.collect()
 
 
-def renew(service: Service) -> None:
+def after_restore(router: Router) -> None:
     """Reset a restored copy: its first request is a cold start, its random numbers are new.
 
     Ids need no renewal: they come from Lambda, or from the kernel.
     """
-    if service.telemetry is not None:
-        service.telemetry.cold = True
+    if router.telemetry is not None:
+        router.telemetry.cold = True
     for name in ("random", "numpy.random"):
         module = sys.modules.get(name)
         if module is not None:

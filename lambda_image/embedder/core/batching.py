@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["TOKEN_BUDGET", "Pace", "Run", "padded_length", "plan"]
+__all__ = ["TOKEN_BUDGET", "Run", "RuntimeEstimator", "padded_length", "plan"]
 
 #: Tokens of one run, padding included. On the replica of EmbeddingGemma a token costs 1.22 ms in a
 #: run of 8 tokens, 0.45 in one of 64, 0.38 in one of 256 or 512, and 0.42 and more from 1,024 on,
@@ -82,8 +82,8 @@ class _Measured(NamedTuple):
     seconds: float
 
 
-class Pace:
-    """The last measured runs.
+class RuntimeEstimator:
+    """Predicts how long a run takes, from the last measured ones.
 
     Threads may share it: the list is replaced and never changed, so that a reader always has a
     whole one. Of two runs that end at the same moment, one may be lost.
@@ -92,7 +92,7 @@ class Pace:
     def __init__(self) -> None:
         self._runs: list[_Measured] = []
 
-    def measured(self, tokens: int, seconds: float) -> None:
+    def add(self, tokens: int, seconds: float) -> None:
         """Add a run of `tokens` tokens, padding included."""
         self._runs = [*self._runs[1 - _REMEMBERED :], _Measured(tokens, seconds)]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from embedder.core.artifact import Artifact, Manifest
-from embedder.core.batching import TOKEN_BUDGET, Pace, Run, plan
+from embedder.core.batching import TOKEN_BUDGET, Run, RuntimeEstimator, plan
 from embedder.core.cache import VectorCache
 from embedder.core.embedding_request import Embeddings, EmbedRequest, Inputs, Limits, Timings
 from embedder.core.encoder import CHARACTERS_PER_TOKEN, Encoder
@@ -74,7 +74,7 @@ class Engine:
             truncate=truncate,
         )
         self.encoder = Encoder(tokenizer, self.limits)
-        self._pace = Pace()
+        self._runtimes = RuntimeEstimator()
 
     @classmethod
     def load(
@@ -261,15 +261,15 @@ class Engine:
                 vectors = self._session.run(*batch)
             except Exception as error:  # ONNX Runtime's classes have no common base.
                 raise InferenceError from error
-            self._pace.measured(size, time.monotonic() - began)
+            self._runtimes.add(size, time.monotonic() - began)
             yield vectors
 
     def _check_time(self, tokens: int, left: float, *, sure: bool) -> None:
         """Refuse a run that would not be finished; `sure`: try it while any time is left."""
-        needed = None if sure else self._pace.seconds(tokens)
+        needed = None if sure else self._runtimes.seconds(tokens)
         if left > (needed or 0.0):
             return
-        self._pace.forget(tokens)
+        self._runtimes.forget(tokens)
         raise OutOfTimeError(
             f"The request needs more time than the {max(0.0, left):.1f} s left of the "
             "function's timeout; send fewer or shorter texts in one request."

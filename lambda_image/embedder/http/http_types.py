@@ -1,4 +1,4 @@
-"""An HTTP request and its response, as plain values between Lambda and the service.
+"""An HTTP request and its response, as plain values between Lambda and the router.
 
 Values here and elsewhere in the embedder are named tuples: making a frozen dataclass costs half a
 millisecond of every cold start, making a named tuple a tenth of that.

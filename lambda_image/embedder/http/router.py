@@ -36,7 +36,7 @@ from embedder.http.json_body import quotable
 from embedder.http.openapi import Document
 from embedder.http.telemetry import RequestRecord, Telemetry, fault
 
-__all__ = ["ROUTES", "Service", "build_service"]
+__all__ = ["ROUTES", "Router", "build_router"]
 
 _DOCUMENT_PATH = "/openapi.json"
 #: Path → method → operation, of everything but the document of them all.
@@ -61,7 +61,7 @@ ROUTES: dict[str, dict[str, type[Operation]]] = {
 }
 
 
-class Service:
+class Router:
     """Answers requests.
 
     Args:
@@ -152,15 +152,15 @@ class Service:
         return operation
 
 
-def build_service(
+def build_router(
     settings: Settings,
     *,
     wrap: Callable[[Runs], Runs] | None = None,
     run_tokens: int = TOKEN_BUDGET,
     max_concurrent_requests: int = 1,
     telemetry: Telemetry | None = None,
-) -> Service:
-    """Load the artifact and the index, and put the service together.
+) -> Router:
+    """Load the artifact and the index, and put the router together.
 
     Args:
         settings: How to serve.
@@ -182,7 +182,7 @@ def build_service(
         run_tokens=run_tokens,
     )
     model = Model(engine, _index(settings, engine), max_concurrent_requests)
-    return Service(model, telemetry=telemetry or Telemetry(settings))
+    return Router(model, telemetry=telemetry or Telemetry(settings))
 
 
 def _artifact_folder(settings: Settings) -> str | os.PathLike[str]:

@@ -35,7 +35,7 @@ _OF_A_VERSION = [_DEFINITIONS["Requests"], _DEFINITIONS["ServerErrors"]]
 
 
 class RequestRecord:
-    """The facts about one request that are logged; filled in on its way through the service.
+    """The facts about one request that are logged; filled in on its way through the router.
 
     Args:
         request_id: Lambda's id of the invocation.

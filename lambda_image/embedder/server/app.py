@@ -1,4 +1,4 @@
-"""The ASGI application: HTTP around `Service`, one coroutine for each request.
+"""The ASGI application: HTTP around `Router`, one coroutine for each request.
 
 https://asgi.readthedocs.io/en/latest/specs/www.html
 
@@ -24,7 +24,7 @@ from embedder.core.errors import (
 )
 from embedder.http.apis.operation import json_response
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request, Response
-from embedder.http.router import Service, new_request_id
+from embedder.http.router import Router, new_request_id
 from embedder.http.telemetry import RequestRecord, fault
 from embedder.server.bounds import Shares
 from embedder.server.exchange import AccessLog, Exchange
@@ -60,8 +60,8 @@ class App:
     """Answers requests.
 
     Args:
-        service: Answers a request; its telemetry is `log`.
-        queue: The session of the service's engine.
+        router: Answers a request; its telemetry is `log`.
+        queue: The session of the router's engine.
         log: The access log.
         lifecycle: Where the server is between its start and its end.
         settings: How to serve.
@@ -70,7 +70,7 @@ class App:
 
     def __init__(
         self,
-        service: Service,
+        router: Router,
         *,
         queue: BatchingSession,
         log: AccessLog,
@@ -78,7 +78,7 @@ class App:
         settings: ServerSettings,
         hooks: Hooks,
     ) -> None:
-        self._service, self._queue, self._log = service, queue, log
+        self._router, self._queue, self._log = router, queue, log
         self._lifecycle, self._settings, self._hooks = lifecycle, settings, hooks
         # One thread for each request: it tokenizes, waits for the model, and renders.
         self._threads = ThreadPoolExecutor(_THREADS, "request")
@@ -123,7 +123,7 @@ class App:
             if self._settings.metrics_key and hooks.keys is not None:
                 hooks.keys.authenticate(headers)
         except UnauthorizedError as error:
-            return self._service.error_response(error, new_request_id(), path=path)
+            return self._router.error_response(error, new_request_id(), path=path)
         body, content_type = hooks.metrics.render()
         return Response(200, body, {"content-type": content_type})
 
@@ -256,10 +256,10 @@ class App:
     def _handle(self, request: Request, ticket: Ticket) -> tuple[Response, RequestRecord]:
         tokens = len(request.body) // _BYTES_PER_TOKEN
         with self._queue.request(ticket, tokens=tokens, deadline=request.deadline):
-            return self._service.handle(request), self._log.take()
+            return self._router.handle(request), self._log.take()
 
     def _error(self, error: AnswerableError, exchange: Exchange) -> Response:
-        response = self._service.error_response(error, exchange.id, path=exchange.path)
+        response = self._router.error_response(error, exchange.id, path=exchange.path)
         exchange.finish(self._log.take())
         return response
 

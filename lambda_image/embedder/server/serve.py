@@ -14,7 +14,7 @@ from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError
 from embedder.core.runtimes import Runs
 from embedder.core.settings import Settings
-from embedder.http.router import build_service
+from embedder.http.router import build_router
 from embedder.server.app import App
 from embedder.server.bounds import Bounds
 from embedder.server.exchange import AccessLog
@@ -97,7 +97,7 @@ def serve(
         return queues[0]
 
     log = AccessLog(model_settings)
-    service = build_service(
+    router = build_router(
         model_settings,
         wrap=wrap,
         run_tokens=settings.max_batch_tokens,
@@ -108,10 +108,10 @@ def serve(
     hooks = load_hooks(settings, queue)
     if hooks.metrics is not None:
         queue.observe = hooks.metrics.observe_run
-    _warm(service.model.engine, workers=workers, tokens=settings.max_batch_tokens)
+    _warm(router.model.engine, workers=workers, tokens=settings.max_batch_tokens)
     use_small_pages()
     lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
-    app = App(service, queue=queue, log=log, lifecycle=lifecycle, settings=settings, hooks=hooks)
+    app = App(router, queue=queue, log=log, lifecycle=lifecycle, settings=settings, hooks=hooks)
     server = http_server(app, lifecycle, settings, ready=lambda: ready(_url(listener)))
     # The objects made so far stay alive, so the garbage collector need not traverse them.
     gc.freeze()

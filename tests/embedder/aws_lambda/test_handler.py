@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from embedder.core.artifact import Artifact
-from embedder.http.router import Service
+from embedder.http.router import Router
 from model_compiler.compile import Options, compile_model
 from model_compiler.source.find import find_source
 from tests.embedder.rest_api_event import rest_api_event
@@ -145,13 +145,13 @@ def test_garbage_is_collected_once_the_start_is_over(environment: dict[str, str]
 
 
 @pytest.fixture
-def answer(monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact, service: Service) -> Any:
-    """Return a function that calls `handle_event` with a small service."""
+def answer(monkeypatch: pytest.MonkeyPatch, minilm_artifact: Artifact, router: Router) -> Any:
+    """Return a function that calls `handle_event` with a small router."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
     from embedder.aws_lambda.handler import handle_event
 
     gc.unfreeze()  # the handler also froze the objects of the tests
-    return lambda event, context=None: handle_event(service, event, context)
+    return lambda event, context=None: handle_event(router, event, context)
 
 
 #: The request of an event, as each kind of front door sends it.

@@ -16,7 +16,7 @@ from embedder.core.artifact import FORMAT_VERSION, Artifact, load_artifact, mani
 from embedder.core.artifact_download import download
 from embedder.core.errors import ArtifactDownloadError, ArtifactError, SettingsError
 from embedder.core.settings import Settings
-from embedder.http.router import Service, build_service
+from embedder.http.router import Router, build_router
 from tests.embedder.calls import post
 from tests.fixtures import s3_object_server as faults
 from tests.fixtures.s3_object_server import REGION, Fault, S3Server, serving_object
@@ -320,12 +320,12 @@ def minilm_object(
 
 
 @pytest.fixture
-def make_service(
+def make_router(
     minilm_object: S3Server,
     minilm_artifact: Artifact,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Callable[[], Service]:
+) -> Callable[[], Router]:
     """Return a function that starts the endpoint from the environment of such a function."""
     package, temporary = tmp_path / "artifact", tmp_path / "tmp"
     package.mkdir()
@@ -340,32 +340,32 @@ def make_service(
         "AWS_ENDPOINT_URL_S3": minilm_object.url,
         "TMPDIR": str(temporary),
     }
-    return lambda: build_service(Settings.from_env(environ))
+    return lambda: build_router(Settings.from_env(environ))
 
 
 def test_the_vectors_are_the_same_to_the_last_bit(
-    make_service: Callable[[], Service], minilm_artifact: Artifact
+    make_router: Callable[[], Router], minilm_artifact: Artifact
 ) -> None:
     """Where the files come from changes no vector, nor the vector space."""
     body = {"texts": ["first things first", "second"]}
-    from_s3 = post(make_service(), "/", body)
-    from_package = post(build_service(Settings(artifact=minilm_artifact.folder)), "/", body)
+    from_s3 = post(make_router(), "/", body)
+    from_package = post(build_router(Settings(artifact=minilm_artifact.folder)), "/", body)
     assert from_s3.status == 200
     assert json.loads(from_s3.body) == json.loads(from_package.body)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists what is mapped")
 def test_the_model_is_read_from_the_temporary_folder(
-    make_service: Callable[[], Service], tmp_path: Path
+    make_router: Callable[[], Router], tmp_path: Path
 ) -> None:
     """ONNX Runtime opens the downloaded files by path and maps them."""
-    service = make_service()
+    router = make_router()
     mapped = Path("/proc/self/maps").read_text()
     assert str(tmp_path / "tmp" / "embedding-artifact") in mapped
-    assert post(service, "/", {"text": "a"}).status == 200
+    assert post(router, "/", {"text": "a"}).status == 200
 
 
 def test_a_location_needs_a_region(tmp_path: Path) -> None:
     """Lambda always sets it."""
     with pytest.raises(SettingsError, match="needs AWS_REGION"):
-        build_service(Settings(artifact=tmp_path, artifact_location="s3://a/b"))
+        build_router(Settings(artifact=tmp_path, artifact_location="s3://a/b"))

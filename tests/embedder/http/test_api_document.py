@@ -16,8 +16,8 @@ from embedder.http.apis.native import Native
 from embedder.http.apis.openai import OpenAI
 from embedder.http.apis.tei import Tei
 from embedder.http.http_types import Request
-from embedder.http.router import ROUTES, Service
-from tests.embedder.small_model import service_of
+from embedder.http.router import ROUTES, Router
+from tests.embedder.small_model import router_of
 
 TEXT = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sh\n(curl .*?)```\n```json\n(.*?)```", TEXT, re.DOTALL)
@@ -25,9 +25,9 @@ ENTRIES = ["Parse a string into a datetime.", "Return the sum of a list.", "Open
 
 
 @pytest.fixture(scope="module")
-def service(minilm_artifact: Artifact) -> Service:
-    """Return a service with the model of the examples and a small index."""
-    return service_of(Engine.load(minilm_artifact), ENTRIES)
+def router(minilm_artifact: Artifact) -> Router:
+    """Return a router with the model of the examples and a small index."""
+    return router_of(Engine.load(minilm_artifact), ENTRIES)
 
 
 def same(shown: Any, answer: Any) -> bool:
@@ -72,11 +72,11 @@ def path_of(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES)
-def test_an_example_answers_what_it_shows(service: Service, command: str, shown: str) -> None:
-    """The service's response to the command's request matches the example."""
+def test_an_example_answers_what_it_shows(router: Router, command: str, shown: str) -> None:
+    """The router's response to the command's request matches the example."""
     words = shlex.split(command)
     body = words[words.index("-d") + 1].encode() if "-d" in words else b""
-    answer = service.handle(Request("POST" if body else "GET", path_of(words), body=body))
+    answer = router.handle(Request("POST" if body else "GET", path_of(words), body=body))
     # An unquoted `…` represents omitted items and is not valid JSON, so it is quoted first.
     expected = orjson.loads(re.sub(r"(?<=[\[\s,])…(?=\s*\])", '"…"', shown))
     assert same(expected, orjson.loads(answer.body)), answer.body[:1000]

@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the conformance of the service to it."""
+"""The OpenAPI document, and the conformance of the router to it."""
 
 import json
 import time
@@ -16,24 +16,24 @@ from openapi_spec_validator import validate
 from embedder import __version__
 from embedder.core.engine import Engine
 from embedder.http.http_types import MAX_REQUEST_BYTES, Request
-from embedder.http.router import ROUTES, Service
+from embedder.http.router import ROUTES, Router
 from tests.embedder.calls import get, read
 from tests.embedder.from_schema import any_body, matching
-from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, manifest_of, service_of
+from tests.embedder.small_model import PROMPTS, HashSession, WordTokenizer, manifest_of, router_of
 
 #: Examples for each operation with a body: over 5,000 in total, of which every run tries some.
 CASES = 400
 SOME_CASES = 60
 
 
-def make_service(prompts: dict[str, str]) -> Service:
-    """Return a service with an index and a model with these prompts."""
+def make_router(prompts: dict[str, str]) -> Router:
+    """Return a router with an index and a model with these prompts."""
     manifest = manifest_of(prompts=prompts)
-    return service_of(Engine(manifest, WordTokenizer(), HashSession(), cache_entries=100))
+    return router_of(Engine(manifest, WordTokenizer(), HashSession(), cache_entries=100))
 
 
-SERVICES = {"with prompts": make_service(PROMPTS), "without": make_service({})}
-DOCUMENTS = {name: read(get(service, "/openapi.json")) for name, service in SERVICES.items()}
+SERVICES = {"with prompts": make_router(PROMPTS), "without": make_router({})}
+DOCUMENTS = {name: read(get(router, "/openapi.json")) for name, router in SERVICES.items()}
 OPERATIONS = [
     (path, method) for path, methods in DOCUMENTS["without"]["paths"].items() for method in methods
 ]
@@ -182,12 +182,12 @@ EMBEDDING: dict[str, Any] = {
 }
 
 
-def answered(service: Service, path: str, body: Any, session: HashSession) -> Iterator[int]:
+def answered(router: Router, path: str, body: Any, session: HashSession) -> Iterator[int]:
     """Cause every possible error, and yield the statuses of the responses."""
 
     def ask(body: Any, deadline: float | None = None) -> int:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return service.handle(Request("POST", path, body=raw, deadline=deadline)).status
+        return router.handle(Request("POST", path, body=raw, deadline=deadline)).status
 
     long = json.loads(json.dumps(body).replace('"a"', json.dumps("w " * 40)))
     yield ask(body)
@@ -200,23 +200,21 @@ def answered(service: Service, path: str, body: Any, session: HashSession) -> It
     yield ask(body)
     session.failure = None
     # An unforeseen exception.
-    engine = service.model.engine
+    engine = router.model.engine
     engine.embed_request = None  # type: ignore[method-assign]
     yield ask(body)
     del engine.embed_request
     if path == "/similar":
         raw = json.dumps(body).encode()
-        yield service_of(engine, None).handle(Request("POST", path, body=raw)).status
+        yield router_of(engine, None).handle(Request("POST", path, body=raw)).status
 
 
 @pytest.mark.parametrize("path", EMBEDDING)
 def test_the_statuses_of_the_document_are_those_that_are_answered(path: str) -> None:
-    """The documented statuses are exactly those that the service can return."""
+    """The documented statuses are exactly those that the router can return."""
     session = HashSession()
-    service = service_of(Engine(manifest_of(), WordTokenizer(), session))
-    found = {
-        status for body in EMBEDDING[path] for status in answered(service, path, body, session)
-    }
+    router = router_of(Engine(manifest_of(), WordTokenizer(), session))
+    found = {status for body in EMBEDDING[path] for status in answered(router, path, body, session)}
     documented = DOCUMENTS["without"]["paths"][path]["post"]["responses"]
     assert found == {int(status) for status in documented}
 

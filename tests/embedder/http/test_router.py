@@ -10,11 +10,11 @@ from embedder.core.artifact import Artifact
 from embedder.core.errors import ArtifactError, IndexFolderError
 from embedder.core.settings import Settings
 from embedder.http.http_types import MAX_REQUEST_BYTES, MAX_RESPONSE_BYTES, Request
-from embedder.http.router import ROUTES, Service, build_service, new_request_id
+from embedder.http.router import ROUTES, Router, build_router, new_request_id
 from tests.embedder.calls import get, post, read
 from tests.embedder.small_model import CLS, SEP, HashSession
 
-MakeService = Callable[..., Service]
+MakeRouter = Callable[..., Router]
 #: A valid body for each operation.
 GOOD_BODIES = {
     "/": {"text": "a"},
@@ -34,30 +34,30 @@ EMBEDS = sorted(set(POSTS) - {"/tokenize"})
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_good_request_is_answered(make_service: MakeService, path: str) -> None:
+def test_a_good_request_is_answered(make_router: MakeRouter, path: str) -> None:
     """The simplest request of each API gets a 200."""
-    read(post(make_service(index=["a", "b"]), path, GOOD_BODIES[path]))
+    read(post(make_router(index=["a", "b"]), path, GOOD_BODIES[path]))
 
 
 @pytest.mark.parametrize("path", EMBEDS)
-def test_the_answer_names_its_vector_space(make_service: MakeService, path: str) -> None:
+def test_the_answer_names_its_vector_space(make_router: MakeRouter, path: str) -> None:
     """The header names it in every API, so that clients do not mix two spaces."""
-    response = post(make_service(index=["a", "b"]), path, GOOD_BODIES[path])
+    response = post(make_router(index=["a", "b"]), path, GOOD_BODIES[path])
     assert response.headers["x-vector-space"] == "small-model@abc123/fp32/0123456789ab/32"
 
 
 def test_no_path_embeds_token_ids_of_another_model(
-    make_service: MakeService, session: HashSession
+    make_router: MakeRouter, session: HashSession
 ) -> None:
     """Every path that takes token ids refuses those without the model's special tokens."""
-    service = make_service(index=["a", "b"])
+    router = make_router(index=["a", "b"])
     session.shapes.clear()
     places = [(path, field) for path in EMBEDS for field in ("text", "texts", "input", "inputs")]
     for path, field in places:
-        assert post(service, path, {field: [[15, 19]]}).status in {400, 422}, path
+        assert post(router, path, {field: [[15, 19]]}).status in {400, 422}, path
     assert session.shapes == []
     whole = [[CLS, 15, 19, SEP]]
-    taken = [(p, f) for p, f in places if post(service, p, {f: whole}).status == 200]
+    taken = [(p, f) for p, f in places if post(router, p, {f: whole}).status == 200]
     assert taken == [
         ("/", "inputs"),
         ("/api/v1/embed", "inputs"),
@@ -83,21 +83,21 @@ def test_no_path_embeds_token_ids_of_another_model(
     ],
 )
 def test_a_bad_body_never_reaches_the_model(
-    make_service: MakeService, session: HashSession, path: str, body: bytes
+    make_router: MakeRouter, session: HashSession, path: str, body: bytes
 ) -> None:
     """Every API answers an invalid body with a client error in JSON."""
-    service = make_service(index=["a", "b"])
+    router = make_router(index=["a", "b"])
     session.shapes.clear()
-    response = post(service, path, body)
+    response = post(router, path, body)
     assert 400 <= response.status < 500
     read(response, response.status)
     assert session.shapes == []
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_body_over_six_megabytes_is_refused(service: Service, path: str) -> None:
+def test_a_body_over_six_megabytes_is_refused(router: Router, path: str) -> None:
     """The error gives the size found and the size allowed, in bytes."""
-    response = post(service, path, b" " * (MAX_REQUEST_BYTES + 1))
+    response = post(router, path, b" " * (MAX_REQUEST_BYTES + 1))
     assert response.status == 413
     assert (
         f"has {MAX_REQUEST_BYTES + 1} bytes; at most {MAX_REQUEST_BYTES}" in response.body.decode()
@@ -105,76 +105,76 @@ def test_a_body_over_six_megabytes_is_refused(service: Service, path: str) -> No
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_a_wrong_method_gets_the_allowed_ones(service: Service, path: str) -> None:
+def test_a_wrong_method_gets_the_allowed_ones(router: Router, path: str) -> None:
     """The response is a 405 with HTTP's `allow` header."""
-    response = get(service, path)
+    response = get(router, path)
     assert response.status == 405
     assert response.headers["allow"] == "POST"
     assert r"served by POST; found \"GET\"" in response.body.decode()
 
 
 @pytest.mark.parametrize("method", ["get", "ÄÖ", "\ud800", "x" * 100, ""])
-def test_an_odd_method_is_a_wrong_one(service: Service, method: str) -> None:
+def test_an_odd_method_is_a_wrong_one(router: Router, method: str) -> None:
     """Any other method name gets a 405, even in a handwritten event."""
-    response = service.handle(Request(method, "/", id="request-1"))
+    response = router.handle(Request(method, "/", id="request-1"))
     assert read(response, 405)["code"] == "wrong_method"
 
 
 @pytest.mark.parametrize("path", GETS)
-def test_a_get_answers_without_a_body(service: Service, path: str) -> None:
+def test_a_get_answers_without_a_body(router: Router, path: str) -> None:
     """GET paths answer without a body and refuse POST."""
-    read(get(service, path))
-    assert post(service, path, {}).headers["allow"] == "GET, HEAD"
+    read(get(router, path))
+    assert post(router, path, {}).headers["allow"] == "GET, HEAD"
 
 
 @pytest.mark.parametrize("path", GETS)
-def test_head_is_get_without_the_body(service: Service, path: str) -> None:
+def test_head_is_get_without_the_body(router: Router, path: str) -> None:
     """Load balancers and uptime monitors send HEAD requests."""
-    response = service.handle(Request("HEAD", path, id="request-1"))
+    response = router.handle(Request("HEAD", path, id="request-1"))
     assert (response.status, response.body) == (200, b"")
-    assert response.headers == get(service, path).headers
+    assert response.headers == get(router, path).headers
 
 
 @pytest.mark.parametrize("path", ["/embed_all", "/embed_sparse", "/predict", "/rerank"])
-def test_a_path_for_another_kind_of_model_says_so(service: Service, path: str) -> None:
+def test_a_path_for_another_kind_of_model_says_so(router: Router, path: str) -> None:
     """TEI serves it for rerankers and the like; here it is a 404 that names the model's kind."""
-    assert "of an embedding model" in read(post(service, path, {"inputs": "a"}), 404)["error"]
+    assert "of an embedding model" in read(post(router, path, {"inputs": "a"}), 404)["error"]
 
 
-def test_an_unknown_path_gets_the_existing_ones(service: Service) -> None:
+def test_an_unknown_path_gets_the_existing_ones(router: Router) -> None:
     """The 404 lists every path with its method; under /v1 it has OpenAI's format."""
-    error = read(get(service, "/v2/embed"), 404)
+    error = read(get(router, "/v2/embed"), 404)
     assert error["code"] == "unknown_path"
     assert "POST /, POST /similar, GET /health" in error["error"]
-    assert read(get(service, "/v1/files"), 404)["error"]["code"] == "unknown_path"
+    assert read(get(router, "/v1/files"), 404)["error"]["code"] == "unknown_path"
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings/", "/embed/", "/api/v1/embed//"])
-def test_a_slash_at_the_end_is_the_same_path(service: Service, path: str) -> None:
+def test_a_slash_at_the_end_is_the_same_path(router: Router, path: str) -> None:
     """Clients join paths with and without a slash at the end."""
-    read(post(service, path, GOOD_BODIES[path.rstrip("/")]))
+    read(post(router, path, GOOD_BODIES[path.rstrip("/")]))
 
 
 @pytest.mark.parametrize("path", EMBEDS)
 def test_a_failing_model_is_a_server_error_without_its_inside(
-    make_service: MakeService, session: HashSession, path: str
+    make_router: MakeRouter, session: HashSession, path: str
 ) -> None:
     """The response is a 500 (TEI: 424) without details of the failure."""
-    service = make_service(index=["a", "b"])
+    router = make_router(index=["a", "b"])
     session.failure = RuntimeError("/var/task/artifact is broken")
-    response = post(service, path, GOOD_BODIES[path])
+    response = post(router, path, GOOD_BODIES[path])
     tei = path in {"/embed", "/embeddings", "/similarity"}
     error = read(response, 424 if tei else 500)
     assert "broken" not in str(error)
     assert "could not embed this request" in str(error)
 
 
-def test_an_answer_that_would_not_fit_is_refused(make_service: MakeService) -> None:
+def test_an_answer_that_would_not_fit_is_refused(make_router: MakeRouter) -> None:
     """Lambda would answer a bare 502; quotes count twice because they are escaped in the event."""
-    service = make_service(max_tokens=10**7)
-    fitting = post(service, "/tokenize", {"inputs": "a " * 70_000})
+    router = make_router(max_tokens=10**7)
+    fitting = post(router, "/tokenize", {"inputs": "a " * 70_000})
     assert fitting.status == 200
-    message = read(post(service, "/tokenize", {"inputs": "a " * 85_000}), 422)["error"]
+    message = read(post(router, "/tokenize", {"inputs": "a " * 85_000}), 422)["error"]
     size = re.fullmatch(r"The answer takes (\d+) bytes; at most (\d+) are allowed\. .*", message)
     assert size is not None
     assert int(size[1]) > int(size[2]) == MAX_RESPONSE_BYTES
@@ -182,9 +182,9 @@ def test_an_answer_that_would_not_fit_is_refused(make_service: MakeService) -> N
     assert len(fitting.body) / 70_000 * 85_000 < MAX_RESPONSE_BYTES
 
 
-def test_a_request_without_an_id_gets_one(service: Service) -> None:
+def test_a_request_without_an_id_gets_one(router: Router) -> None:
     """The id has the format of Lambda's ids and is unique."""
-    response = service.handle(Request("GET", "/health"))
+    response = router.handle(Request("GET", "/health"))
     assert re.fullmatch(
         r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", response.headers["x-request-id"]
     )
@@ -192,25 +192,25 @@ def test_a_request_without_an_id_gets_one(service: Service) -> None:
 
 
 def test_a_service_is_built_from_settings(minilm_artifact: Artifact) -> None:
-    """The service loads the artifact and applies the settings."""
-    service = build_service(Settings(artifact=minilm_artifact.folder, truncate="left"))
-    service.telemetry = None
-    assert read(get(service, "/info"))["truncate"] == "left"
-    assert len(read(post(service, "/", {"text": "hello world"}))["embedding"]) == 384
+    """The router loads the artifact and applies the settings."""
+    router = build_router(Settings(artifact=minilm_artifact.folder, truncate="left"))
+    router.telemetry = None
+    assert read(get(router, "/info"))["truncate"] == "left"
+    assert len(read(post(router, "/", {"text": "hello world"}))["embedding"]) == 384
 
 
 def test_what_cannot_be_served_fails_the_start(minilm_artifact: Artifact, tmp_path: Path) -> None:
     """A deployment with an invalid artifact or index fails at startup, not at the first request."""
     with pytest.raises(ArtifactError, match="is not an artifact"):
-        build_service(Settings(artifact=tmp_path))
+        build_router(Settings(artifact=tmp_path))
     with pytest.raises(IndexFolderError, match="cannot be read"):
-        build_service(Settings(artifact=minilm_artifact.folder, index=tmp_path))
+        build_router(Settings(artifact=minilm_artifact.folder, index=tmp_path))
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "POST"])
-def test_no_answer_has_a_header_of_cors(service: Service, method: str) -> None:
+def test_no_answer_has_a_header_of_cors(router: Router, method: str) -> None:
     """The Function URL adds the headers if configured, and browsers reject duplicates."""
     headers = {"origin": "https://example.com", "access-control-request-method": "POST"}
-    response = service.handle(Request(method, "/", headers=headers, body=b'{"text": "a"}'))
+    response = router.handle(Request(method, "/", headers=headers, body=b'{"text": "a"}'))
     assert response.status == (200 if method == "POST" else 405)
     assert not [name for name in response.headers if name.startswith("access-control-")]

@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 from embedder.core.settings import Settings
-from embedder.http.router import Service
+from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
 from operations.cost.extras import LOG_BYTES
 from tests.embedder.calls import get, post
 from tests.embedder.small_model import HashSession
 
-MakeService = Callable[..., Service]
+MakeRouter = Callable[..., Router]
 Capture = pytest.CaptureFixture[str]
 SECRET = "Zanzibar-4711"
 
 
 @pytest.fixture
-def told(make_service: MakeService) -> Service:
-    """Return a service that records its requests."""
-    service = make_service(cache_entries=10, index=["a", "b"])
-    service.telemetry = Telemetry(
+def told(make_router: MakeRouter) -> Router:
+    """Return a router that records its requests."""
+    router = make_router(cache_entries=10, index=["a", "b"])
+    router.telemetry = Telemetry(
         Settings(
             artifact=Path(),
             metrics_namespace="Kit",
@@ -33,7 +33,7 @@ def told(make_service: MakeService) -> Service:
             function_version="7",
         )
     )
-    return service
+    return router
 
 
 def lines(capsys: Capture) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ def lines(capsys: Capture) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_request_leaves_a_line_of_log(told: Service, capsys: Capture) -> None:
+def test_a_request_leaves_a_line_of_log(told: Router, capsys: Capture) -> None:
     """The line has the operation, the status, and the times and counts of the request."""
     post(told, "/v1/embeddings", {"input": ["a", "b c d", "b c d"], "dimensions": 8})
     log, _ = lines(capsys)
@@ -69,7 +69,7 @@ def test_a_request_leaves_a_line_of_log(told: Service, capsys: Capture) -> None:
     }
 
 
-def test_a_search_leaves_its_time(told: Service, capsys: Capture) -> None:
+def test_a_search_leaves_its_time(told: Router, capsys: Capture) -> None:
     """The line of a search has the time of the index beside those of the model."""
     post(told, "/similar", {"text": "a"})
     log, _ = lines(capsys)
@@ -77,7 +77,7 @@ def test_a_search_leaves_its_time(told: Service, capsys: Capture) -> None:
 
 
 def test_a_request_leaves_about_as_much_log_as_scripts_cost_prices(
-    told: Service, capsys: Capture
+    told: Router, capsys: Capture
 ) -> None:
     """Added: 480 bytes of the platform's start and report, and 26 for each of the four events."""
     post(told, "/v1/embeddings", {"input": ["a"]})
@@ -87,7 +87,7 @@ def test_a_request_leaves_about_as_much_log_as_scripts_cost_prices(
     assert size == pytest.approx(LOG_BYTES, rel=0.1)
 
 
-def test_a_request_leaves_a_record_of_metrics(told: Service, capsys: Capture) -> None:
+def test_a_request_leaves_a_record_of_metrics(told: Router, capsys: Capture) -> None:
     """Each metric is defined with its unit and has a value in the record."""
     post(told, "/embed", {"inputs": ["x", "y z"]})
     _, record = lines(capsys)
@@ -119,7 +119,7 @@ def test_a_request_leaves_a_record_of_metrics(told: Service, capsys: Capture) ->
     assert record["PaddingWaste"] == 12.5
 
 
-def test_every_metric_that_is_defined_has_a_value(told: Service, capsys: Capture) -> None:
+def test_every_metric_that_is_defined_has_a_value(told: Router, capsys: Capture) -> None:
     """CloudWatch drops a record with a metric or dimension that has no value."""
     post(told, "/", {"text": "a"})
     post(told, "/", {"text": ""})
@@ -132,7 +132,7 @@ def test_every_metric_that_is_defined_has_a_value(told: Service, capsys: Capture
 
 @pytest.mark.parametrize("path", ["/", "/v1/embeddings", "/embed"])
 def test_a_server_error_counts_for_its_version_whatever_its_status(
-    told: Service, session: HashSession, capsys: Capture, path: str
+    told: Router, session: HashSession, capsys: Capture, path: str
 ) -> None:
     """A failed inference counts even with TEI's status 424, and a client error does not count."""
     body = {"/": "text", "/v1/embeddings": "input", "/embed": "inputs"}[path]
@@ -151,7 +151,7 @@ def test_a_server_error_counts_for_its_version_whatever_its_status(
     ]
 
 
-def test_only_the_first_request_is_a_cold_start(told: Service, capsys: Capture) -> None:
+def test_only_the_first_request_is_a_cold_start(told: Router, capsys: Capture) -> None:
     """A cold start is recorded once: in the log, in the metric, and for the caller."""
     answers = [get(told, "/health") for _ in range(3)]
     told_lines = lines(capsys)
@@ -160,17 +160,17 @@ def test_only_the_first_request_is_a_cold_start(told: Service, capsys: Capture) 
     assert [line["ColdStarts"] for line in told_lines[1::2]] == [1, 0, 0]
 
 
-def test_nobody_waits_for_a_provisioned_start(make_service: MakeService, capsys: Capture) -> None:
+def test_nobody_waits_for_a_provisioned_start(make_router: MakeRouter, capsys: Capture) -> None:
     """Initialization ended before the first request, so that request is not a cold start."""
-    service = make_service()
+    router = make_router()
     settings = Settings(artifact=Path(), initialization="provisioned-concurrency")
-    service.telemetry = Telemetry(settings)
-    assert "x-cold-start" not in get(service, "/health").headers
+    router.telemetry = Telemetry(settings)
+    assert "x-cold-start" not in get(router, "/health").headers
     log, metrics = lines(capsys)
     assert (log["coldStart"], metrics["ColdStarts"]) == (False, 0)
 
 
-def test_an_answer_from_the_cache_has_no_batch(told: Service, capsys: Capture) -> None:
+def test_an_answer_from_the_cache_has_no_batch(told: Router, capsys: Capture) -> None:
     """A batch size of zero would lower the average of real batches."""
     post(told, "/", {"text": "a"})
     _, record = lines(capsys)
@@ -179,7 +179,7 @@ def test_an_answer_from_the_cache_has_no_batch(told: Service, capsys: Capture) -
     assert "PaddingWaste" not in record
 
 
-def test_a_record_has_at_most_a_hundred_values(told: Service, capsys: Capture) -> None:
+def test_a_record_has_at_most_a_hundred_values(told: Router, capsys: Capture) -> None:
     """CloudWatch drops a record with a longer list."""
     limits = told.model.engine.limits._replace(max_tokens=100_000, max_characters=10**6)
     told.model.engine.encoder._limits = limits
@@ -212,7 +212,7 @@ PATHS = ["/", "/similar", "/v1/embeddings", "/embed", "/embeddings", "/similarit
 
 @pytest.mark.parametrize("path", [*PATHS, "/api/v1/embed", f"/{SECRET}"])
 def test_no_text_reaches_the_log(
-    told: Service, session: HashSession, capfd: Capture, path: str
+    told: Router, session: HashSession, capfd: Capture, path: str
 ) -> None:
     """No field, path or exception message with a user's text is logged."""
     for body in BODIES:
@@ -227,7 +227,7 @@ def test_no_text_reaches_the_log(
 
 
 def test_an_unexpected_fault_is_told_by_class_and_place(
-    told: Service, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    told: Router, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log has the exception's class and location, but not its message, which may have text."""
 

@@ -19,7 +19,7 @@ from embedder.core.runtimes import Runs
 from embedder.core.search import Searchable
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
-from embedder.http.router import Service
+from embedder.http.router import Router
 from embedder.server.app import App
 from embedder.server.bounds import Bounds
 from embedder.server.exchange import AccessLog
@@ -28,7 +28,7 @@ from embedder.server.lifecycle import Lifecycle
 from embedder.server.queue import BatchingSession
 from embedder.server.serve import Server, http_server, listen
 from embedder.server.settings import ServerSettings
-from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, service_of
+from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of, router_of
 
 __all__ = ["GatedSession", "Running", "running", "wait_until"]
 
@@ -76,7 +76,7 @@ class Running:
 
     url: str
     address: tuple[str, int]
-    service: Service
+    router: Router
     queue: BatchingSession
     lifecycle: Lifecycle
     server: Server
@@ -127,12 +127,12 @@ def running(
         batching,
         run_tokens=settings.max_batch_tokens,
     )
-    service = service_of(engine, entries, telemetry=log)
+    router = router_of(engine, entries, telemetry=log)
     if open_index is not None:
-        service = Service(Model(engine, open_index(engine)), telemetry=log)
+        router = Router(Model(engine, open_index(engine)), telemetry=log)
     lifecycle = Lifecycle(accept=settings.drain_accept, total=settings.drain)
     app = App(
-        service,
+        router,
         queue=batching,
         log=log,
         lifecycle=lifecycle,
@@ -147,7 +147,7 @@ def running(
     thread.start()
     assert started.wait(PATIENCE)
     found = Running(
-        f"http://{host}:{port}", (host, port), service, batching, lifecycle, server, thread
+        f"http://{host}:{port}", (host, port), router, batching, lifecycle, server, thread
     )
     try:
         yield found

@@ -1,4 +1,4 @@
-"""HTTP around the service: the same answers as Lambda's, bounds, and clients that misbehave."""
+"""HTTP around the router: the same answers as Lambda's, bounds, and clients that misbehave."""
 
 import gzip
 import hashlib
@@ -56,7 +56,7 @@ def server() -> Iterator[Running]:
 def test_every_path_is_answered_as_on_lambda(server: Running, method: str, path: str) -> None:
     """Status, headers and body are the same, but for ids and times."""
     body = json.dumps(BODIES.get(path, {"inputs": "a"})).encode() if method == "POST" else b""
-    expected = server.service.handle(Request(method, path, body=body, id="1"))
+    expected = server.router.handle(Request(method, path, body=body, id="1"))
     found = httpx.request(
         method,
         server.url + path,

@@ -15,7 +15,7 @@ from aws_cdk.assertions import Template
 
 from embedder.core.settings import Settings
 from embedder.http.http_types import Request
-from embedder.http.router import build_service
+from embedder.http.router import build_router
 from embedding_kit import (
     AlarmSettings,
     AlarmTopic,
@@ -127,12 +127,12 @@ def canned() -> set[str]:
 @pytest.fixture(scope="session")
 def emitted(minilm_artifact) -> set[Seen]:
     """Return the metrics that the embedder writes for a request."""
-    service = build_service(
+    router = build_router(
         Settings(artifact=minilm_artifact.folder, metrics_namespace="EmbeddingKit/test")
     )
     body = json.dumps({"text": "hello world"}).encode()
     with contextlib.redirect_stdout(io.StringIO()) as written:
-        service.handle(Request("POST", "/", body=body))
+        router.handle(Request("POST", "/", body=body))
     return {
         Seen(directive["Namespace"], metric["Name"], frozenset(dimensions))
         for line in written.getvalue().splitlines()

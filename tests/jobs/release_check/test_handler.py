@@ -14,7 +14,7 @@ from embedder.aws_lambda.function_url import request_from_event, response_to_eve
 from embedder.core.artifact import Golden
 from embedder.core.settings import Settings
 from embedder.http.http_types import Request
-from embedder.http.router import Service, build_service
+from embedder.http.router import Router, build_router
 from jobs.release_check.handler import (
     MAX_REASON,
     Answer,
@@ -29,17 +29,17 @@ STACK = "arn:aws:cloudformation:eu-central-1:123456789012:stack/EmbeddingKit-dev
 
 
 @pytest.fixture(scope="module")
-def service(minilm_artifact) -> Service:
-    return build_service(Settings(artifact=minilm_artifact.folder))
+def router(minilm_artifact) -> Router:
+    return build_router(Settings(artifact=minilm_artifact.folder))
 
 
 @pytest.fixture(scope="module")
-def serving(service):
+def serving(router):
     """Return a function that calls the embedder as the check calls a version."""
 
     def call(method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
         encoded = json.dumps(body).encode() if body is not None else b""
-        response = service.handle(Request(method, path, body=encoded))
+        response = router.handle(Request(method, path, body=encoded))
         return Answer(status=response.status, body=json.loads(response.body))
 
     return call
@@ -156,8 +156,8 @@ class _Aws:
     `versions` maps a version to the space that it reports, or to the status with which it fails.
     """
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    def __init__(self, router: Router) -> None:
+        self.router = router
         self.status = "UPDATE_IN_PROGRESS"
         self.outputs: dict[str, str] = {}
         self.alias: dict[str, Any] | None = {"FunctionVersion": "5"}
@@ -220,7 +220,7 @@ class _Aws:
         if isinstance(found, str) and event["rawPath"] == "/health":
             body = json.dumps({"status": "ok", "vector_space": found})
             return {"Payload": _stream({"statusCode": 200, "body": body})}
-        response = self.service.handle(request_from_event(event))
+        response = self.router.handle(request_from_event(event))
         return {"Payload": _stream(response_to_event(response))}
 
 
@@ -234,11 +234,11 @@ def _error(code: str, status: int) -> ClientError:
 
 
 @pytest.fixture
-def aws(service, minilm_artifact, monkeypatch, tmp_path) -> _Aws:
+def aws(router, minilm_artifact, monkeypatch, tmp_path) -> _Aws:
     """Return an account where version 5 serves, with the artifact in Lambda's task root."""
     (tmp_path / "artifact").symlink_to(Path(minilm_artifact.folder).resolve())
     monkeypatch.setenv("LAMBDA_TASK_ROOT", str(tmp_path))
-    made = _Aws(service)
+    made = _Aws(router)
     monkeypatch.setattr(release_check, "get_session", lambda: made)
     monkeypatch.setattr(release_check, "sleep", made.sleep)
     return made

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:  # imported where it is needed
     import ssl
 
-__all__ = ["Answer", "ConnectionPool"]
+__all__ = ["ConnectionPool", "Response"]
 
 #: A connection that was idle for longer is not used again. A function's environment may be frozen
 #: for minutes, and then a network device may have dropped the connection without a word.
@@ -21,7 +21,7 @@ _IDLE_SECONDS = 20.0
 _MOST_IDLE = 64
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A response; names of `headers` are in lower case."""
 
     status: int
@@ -66,7 +66,7 @@ class ConnectionPool:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
         timeout: float,
-    ) -> Answer:
+    ) -> Response:
         """Send a request and read its response.
 
         A connection that the server closed while it was idle is replaced by a new one. The request
@@ -113,7 +113,7 @@ class ConnectionPool:
 
     def _exchange(
         self, connection: http.client.HTTPConnection, request: _Request, timeout: float
-    ) -> Answer:
+    ) -> Response:
         connection.timeout = timeout
         if connection.sock is not None:
             connection.sock.settimeout(timeout)
@@ -134,7 +134,7 @@ class ConnectionPool:
         else:
             connection.close()
         fields = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, fields, content)
+        return Response(response.status, fields, content)
 
     def _reusable(self) -> http.client.HTTPConnection | None:
         while (last := self._last_idle()) is not None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import orjson
 
-from embedder.core.aws.connection import Answer, ConnectionPool
+from embedder.core.aws.connection import ConnectionPool, Response
 from embedder.core.aws.credentials import CredentialsProvider, NoCredentialsError
 from embedder.core.aws.signing import Scope, sign
 from embedder.core.s3_vectors.errors import (
@@ -132,7 +132,7 @@ class S3VectorsClient:
         return _read(answer)
 
 
-def _read(answer: Answer) -> dict[str, Any]:
+def _read(answer: Response) -> dict[str, Any]:
     if answer.status == 200:
         try:
             value = orjson.loads(answer.body)

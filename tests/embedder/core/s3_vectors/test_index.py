@@ -10,7 +10,7 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from jsonschema import Draft202012Validator
 
-from embedder.aws_lambda.snapshot import renew, settle
+from embedder.aws_lambda.snapshot import after_restore, before_snapshot
 from embedder.core.artifact import Artifact
 from embedder.core.engine import Engine
 from embedder.core.errors import SettingsError, StartError
@@ -18,7 +18,7 @@ from embedder.core.s3_vectors.index import SPACE_TAG, VectorIndex, open_index, p
 from embedder.core.search import SearchIndex
 from embedder.core.settings import Settings
 from embedder.http.apis.operation import Model
-from embedder.http.router import Service, build_service
+from embedder.http.router import Router, build_router
 from embedder.http.telemetry import Telemetry
 from tests.embedder.calls import get, post, read
 from tests.fixtures.s3_vectors.indexes import Index
@@ -47,17 +47,17 @@ def loaded(load: Load, engine: Engine) -> Index:
 
 
 @pytest.fixture
-def service(engine: Engine, loaded: Index, open_with: OpenWith) -> Service:
-    return Service(Model(engine, open_with(engine, loaded)))
+def router(engine: Engine, loaded: Index, open_with: OpenWith) -> Router:
+    return Router(Model(engine, open_with(engine, loaded)))
 
 
-def similar(service: Service, status: int = 200, **body: Any) -> Any:
-    return read(post(service, "/similar", {"text": "entry 7", **body}), status)
+def similar(router: Router, status: int = 200, **body: Any) -> Any:
+    return read(post(router, "/similar", {"text": "entry 7", **body}), status)
 
 
-def test_the_answer_has_text_id_score_and_metadata(service: Service) -> None:
+def test_the_answer_has_text_id_score_and_metadata(router: Router) -> None:
     """The form is that of a carried index; the score is 1 minus the distance."""
-    answer = similar(service, num_results=3)
+    answer = similar(router, num_results=3)
     assert answer["results"][0] == {
         "text": "entry 7",
         "index": None,
@@ -69,15 +69,15 @@ def test_the_answer_has_text_id_score_and_metadata(service: Service) -> None:
     assert scores == sorted(scores, reverse=True)
     assert len(scores) == 3
     assert answer["vector_space"].endswith("/32")
-    assert len(similar(service)["results"]) == 10
+    assert len(similar(router)["results"]) == 10
 
 
-def test_a_carried_index_finds_the_same(service: Service, engine: Engine) -> None:
+def test_a_carried_index_finds_the_same(router: Router, engine: Engine) -> None:
     """Over the same vectors, the exact stand-in and the carried index agree to rounding."""
     vectors = engine.embed(TEXTS)
-    carried = Service(Model(engine, SearchIndex(TEXTS, vectors.vectors, vectors.vector_space)))
+    carried = Router(Model(engine, SearchIndex(TEXTS, vectors.vectors, vectors.vector_space)))
     for text in ("entry 3", "entry", "something else"):
-        one = similar(service, text=text, top=30)["results"]
+        one = similar(router, text=text, top=30)["results"]
         other = similar(carried, text=text, top=30)["results"]
         assert [result["text"] for result in one] == [result["text"] for result in other]
         np.testing.assert_allclose(
@@ -87,27 +87,27 @@ def test_a_carried_index_finds_the_same(service: Service, engine: Engine) -> Non
         )
 
 
-def test_a_filter_is_passed_on(service: Service, s3_vectors: LocalS3Vectors) -> None:
+def test_a_filter_is_passed_on(router: Router, s3_vectors: LocalS3Vectors) -> None:
     """Only entries with matching metadata are returned."""
     where = {"$and": [{"even": True}, {"number": {"$gte": 20}}]}
-    results = similar(service, top=30, filter=where)["results"]
+    results = similar(router, top=30, filter=where)["results"]
     assert sorted(result["metadata"]["number"] for result in results) == [20, 22, 24, 26, 28]
     assert s3_vectors.calls[-1][1]["filter"] == where
 
 
 def test_a_wrong_filter_is_refused_before_anything_is_embedded(
-    service: Service, s3_vectors: LocalS3Vectors
+    router: Router, s3_vectors: LocalS3Vectors
 ) -> None:
     """The error is a 400 that names the mistake and the operators."""
-    error = similar(service, 400, filter={"number": {"$near": 1}})
+    error = similar(router, 400, filter={"number": {"$near": 1}})
     assert error["code"] == "invalid_field"
     assert "$nin, $exists, $and, $or" in error["error"]
     assert s3_vectors.calls == []
 
 
-def test_a_filter_that_only_s3_vectors_can_refuse_is_a_400(service: Service) -> None:
+def test_a_filter_that_only_s3_vectors_can_refuse_is_a_400(router: Router) -> None:
     """The text is not filterable, which is known to S3 Vectors only; its message is not shown."""
-    error = similar(service, 400, filter={"text": "entry 7"})
+    error = similar(router, 400, filter={"text": "entry 7"})
     assert error["field"] == "filter"
     assert "S3 Vectors does not accept this" in error["error"]
     assert "Invalid query filter" not in error["error"]
@@ -118,19 +118,19 @@ def test_more_results_than_a_page_are_collected(
 ) -> None:
     """A search of many results follows the pages up to their number."""
     index = load(engine, [f"text {number}" for number in range(1200)])
-    service = Service(Model(engine, open_with(engine, index)))
-    results = similar(service, top=1100)["results"]
+    router = Router(Model(engine, open_with(engine, index)))
+    results = similar(router, top=1100)["results"]
     assert len({result["id"] for result in results}) == 1100
     assert len(s3_vectors.calls) == 1 + 3
 
 
 @pytest.mark.parametrize(("wanted", "fits"), [(10_000, True), (10_001, False), (0, False)])
-def test_as_many_results_as_aws_allows(service: Service, wanted: int, fits: bool) -> None:
+def test_as_many_results_as_aws_allows(router: Router, wanted: int, fits: bool) -> None:
     """S3 Vectors returns up to 10,000 results since June 2026."""
     if fits:
-        assert len(similar(service, num_results=wanted)["results"]) == 30
+        assert len(similar(router, num_results=wanted)["results"]) == 30
     else:
-        error = similar(service, 400, num_results=wanted)
+        error = similar(router, 400, num_results=wanted)
         assert "a whole number from 1 to 10000" in error["error"]
 
 
@@ -140,7 +140,7 @@ def test_a_vector_without_text_has_none(
     """An index may be loaded without texts and without metadata."""
     index = s3_vectors.create("docs", 32, tags={SPACE_TAG: engine.vector_space()})
     index.put([{"key": "k", "data": {"float32": [1.0] * 32}}])
-    (result,) = similar(Service(Model(engine, open_with(engine, index))))["results"]
+    (result,) = similar(Router(Model(engine, open_with(engine, index))))["results"]
     assert (result["text"], result["id"], result["metadata"]) == (None, "k", {})
 
 
@@ -150,7 +150,7 @@ def test_the_query_has_the_dimensions_of_the_index(
     """An index of shorter Matryoshka vectors is searched with vectors of its length."""
     index = s3_vectors.create("docs", 8, tags={SPACE_TAG: engine.vector_space(8)})
     index.put([{"key": "k", "data": {"float32": [1.0] * 8}}])
-    answer = similar(Service(Model(engine, open_with(engine, index))))
+    answer = similar(Router(Model(engine, open_with(engine, index))))
     assert answer["vector_space"] == engine.vector_space(8)
 
 
@@ -159,12 +159,12 @@ def test_an_index_without_vectors_is_not_found_until_it_is_loaded(
 ) -> None:
     """A fresh index is a 404 that says what to do, and the first load changes that."""
     index = s3_vectors.create("docs", 32)
-    service = Service(Model(engine, open_with(engine, index)))
-    error = similar(service, 404)
+    router = Router(Model(engine, open_with(engine, index)))
+    error = similar(router, 404)
     assert error["code"] == "no_index"
     assert "docs/search.md says how" in error["error"]
     index.tags[SPACE_TAG] = engine.vector_space()
-    assert similar(service)["results"] == []
+    assert similar(router)["results"] == []
 
 
 def test_a_foreign_vector_space_is_refused_at_start(
@@ -195,12 +195,12 @@ def test_the_setting_makes_the_endpoint_search_the_index(
         vector_index=index.arn,
         s3_vectors_endpoint=s3_vectors.url,
     )
-    service = build_service(settings)
-    service.telemetry = None
-    results = similar(service, text="parse a date")["results"]
+    router = build_router(settings)
+    router.telemetry = None
+    results = similar(router, text="parse a date")["results"]
     assert [result["text"] for result in results] == texts
     assert results[0]["score"] > 0.5 > results[1]["score"]
-    service.model.search_index.forget()
+    router.model.search_index.forget()
 
 
 @pytest.mark.parametrize("failure", [Failure(403), Failure(404), Failure(429)])
@@ -217,7 +217,7 @@ def test_a_service_that_does_not_answer_stops_no_start(
     s3_vectors.failures = [failure] * 6
     index = open_index(loaded.arn, endpoint=s3_vectors.url, spaces=[engine.vector_space()])
     s3_vectors.failures = []
-    assert similar(Service(Model(engine, index)))["results"]
+    assert similar(Router(Model(engine, index)))["results"]
     index.forget()
 
 
@@ -226,7 +226,7 @@ def test_a_foreign_vector_space_is_refused_at_query(
 ) -> None:
     """An index that was loaded with another model's vectors after the start is not searched."""
     index = s3_vectors.create("docs", 32, tags={SPACE_TAG: "other@1/fp32/x/32"})
-    error = similar(Service(Model(engine, open_with(engine, index))), 500)
+    error = similar(Router(Model(engine, open_with(engine, index))), 500)
     assert error["code"] == "index_of_another_vector_space"
     assert "other@1/fp32/x/32" in error["error"]
     assert [name for name, _ in s3_vectors.calls] == ["ListTagsForResource"]
@@ -244,61 +244,61 @@ def test_a_foreign_vector_space_is_refused_at_query(
     ],
 )
 def test_an_error_of_s3_vectors_shows_no_internals(
-    service: Service, s3_vectors: LocalS3Vectors, failure: Failure, status: int, code: str
+    router: Router, s3_vectors: LocalS3Vectors, failure: Failure, status: int, code: str
 ) -> None:
     """Callers learn whether to try again, and the next request works once the fault is gone."""
     for _ in ("before the vector space is known", "after"):
         s3_vectors.failures = [failure] * 12
-        error = similar(service, status)
+        error = similar(router, status)
         assert error["code"] == code
         assert "secret internals" not in error["error"]
         assert "arn:" not in error["error"]
         s3_vectors.failures = []
-        assert similar(service)["results"]
+        assert similar(router)["results"]
 
 
-def test_a_client_is_told_when_to_try_again(service: Service, s3_vectors: LocalS3Vectors) -> None:
+def test_a_client_is_told_when_to_try_again(router: Router, s3_vectors: LocalS3Vectors) -> None:
     """The header is that of HTTP's own."""
     s3_vectors.failures = [Failure(429)] * 6
-    response = post(service, "/similar", {"text": "a"})
+    response = post(router, "/similar", {"text": "a"})
     assert (response.status, response.headers["retry-after"]) == (503, "1")
 
 
 def test_the_log_names_the_kind_of_error(
     engine: Engine,
-    service: Service,
+    router: Router,
     s3_vectors: LocalS3Vectors,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """An operator sees which call failed and how, and no text."""
-    service.telemetry = Telemetry(Settings(artifact="a"))
-    service.model.search_index.prepare(None)
+    router.telemetry = Telemetry(Settings(artifact="a"))
+    router.model.search_index.prepare(None)
     s3_vectors.failures = [Failure(403, "AccessDeniedException")]
-    similar(service, 500)
+    similar(router, 500)
     line = json.loads(capsys.readouterr().out.splitlines()[0])
     assert line["fault"]["type"] == "AccessDeniedError"
     assert line["searchMs"] > 0
     assert "entry" not in json.dumps(line)
 
 
-def test_the_document_describes_the_filter(service: Service) -> None:
+def test_the_document_describes_the_filter(router: Router) -> None:
     """Answers and requests conform to the OpenAPI document of an endpoint with such an index."""
-    document = read(get(service, "/openapi.json"))
+    document = read(get(router, "/openapi.json"))
     post_ = document["paths"]["/similar"]["post"]
     body = Draft202012Validator(post_["requestBody"]["content"]["application/json"]["schema"])
     assert body.is_valid({"text": "a", "filter": {"$or": [{"a": 1}, {"b": {"$in": ["c"]}}]}})
     assert not body.is_valid({"text": "a", "filter": {"$or": [{"a": 1}, {"b": {"$like": "c"}}]}})
     answer = post_["responses"]["200"]["content"]["application/json"]["schema"]
-    Draft202012Validator(answer).validate(similar(service))
-    assert read(get(service, "/info"))["index_entries"] is None
+    Draft202012Validator(answer).validate(similar(router))
+    assert read(get(router, "/info"))["index_entries"] is None
 
 
-def test_a_snapshot_carries_no_connection(service: Service, s3_vectors: LocalS3Vectors) -> None:
+def test_a_snapshot_carries_no_connection(router: Router, s3_vectors: LocalS3Vectors) -> None:
     """After the snapshot's hook, a restored copy connects anew."""
-    similar(service)
-    settle(service)
-    renew(service)
-    similar(service)
+    similar(router)
+    before_snapshot(router)
+    after_restore(router)
+    similar(router)
     assert s3_vectors.connections == 2
 
 

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from embedder.http.apis.embedding_server import duration
-from embedder.http.router import Service
+from embedder.http.router import Router
 from tests.embedder.calls import post, read
 
 PATH = "/api/v1/embed"
 
 
-def test_the_answer_is_an_object(service: Service) -> None:
+def test_the_answer_is_an_object(router: Router) -> None:
     """The response has vectors with indices, token counts, and durations as strings with a unit."""
-    answer = read(post(service, PATH, {"inputs": ["a", "b c"]}))
-    vectors = read(post(service, "/embed", {"inputs": ["a", "b c"]}))
+    answer = read(post(router, PATH, {"inputs": ["a", "b c"]}))
+    vectors = read(post(router, "/embed", {"inputs": ["a", "b c"]}))
     assert answer["data"] == [
         {"embedding": vector, "index": index} for index, vector in enumerate(vectors)
     ]
@@ -26,7 +26,7 @@ def test_the_answer_is_an_object(service: Service) -> None:
 
 
 @pytest.mark.parametrize("direction", ["Left", "left", "LEFT"])
-def test_every_field_is_taken(service: Service, direction: str) -> None:
+def test_every_field_is_taken(router: Router, direction: str) -> None:
     """All fields in the server's README are accepted, with the direction in any letter case."""
     body = {
         "inputs": " ".join(f"w{number}" for number in range(40)),
@@ -36,18 +36,18 @@ def test_every_field_is_taken(service: Service, direction: str) -> None:
         "normalize": True,
         "dimensions": 8,
     }
-    answer = read(post(service, PATH, body))
+    answer = read(post(router, PATH, body))
     by_hand = {"text": body["inputs"], "truncate": "left", "size": 8}
-    assert answer["data"][0]["embedding"] == read(post(service, "/", by_hand))["embedding"]
+    assert answer["data"][0]["embedding"] == read(post(router, "/", by_hand))["embedding"]
 
 
 @pytest.mark.parametrize(
     ("body", "status"),
     [({"inputs": ""}, 400), ({"inputs": "w " * 40}, 413), ({"input": "a"}, 400), (b"{", 400)],
 )
-def test_errors_hold_a_message(service: Service, body: Any, status: int) -> None:
+def test_errors_hold_a_message(router: Router, body: Any, status: int) -> None:
     """The message is under `error`, where the server's clients expect it."""
-    error = read(post(service, PATH, body), status)
+    error = read(post(router, PATH, body), status)
     assert isinstance(error["error"], str)
     assert error["request_id"] == "request-1"
 

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedder.http.router import Service
+from embedder.http.router import Router
 from tests.embedder.calls import get, post, read
 from tests.embedder.small_model import PROMPTS
 
-MakeService = Callable[..., Service]
+MakeRouter = Callable[..., Router]
 SPACE = "small-model@abc123/fp32/0123456789ab"
 
 
-def test_a_text_gets_an_embedding(service: Service) -> None:
+def test_a_text_gets_an_embedding(router: Router) -> None:
     """A request with `text` returns `embedding`, `size`, `tokens` and `vector_space`."""
-    answer = read(post(service, "/", {"text": "hello world"}))
+    answer = read(post(router, "/", {"text": "hello world"}))
     assert set(answer) == {"embedding", "size", "tokens", "vector_space"}
     assert len(answer["embedding"]) == answer["size"] == 32
     assert answer["tokens"] == 4
@@ -25,27 +25,27 @@ def test_a_text_gets_an_embedding(service: Service) -> None:
 
 
 @pytest.mark.parametrize("size", [32, 16, 8])
-def test_the_size_is_the_one_asked_for(service: Service, size: int) -> None:
+def test_the_size_is_the_one_asked_for(router: Router, size: int) -> None:
     """Each size that the model supports can be requested, and the vector has length 1."""
-    answer = read(post(service, "/", {"text": "hello", "size": size}))
+    answer = read(post(router, "/", {"text": "hello", "size": size}))
     assert len(answer["embedding"]) == answer["size"] == size
     assert np.linalg.norm(answer["embedding"]) == pytest.approx(1, abs=1e-6)
     assert answer["vector_space"] == f"{SPACE}/{size}"
 
 
-def test_texts_get_embeddings_in_their_order(service: Service) -> None:
+def test_texts_get_embeddings_in_their_order(router: Router) -> None:
     """Each text of a batch gets the same vector as when it is sent alone, in the same order."""
     texts = ["a", "b c d e f", "b c", "a"]
-    answer = read(post(service, "/", {"texts": texts}))
-    alone = [read(post(service, "/", {"text": text}))["embedding"] for text in texts]
+    answer = read(post(router, "/", {"texts": texts}))
+    alone = [read(post(router, "/", {"text": text}))["embedding"] for text in texts]
     assert answer["embeddings"] == alone
     assert "embedding" not in answer
 
 
-def test_base64_holds_the_same_floats(service: Service) -> None:
+def test_base64_holds_the_same_floats(router: Router) -> None:
     """Base64 encodes the same values as little-endian float32, bit for bit."""
-    listed = read(post(service, "/", {"text": "a"}))["embedding"]
-    packed = read(post(service, "/", {"text": "a", "encoding_format": "base64"}))["embedding"]
+    listed = read(post(router, "/", {"text": "a"}))["embedding"]
+    packed = read(post(router, "/", {"text": "a", "encoding_format": "base64"}))["embedding"]
     assert np.frombuffer(base64.b64decode(packed), "<f4").tolist() == np.float32(listed).tolist()
 
 
@@ -58,11 +58,9 @@ def test_base64_holds_the_same_floats(service: Service) -> None:
         ("ubinary", 4, 0, 255),
     ],
 )
-def test_other_number_formats(
-    service: Service, dtype: str, length: int, low: int, high: int
-) -> None:
+def test_other_number_formats(router: Router, dtype: str, length: int, low: int, high: int) -> None:
     """Values are integers in the type's range; binary types pack eight dimensions per byte."""
-    answer = read(post(service, "/", {"text": "a b", "output_dtype": dtype}))
+    answer = read(post(router, "/", {"text": "a b", "output_dtype": dtype}))
     assert len(answer["embedding"]) == length
     assert all(type(number) is int and low <= number <= high for number in answer["embedding"])
     assert answer["size"] == 32
@@ -89,17 +87,17 @@ def test_other_number_formats(
         ({"text": "a", "normalize": False}, 'unknown: "normalize". Allowed: "text", "texts",'),
     ],
 )
-def test_a_bad_request_says_why(service: Service, body: dict[str, Any], message: str) -> None:
+def test_a_bad_request_says_why(router: Router, body: dict[str, Any], message: str) -> None:
     """The error names the problem, the allowed values and the value found, and has a request id."""
-    error = read(post(service, "/", body), 400)
+    error = read(post(router, "/", body), 400)
     assert message in error["error"]
     assert error["code"] == "invalid_field"
     assert error["request_id"] == "request-1"
 
 
-def test_errors_have_a_code_and_a_field(service: Service) -> None:
+def test_errors_have_a_code_and_a_field(router: Router) -> None:
     """The error has a machine-readable code and field in addition to the message."""
-    assert read(post(service, "/", {"text": " "}), 400) == {
+    assert read(post(router, "/", {"text": " "}), 400) == {
         "error": '"text" must be a string with at most 4000 characters, not all of them blank; '
         "found 1 blank characters.",
         "code": "empty_input",
@@ -108,28 +106,28 @@ def test_errors_have_a_code_and_a_field(service: Service) -> None:
     }
 
 
-def test_a_text_over_the_limit_is_refused_unless_truncation_is_asked_for(service: Service) -> None:
+def test_a_text_over_the_limit_is_refused_unless_truncation_is_asked_for(router: Router) -> None:
     """The error explains how to request truncation, and a request that follows it succeeds."""
     text = "w " * 40
-    error = read(post(service, "/", {"text": text}), 413)
+    error = read(post(router, "/", {"text": text}), 413)
     assert error["code"] == "input_too_long"
     assert "has 42 tokens" in error["error"]
     assert "allows 16" in error["error"]
     assert 'Send "truncate": true (or "right", "left")' in error["error"]
     for truncate in (True, "right", "left"):
-        assert read(post(service, "/", {"text": text, "truncate": truncate}))["tokens"] == 16
+        assert read(post(router, "/", {"text": text, "truncate": truncate}))["tokens"] == 16
     for truncate in (False, "refuse"):
-        read(post(service, "/", {"text": text, "truncate": truncate}), 413)
+        read(post(router, "/", {"text": text, "truncate": truncate}), 413)
 
 
-def test_the_setting_decides_where_the_request_does_not(make_service: MakeService) -> None:
+def test_the_setting_decides_where_the_request_does_not(make_router: MakeRouter) -> None:
     """A deployment can truncate by default, and a request can still turn truncation off."""
-    service = make_service(truncate="left")
+    router = make_router(truncate="left")
     text = " ".join(f"w{number}" for number in range(40))
-    cut = read(post(service, "/", {"text": text}))["embedding"]
-    assert cut == read(post(service, "/", {"text": text, "truncate": "left"}))["embedding"]
-    assert cut != read(post(service, "/", {"text": text, "truncate": "right"}))["embedding"]
-    read(post(service, "/", {"text": text, "truncate": False}), 413)
+    cut = read(post(router, "/", {"text": text}))["embedding"]
+    assert cut == read(post(router, "/", {"text": text, "truncate": "left"}))["embedding"]
+    assert cut != read(post(router, "/", {"text": text, "truncate": "right"}))["embedding"]
+    read(post(router, "/", {"text": text, "truncate": False}), 413)
 
 
 @pytest.mark.parametrize(
@@ -144,41 +142,41 @@ def test_the_setting_decides_where_the_request_does_not(make_service: MakeServic
     ],
 )
 def test_a_prompt_is_chosen_by_its_name_or_by_what_the_text_is(
-    make_service: MakeService, asked: dict[str, str], prompt: str
+    make_router: MakeRouter, asked: dict[str, str], prompt: str
 ) -> None:
     """The prompt can be given by the model's name for it, or by Voyage's or Cohere's input type."""
-    service = make_service(prompts=PROMPTS)
-    by_hand = read(post(service, "/", {"text": PROMPTS[prompt] + "a b"}))
-    assert read(post(service, "/", {"text": "a b", **asked})) == by_hand
+    router = make_router(prompts=PROMPTS)
+    by_hand = read(post(router, "/", {"text": PROMPTS[prompt] + "a b"}))
+    assert read(post(router, "/", {"text": "a b", **asked})) == by_hand
 
 
-def test_a_query_of_a_model_without_prompts_is_the_text_itself(service: Service) -> None:
+def test_a_query_of_a_model_without_prompts_is_the_text_itself(router: Router) -> None:
     """Clients always send the field, and a model without prompts was trained on bare texts."""
-    plain = read(post(service, "/", {"text": "a"}))
-    assert read(post(service, "/", {"text": "a", "input_type": "query"})) == plain
-    error = read(post(service, "/", {"text": "a", "input_type": "clustering"}), 400)
+    plain = read(post(router, "/", {"text": "a"}))
+    assert read(post(router, "/", {"text": "a", "input_type": "query"})) == plain
+    error = read(post(router, "/", {"text": "a", "input_type": "clustering"}), 400)
     assert 'one of "query", "document", "search_query", "search_document"' in error["error"]
 
 
-def test_the_prompt_may_be_chosen_once(make_service: MakeService) -> None:
+def test_the_prompt_may_be_chosen_once(make_router: MakeRouter) -> None:
     """Two fields that select different prompts are refused."""
     body = {"text": "a", "prompt_name": "query", "input_type": "document"}
-    error = read(post(make_service(prompts=PROMPTS), "/", body), 400)
+    error = read(post(make_router(prompts=PROMPTS), "/", body), 400)
     assert 'it was chosen by "prompt_name" and "input_type"' in error["error"]
 
 
-def test_a_title_goes_into_the_documents_prompt(make_service: MakeService) -> None:
+def test_a_title_goes_into_the_documents_prompt(make_router: MakeRouter) -> None:
     """The prompt has the format of EmbeddingGemma's model card."""
-    service = make_service(prompts=PROMPTS)
-    titled = read(post(service, "/", {"text": "a", "input_type": "document", "title": "Bees"}))
-    assert titled == read(post(service, "/", {"text": "title: Bees | text: a"}))
+    router = make_router(prompts=PROMPTS)
+    titled = read(post(router, "/", {"text": "a", "input_type": "document", "title": "Bees"}))
+    assert titled == read(post(router, "/", {"text": "title: Bees | text: a"}))
 
 
-def test_similar_answers_the_nearest_entries(make_service: MakeService) -> None:
+def test_similar_answers_the_nearest_entries(make_router: MakeRouter) -> None:
     """Results are sorted by score, and an indexed text matches itself best."""
     texts = [f"entry {number}" for number in range(30)]
-    service = make_service(index=texts)
-    answer = read(post(service, "/similar", {"text": "entry 7", "num_results": 5}))
+    router = make_router(index=texts)
+    answer = read(post(router, "/similar", {"text": "entry 7", "num_results": 5}))
     results = answer["results"]
     assert results[0] == {
         "text": "entry 7",
@@ -193,61 +191,61 @@ def test_similar_answers_the_nearest_entries(make_service: MakeService) -> None:
     assert all(texts[result["index"]] == result["text"] for result in results)
     assert len(results) == 5
     assert answer["vector_space"] == f"{SPACE}/32"
-    assert len(read(post(service, "/similar", {"text": "entry 7"}))["results"]) == 10
+    assert len(read(post(router, "/similar", {"text": "entry 7"}))["results"]) == 10
 
 
-def test_similar_asks_as_a_query(make_service: MakeService) -> None:
+def test_similar_asks_as_a_query(make_router: MakeRouter) -> None:
     """The search text gets the query prompt by default."""
     prompts = {"query": "entry "}
-    service = make_service(prompts=prompts, index=["entry 1", "entry 2", "1", "2"])
-    assert read(post(service, "/similar", {"text": "2"}))["results"][0]["text"] == "entry 2"
+    router = make_router(prompts=prompts, index=["entry 1", "entry 2", "1", "2"])
+    assert read(post(router, "/similar", {"text": "2"}))["results"][0]["text"] == "entry 2"
 
 
 @pytest.mark.parametrize("wanted", [0, 1001, True, 1.0, "5"])
-def test_similar_refuses_a_bad_number(make_service: MakeService, wanted: Any) -> None:
+def test_similar_refuses_a_bad_number(make_router: MakeRouter, wanted: Any) -> None:
     """Integers from 1 to 1000 are allowed."""
     body = {"text": "a", "num_results": wanted}
-    error = read(post(make_service(index=["a"]), "/similar", body), 400)
+    error = read(post(make_router(index=["a"]), "/similar", body), 400)
     assert '"num_results" must be a whole number from 1 to 1000' in error["error"]
 
 
-def test_similar_names_its_one_field_in_errors(make_service: MakeService) -> None:
+def test_similar_names_its_one_field_in_errors(make_router: MakeRouter) -> None:
     """The field is named `text` without an index, because it is not a list."""
-    error = read(post(make_service(index=["a"]), "/similar", {"text": "w " * 40}), 413)
+    error = read(post(make_router(index=["a"]), "/similar", {"text": "w " * 40}), 413)
     assert error["error"].startswith('"text" has 42 tokens')
     assert error["field"] == "text"
 
 
-def test_similar_without_an_index_is_not_found(service: Service) -> None:
+def test_similar_without_an_index_is_not_found(router: Router) -> None:
     """The response is a 404 that states the reason."""
-    error = read(post(service, "/similar", {"text": "a"}), 404)
+    error = read(post(router, "/similar", {"text": "a"}), 404)
     assert error["code"] == "no_index"
     assert "has no search index" in error["error"]
 
 
-def test_top_is_another_name_for_num_results(make_service: MakeService) -> None:
+def test_top_is_another_name_for_num_results(make_router: MakeRouter) -> None:
     """Either name is accepted, with the same bounds, but not both."""
-    service = make_service(index=["a", "b", "c"])
-    assert len(read(post(service, "/similar", {"text": "a", "top": 2}))["results"]) == 2
+    router = make_router(index=["a", "b", "c"])
+    assert len(read(post(router, "/similar", {"text": "a", "top": 2}))["results"]) == 2
     for body, message in (
         ({"top": 0}, '"top" must be a whole number from 1 to 1000'),
         ({"top": 2, "num_results": 2}, "which mean the same; found both"),
     ):
-        error = read(post(service, "/similar", {"text": "a", **body}), 400)
+        error = read(post(router, "/similar", {"text": "a", **body}), 400)
         assert message in error["error"]
 
 
-def test_a_carried_index_takes_no_filter(make_service: MakeService) -> None:
+def test_a_carried_index_takes_no_filter(make_router: MakeRouter) -> None:
     """Its entries have no metadata, and the error says so."""
     body = {"text": "a", "filter": {"language": "en"}}
-    error = read(post(make_service(index=["a"]), "/similar", body), 400)
+    error = read(post(make_router(index=["a"]), "/similar", body), 400)
     assert error["field"] == "filter"
     assert "only an index of S3 Vectors has metadata" in error["error"]
 
 
-def test_health_tells_what_is_served(service: Service) -> None:
+def test_health_tells_what_is_served(router: Router) -> None:
     """The response has the model's name and its vector space."""
-    assert read(get(service, "/health")) == {
+    assert read(get(router, "/health")) == {
         "status": "ok",
         "model": "example/small-model",
         "vector_space": f"{SPACE}/32",

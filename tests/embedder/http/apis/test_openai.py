@@ -13,7 +13,7 @@ import pytest
 from embedder.core.engine import Engine
 from embedder.http.apis.operation import Model
 from embedder.http.http_types import MAX_RESPONSE_BYTES, Request, Response
-from embedder.http.router import Service
+from embedder.http.router import Router
 from embedder.http.vector_encoding import largest_batch
 from tests.embedder.calls import get, post, read
 from tests.embedder.small_model import (
@@ -25,16 +25,16 @@ from tests.embedder.small_model import (
     manifest_of,
 )
 
-MakeService = Callable[..., Service]
+MakeRouter = Callable[..., Router]
 PATH = "/v1/embeddings"
 #: Token ids of "a b", without and with special tokens; `/tokenize` returns the second form.
 BARE = WordTokenizer().encode("a b")
 WHOLE = [CLS, *BARE, SEP]
 
 
-def test_the_answer_is_openais(service: Service) -> None:
+def test_the_answer_is_openais(router: Router) -> None:
     """The response is a list of embeddings with their indices, the model, and the token usage."""
-    answer = read(post(service, PATH, {"input": ["a", "b c"], "model": "text-embedding-3-small"}))
+    answer = read(post(router, PATH, {"input": ["a", "b c"], "model": "text-embedding-3-small"}))
     assert answer["object"] == "list"
     assert [(item["object"], item["index"]) for item in answer["data"]] == [
         ("embedding", 0),
@@ -50,18 +50,18 @@ def test_the_answer_is_openais(service: Service) -> None:
     "given",
     ["a b", ["a b"], WHOLE, [WHOLE]],
 )
-def test_every_kind_of_input_gives_the_same_vector(service: Service, given: Any) -> None:
+def test_every_kind_of_input_gives_the_same_vector(router: Router, given: Any) -> None:
     """A string, a list of strings, token ids and a list of token id lists are equivalent."""
-    answer = read(post(service, PATH, {"input": given, "model": "m"}))
-    expected = read(post(service, "/", {"text": "a b"}))["embedding"]
+    answer = read(post(router, PATH, {"input": given, "model": "m"}))
+    expected = read(post(router, "/", {"text": "a b"}))["embedding"]
     assert [item["embedding"] for item in answer["data"]] == [expected]
 
 
-def test_base64_is_little_endian_float32(service: Service) -> None:
+def test_base64_is_little_endian_float32(router: Router) -> None:
     """The official client requests base64 by default."""
     body = {"input": ["a", "b"], "model": "m", "dimensions": 8}
-    listed = read(post(service, PATH, {**body, "encoding_format": "float"}))
-    packed = read(post(service, PATH, {**body, "encoding_format": "base64"}))
+    listed = read(post(router, PATH, {**body, "encoding_format": "float"}))
+    packed = read(post(router, PATH, {**body, "encoding_format": "base64"}))
     for plain, item in zip(listed["data"], packed["data"], strict=True):
         floats = np.frombuffer(base64.b64decode(item["embedding"]), "<f4")
         assert floats.tolist() == np.float32(plain["embedding"]).tolist()
@@ -79,22 +79,22 @@ def test_base64_is_little_endian_float32(service: Service) -> None:
     ],
 )
 def test_a_models_alias_carries_the_prompt(
-    make_service: MakeService, model: str, prompt: str
+    make_router: MakeRouter, model: str, prompt: str
 ) -> None:
     """SDKs that can only send a model name can select a prompt in it."""
-    service = make_service(prompts=PROMPTS)
-    answer = read(post(service, PATH, {"input": "a b", "model": model}))
-    by_hand = read(post(service, PATH, {"input": PROMPTS[prompt] + "a b", "model": "m"}))
+    router = make_router(prompts=PROMPTS)
+    answer = read(post(router, PATH, {"input": "a b", "model": model}))
+    by_hand = read(post(router, PATH, {"input": PROMPTS[prompt] + "a b", "model": "m"}))
     assert answer == by_hand
 
 
 @pytest.mark.parametrize("name", ["example/small-model", "small-model", "Small-Model"])
 def test_the_served_model_with_a_suffix_that_is_no_prompt_is_refused(
-    make_service: MakeService, name: str
+    make_router: MakeRouter, name: str
 ) -> None:
     """A misspelled prompt name is refused instead of being ignored."""
-    service = make_service(prompts=PROMPTS)
-    error = read(post(service, PATH, {"input": "a", "model": f"{name}:qurey"}), 400)["error"]
+    router = make_router(prompts=PROMPTS)
+    error = read(post(router, PATH, {"input": "a", "model": f"{name}:qurey"}), 400)["error"]
     assert error["param"] == "model"
     assert f'"{name}:query", "{name}:document"' in error["message"]
     assert 'found "qurey" after the colon' in error["message"]
@@ -105,24 +105,24 @@ def test_the_served_model_with_a_suffix_that_is_no_prompt_is_refused(
 )
 @pytest.mark.parametrize("prompts", [PROMPTS, {}])
 def test_others_names_with_a_colon_are_names(
-    make_service: MakeService, model: str, prompts: dict[str, str]
+    make_router: MakeRouter, model: str, prompts: dict[str, str]
 ) -> None:
     """Ollama's tags and OpenAI's fine-tuned model names contain colons."""
-    service = make_service(prompts=prompts)
-    plain = read(post(service, PATH, {"input": "a", "model": "m"}))
-    assert read(post(service, PATH, {"input": "a", "model": model})) == plain
+    router = make_router(prompts=prompts)
+    plain = read(post(router, PATH, {"input": "a", "model": "m"}))
+    assert read(post(router, PATH, {"input": "a", "model": model})) == plain
 
 
-def test_a_model_without_prompts_takes_any_suffix(service: Service) -> None:
+def test_a_model_without_prompts_takes_any_suffix(router: Router) -> None:
     """The suffix is ignored because the model has no prompts."""
-    plain = read(post(service, PATH, {"input": "a"}))
-    assert read(post(service, PATH, {"input": "a", "model": "small-model:query"})) == plain
+    plain = read(post(router, PATH, {"input": "a"}))
+    assert read(post(router, PATH, {"input": "a", "model": "small-model:query"})) == plain
 
 
 @pytest.mark.parametrize("length", [256, 257])
-def test_a_models_name_has_at_most_256_characters(service: Service, length: int) -> None:
+def test_a_models_name_has_at_most_256_characters(router: Router, length: int) -> None:
     """A name of 256 characters is accepted, and one of 257 is refused."""
-    response = post(service, PATH, {"input": "a", "model": "m" * length})
+    response = post(router, PATH, {"input": "a", "model": "m" * length})
     assert response.status == (200 if length == 256 else 400)
 
 
@@ -136,10 +136,10 @@ def test_a_models_name_has_at_most_256_characters(service: Service, length: int)
     ],
 )
 def test_token_ids_without_the_models_special_tokens_are_refused(
-    service: Service, session: HashSession, given: Any, name: str, found: str
+    router: Router, session: HashSession, given: Any, name: str, found: str
 ) -> None:
     """The ids may come from another tokenizer; the error explains both ways to fix the request."""
-    error = read(post(service, PATH, {"input": given}), 400)["error"]
+    error = read(post(router, PATH, {"input": given}), 400)["error"]
     assert error["param"] == "input"
     assert error["code"] == "invalid_field"
     assert error["message"].startswith(f'"{name}" must hold token ids of this model')
@@ -148,21 +148,21 @@ def test_token_ids_without_the_models_special_tokens_are_refused(
     assert "check_embedding_ctx_length=False" in error["message"]
     assert '"add_special_tokens": true' in error["message"]
     assert session.shapes == []
-    assert read(post(service, PATH, {"input": given, "add_special_tokens": True}))
+    assert read(post(router, PATH, {"input": given, "add_special_tokens": True}))
 
 
-def test_token_ids_that_lack_special_tokens_get_them_when_asked(service: Service) -> None:
+def test_token_ids_that_lack_special_tokens_get_them_when_asked(router: Router) -> None:
     """The vector equals that of the text."""
-    answer = read(post(service, PATH, {"input": BARE, "add_special_tokens": True}))
-    expected = read(post(service, PATH, {"input": "a b"}))
+    answer = read(post(router, PATH, {"input": BARE, "add_special_tokens": True}))
+    expected = read(post(router, PATH, {"input": "a b"}))
     assert answer == expected
 
 
-def test_what_tokenize_returns_is_taken_as_it_is(service: Service) -> None:
+def test_what_tokenize_returns_is_taken_as_it_is(router: Router) -> None:
     """Ids from `/tokenize` are accepted without changes."""
-    (tokens,) = read(post(service, "/tokenize", {"inputs": "a b"}))
-    answer = read(post(service, PATH, {"input": [[token["id"] for token in tokens]]}))
-    assert answer == read(post(service, PATH, {"input": ["a b"]}))
+    (tokens,) = read(post(router, "/tokenize", {"inputs": "a b"}))
+    answer = read(post(router, PATH, {"input": [[token["id"] for token in tokens]]}))
+    assert answer == read(post(router, PATH, {"input": ["a b"]}))
 
 
 class WithoutSpecialTokens(WordTokenizer):
@@ -174,37 +174,37 @@ class WithoutSpecialTokens(WordTokenizer):
 
 def test_a_model_without_special_tokens_takes_ids_only_on_request(session: HashSession) -> None:
     """Such ids do not show which tokenizer produced them."""
-    service = Service(Model(Engine(manifest_of(), WithoutSpecialTokens(), session)))
-    error = read(post(service, PATH, {"input": BARE}), 400)["error"]
+    router = Router(Model(Engine(manifest_of(), WithoutSpecialTokens(), session)))
+    error = read(post(router, PATH, {"input": BARE}), 400)["error"]
     assert "none at the beginning and none at the end" in error["message"]
-    assert read(post(service, PATH, {"input": BARE, "add_special_tokens": True}))
+    assert read(post(router, PATH, {"input": BARE, "add_special_tokens": True}))
 
 
 @pytest.mark.parametrize("path", [PATH, "/embeddings"])
-def test_an_id_over_the_vocabulary_names_the_fix(service: Service, path: str) -> None:
+def test_an_id_over_the_vocabulary_names_the_fix(router: Router, path: str) -> None:
     """The id comes from another tokenizer."""
-    response = post(service, path, {"input": [[CLS, 73418, SEP]]})
+    response = post(router, path, {"input": [[CLS, 73418, SEP]]})
     message = response.body.decode()
     assert response.status in {400, 422}
     assert "a whole number from 0 to 999; found the number 73418." in message
     assert "check_embedding_ctx_length=False" in message
 
 
-def test_extra_fields_serve_those_who_can_send_them(make_service: MakeService) -> None:
+def test_extra_fields_serve_those_who_can_send_them(make_router: MakeRouter) -> None:
     """`prompt_name`, `input_type`, `title`, `output_dtype` and `truncate` are accepted."""
-    service = make_service(prompts=PROMPTS)
+    router = make_router(prompts=PROMPTS)
     body = {"input": "a b", "input_type": "document", "title": "T", "output_dtype": "ubinary"}
-    answer = read(post(service, PATH, body))
+    answer = read(post(router, PATH, body))
     by_hand = {"text": "title: T | text: a b", "output_dtype": "ubinary"}
-    assert answer["data"][0]["embedding"] == read(post(service, "/", by_hand))["embedding"]
+    assert answer["data"][0]["embedding"] == read(post(router, "/", by_hand))["embedding"]
     long = {"input": "w " * 40, "truncate": "left"}
-    assert read(post(service, PATH, long))["usage"]["prompt_tokens"] == 16
+    assert read(post(router, PATH, long))["usage"]["prompt_tokens"] == 16
 
 
-def test_alias_and_field_may_not_disagree(make_service: MakeService) -> None:
+def test_alias_and_field_may_not_disagree(make_router: MakeRouter) -> None:
     """A prompt in the model name and another in a field are refused."""
     body = {"input": "a", "model": "m:query", "prompt_name": "document"}
-    error = read(post(make_service(prompts=PROMPTS), PATH, body), 400)["error"]
+    error = read(post(make_router(prompts=PROMPTS), PATH, body), 400)["error"]
     assert 'chosen by "prompt_name" and "model"' in error["message"]
 
 
@@ -228,9 +228,9 @@ def test_alias_and_field_may_not_disagree(make_service: MakeService) -> None:
         ({"input": "a", "stream": True}, None, "invalid_field"),
     ],
 )
-def test_errors_are_openais(service: Service, body: Any, param: str | None, code: str) -> None:
+def test_errors_are_openais(router: Router, body: Any, param: str | None, code: str) -> None:
     """Errors have status 400 and the four fields that OpenAI's clients read."""
-    error = read(post(service, PATH, body), 400)
+    error = read(post(router, PATH, body), 400)
     assert set(error) == {"error"}
     assert set(error["error"]) == {"message", "type", "param", "code"}
     assert error["error"]["type"] == "invalid_request_error"
@@ -238,44 +238,44 @@ def test_errors_are_openais(service: Service, body: Any, param: str | None, code
     assert error["error"]["code"] == code
 
 
-def test_a_server_error_is_openais_too(service: Service, session: HashSession) -> None:
+def test_a_server_error_is_openais_too(router: Router, session: HashSession) -> None:
     """The error has status 500 and the type that OpenAI's clients retry."""
     session.failure = RuntimeError("boom")
-    error = read(post(service, PATH, {"input": "a"}), 500)["error"]
+    error = read(post(router, PATH, {"input": "a"}), 500)["error"]
     assert error["type"] == "server_error"
     assert error["param"] is None
 
 
 def test_a_batch_of_base64_that_would_not_fit_is_refused_before_the_model(
-    service: Service, session: HashSession
+    router: Router, session: HashSession
 ) -> None:
     """The error has the largest number of vectors that fits."""
     allowed = largest_batch(32, "float", "base64")
     texts = [f"w{number}" for number in range(allowed + 1)]
-    error = read(post(service, PATH, {"input": texts, "encoding_format": "base64"}), 400)["error"]
+    error = read(post(router, PATH, {"input": texts, "encoding_format": "base64"}), 400)["error"]
     assert error["code"] == "batch_too_large"
     assert f"more than {allowed} vectors of 32 dimensions" in error["message"]
     assert session.shapes == []
 
 
-def ask(service: Service, body: Any, accepted: str | None) -> Response:
+def ask(router: Router, body: Any, accepted: str | None) -> Response:
     """Post a body with this Accept-Encoding header."""
     headers = {} if accepted is None else {"accept-encoding": accepted}
     raw = orjson.dumps(body)
-    return service.handle(Request("POST", PATH, headers=headers, body=raw, id="request-1"))
+    return router.handle(Request("POST", PATH, headers=headers, body=raw, id="request-1"))
 
 
 @pytest.fixture
-def wide(make_service: MakeService, session: HashSession) -> Service:
-    """Return a service for a model with 768 dimensions that can be reduced to 384."""
+def wide(make_router: MakeRouter, session: HashSession) -> Router:
+    """Return a router for a model with 768 dimensions that can be reduced to 384."""
     session.dimensions = 768
-    return make_service(dimensions=(768, 384))
+    return make_router(dimensions=(768, 384))
 
 
 TEXTS = [f"w{number}" for number in range(2048)]
 
 
-def test_openais_largest_batch_is_answered_in_gzip(wide: Service) -> None:
+def test_openais_largest_batch_is_answered_in_gzip(wide: Router) -> None:
     """A client that accepts gzip gets 2,048 vectors of 384 floats."""
     body = {"input": TEXTS, "dimensions": 384, "encoding_format": "float"}
     response = ask(wide, body, "gzip, deflate")
@@ -288,7 +288,7 @@ def test_openais_largest_batch_is_answered_in_gzip(wide: Service) -> None:
     assert answer["data"][:2] == first["data"]
 
 
-def test_without_gzip_it_is_refused_with_the_numbers(wide: Service) -> None:
+def test_without_gzip_it_is_refused_with_the_numbers(wide: Router) -> None:
     """The error has the size found, the size allowed, the batch size that fits, and two fixes."""
     body = {"input": TEXTS, "dimensions": 384, "encoding_format": "float"}
     message = read(ask(wide, body, None), 400)["error"]["message"]
@@ -304,7 +304,7 @@ def test_without_gzip_it_is_refused_with_the_numbers(wide: Service) -> None:
     assert read(ask(wide, {**body, "encoding_format": "base64"}, None))
 
 
-def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide: Service) -> None:
+def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide: Router) -> None:
     """A batch of 2,045 vectors of 768 floats is refused even with gzip."""
     body = {"input": TEXTS[:2045], "dimensions": 768}
     message = read(ask(wide, body, "gzip"), 400)["error"]["message"]
@@ -318,7 +318,7 @@ def test_what_does_not_fit_in_gzip_is_refused_with_the_numbers(wide: Service) ->
 
 
 @pytest.mark.parametrize("accepted", [None, "", "br", "gzip;q=0", "identity"])
-def test_a_client_that_does_not_accept_gzip_gets_none(wide: Service, accepted: str | None) -> None:
+def test_a_client_that_does_not_accept_gzip_gets_none(wide: Router, accepted: str | None) -> None:
     """The response is not compressed if gzip is absent from the header or has weight zero."""
     response = ask(wide, {"input": TEXTS[:200]}, accepted)
     assert "content-encoding" not in response.headers
@@ -329,15 +329,15 @@ def test_a_client_that_does_not_accept_gzip_gets_none(wide: Service, accepted: s
     "options", [{"input": TEXTS[:200], "encoding_format": "base64"}, {"input": "a"}]
 )
 def test_what_gzip_would_not_make_smaller_is_left_as_it_is(
-    wide: Service, options: dict[str, Any]
+    wide: Router, options: dict[str, Any]
 ) -> None:
     """Base64 vectors do not compress, and a single vector is sent uncompressed for speed."""
     assert "content-encoding" not in ask(wide, options, "gzip").headers
 
 
-def test_the_one_model_is_listed(service: Service) -> None:
+def test_the_one_model_is_listed(router: Router) -> None:
     """The list has OpenAI's format, and clients can read the model name from it."""
-    assert read(get(service, "/v1/models")) == {
+    assert read(get(router, "/v1/models")) == {
         "object": "list",
         "data": [
             {

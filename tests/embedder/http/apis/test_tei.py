@@ -10,24 +10,24 @@ from embedder.core.embedding_request import Embeddings, Timings
 from embedder.http.apis.operation import Call
 from embedder.http.apis.tei import timing_headers
 from embedder.http.http_types import Request
-from embedder.http.router import Service
+from embedder.http.router import Router
 from embedder.http.telemetry import RequestRecord
 from tests.embedder.calls import post, read
 from tests.embedder.small_model import CLS, PROMPTS, SEP, HashSession, WordTokenizer
 
-MakeService = Callable[..., Service]
+MakeRouter = Callable[..., Router]
 
 
 @pytest.mark.parametrize("inputs", ["a b", ["a b"], [CLS, *WordTokenizer().encode("a b"), SEP]])
-def test_embed_answers_a_bare_list_of_vectors(service: Service, inputs: Any) -> None:
+def test_embed_answers_a_bare_list_of_vectors(router: Router, inputs: Any) -> None:
     """The response is a list even for one text."""
-    answer = read(post(service, "/embed", {"inputs": inputs}))
-    assert answer == [read(post(service, "/", {"text": "a b"}))["embedding"]]
+    answer = read(post(router, "/embed", {"inputs": inputs}))
+    assert answer == [read(post(router, "/", {"text": "a b"}))["embedding"]]
 
 
-def test_the_headers_are_teis(service: Service) -> None:
+def test_the_headers_are_teis(router: Router) -> None:
     """Times are in whole milliseconds; characters and tokens are those of the request."""
-    headers = post(service, "/embed", {"inputs": ["a b", "é"]}).headers
+    headers = post(router, "/embed", {"inputs": ["a b", "é"]}).headers
     assert headers["x-compute-type"] == "cpu+optimized"
     assert headers["x-compute-characters"] == "4"
     assert headers["x-compute-tokens"] == "7"
@@ -52,48 +52,46 @@ def test_the_headers_give_each_stage_its_time() -> None:
         ({"truncate": True, "truncation_direction": "left"}, "left"),
     ],
 )
-def test_truncation_has_a_direction(
-    service: Service, options: dict[str, Any], same_as: str
-) -> None:
+def test_truncation_has_a_direction(router: Router, options: dict[str, Any], same_as: str) -> None:
     """The direction is accepted in any letter case and defaults to right."""
     text = " ".join(f"w{number}" for number in range(40))
-    cut = read(post(service, "/embed", {"inputs": text, **options}))
-    assert cut == [read(post(service, "/", {"text": text, "truncate": same_as}))["embedding"]]
+    cut = read(post(router, "/embed", {"inputs": text, **options}))
+    assert cut == [read(post(router, "/", {"text": text, "truncate": same_as}))["embedding"]]
 
 
-def test_a_text_over_the_limit_is_a_validation_error(service: Service) -> None:
+def test_a_text_over_the_limit_is_a_validation_error(router: Router) -> None:
     """The error has status 422, as in TEI's code, and explains how to truncate."""
-    error = read(post(service, "/embed", {"inputs": "w " * 40}), 422)
+    error = read(post(router, "/embed", {"inputs": "w " * 40}), 422)
     assert error["error_type"] == "Validation"
     assert 'Send "truncate": true' in error["error"]
 
 
-def test_not_renormalising_is_told_in_the_space(service: Service) -> None:
+def test_not_renormalising_is_told_in_the_space(router: Router) -> None:
     """With `normalize: false` the truncated components are returned unscaled."""
     body = {"inputs": "a", "dimensions": 8, "normalize": False}
-    response = post(service, "/embed", body)
-    whole = read(post(service, "/embed", {"inputs": "a"}))
+    response = post(router, "/embed", body)
+    whole = read(post(router, "/embed", {"inputs": "a"}))
     assert read(response) == [whole[0][:8]]
     assert response.headers["x-vector-space"].endswith("/8/unnormalized")
 
 
-def test_what_is_cut_is_renormalised_unless_asked_otherwise(service: Service) -> None:
+def test_what_is_cut_is_renormalised_unless_asked_otherwise(router: Router) -> None:
     """`normalize` defaults to true, also with `dimensions`, and the space has its usual name."""
-    response = post(service, "/embed", {"inputs": "a", "dimensions": 8})
+    response = post(router, "/embed", {"inputs": "a", "dimensions": 8})
     (vector,) = read(response)
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
     assert response.headers["x-vector-space"].endswith("/8")
-    asked = post(service, "/embed", {"inputs": "a", "dimensions": 8, "normalize": True})
+    asked = post(router, "/embed", {"inputs": "a", "dimensions": 8, "normalize": True})
     assert read(asked) == [vector]
 
 
 @pytest.mark.parametrize("body", [{"inputs": "a b"}, {"inputs": ["a", "b"], "normalize": False}])
-def test_the_root_answers_teis_requests_as_embed_does(service: Service, body: Any) -> None:
+def test_the_root_answers_teis_requests_as_embed_does(router: Router, body: Any) -> None:
     """TEI also serves embed at the root, with the same response, headers and errors."""
-    response = post(service, "/", body)
-    assert read(response) == read(post(service, "/embed", body))
+    response = post(router, "/", body)
+    assert read(response) == read(post(router, "/embed", body))
     assert response.headers["x-compute-type"] == "cpu+optimized"
-    error = read(post(service, "/", {**body, "truncate": "yes"}), 422)
+    error = read(post(router, "/", {**body, "truncate": "yes"}), 422)
     assert error["error_type"] == "Validation"
 
 
@@ -106,16 +104,16 @@ def test_the_root_answers_teis_requests_as_embed_does(service: Service, body: An
         (b'["inputs"]', "must be a JSON object"),
     ],
 )
-def test_the_root_is_the_kits_own_otherwise(service: Service, body: Any, message: str) -> None:
+def test_the_root_is_the_kits_own_otherwise(router: Router, body: Any, message: str) -> None:
     """Errors of all other requests have the format of the kit's own API."""
-    error = read(post(service, "/", body), 400)
+    error = read(post(router, "/", body), 400)
     assert message in error["error"]
     assert error["request_id"] == "request-1"
 
 
-def test_a_text_that_says_inputs_is_a_text(service: Service) -> None:
+def test_a_text_that_says_inputs_is_a_text(router: Router) -> None:
     """Only a field named `inputs` selects TEI's API."""
-    assert read(post(service, "/", {"text": 'say "inputs"'}))["size"] == 32
+    assert read(post(router, "/", {"text": 'say "inputs"'}))["size"] == 32
 
 
 @pytest.mark.parametrize("options", [{}, {"wait_for_model": True, "use_gpu": False}])
@@ -129,11 +127,11 @@ def test_a_text_that_says_inputs_is_a_text(service: Service) -> None:
     ],
 )
 def test_fields_without_an_effect_are_accepted(
-    service: Service, path: str, body: dict[str, Any], options: dict[str, Any]
+    router: Router, path: str, body: dict[str, Any], options: dict[str, Any]
 ) -> None:
     """The options of Hugging Face's inference API and empty parameters change no vector."""
     more = {"options": options, "parameters": {}}
-    with_them, without = (read(post(service, path, {**body, **some})) for some in (more, {}))
+    with_them, without = (read(post(router, path, {**body, **some})) for some in (more, {}))
     if path == "/api/v1/embed":
         with_them, without = with_them["data"], without["data"]
     assert with_them == without
@@ -153,19 +151,19 @@ def test_fields_without_an_effect_are_accepted(
     ],
 )
 def test_fields_that_would_have_an_effect_are_refused(
-    service: Service, more: dict[str, Any], message: str
+    router: Router, more: dict[str, Any], message: str
 ) -> None:
     """The error names the field."""
-    assert message in read(post(service, "/embed", {"inputs": "a", **more}), 422)["error"]
+    assert message in read(post(router, "/embed", {"inputs": "a", **more}), 422)["error"]
 
 
-def test_prompt_names_and_dtypes_are_taken(make_service: MakeService) -> None:
+def test_prompt_names_and_dtypes_are_taken(make_router: MakeRouter) -> None:
     """The prompt name is TEI's field, and the number format is an additional field."""
-    service = make_service(prompts=PROMPTS)
+    router = make_router(prompts=PROMPTS)
     body = {"inputs": "a", "prompt_name": "query", "output_dtype": "int8"}
     by_hand = {"text": PROMPTS["query"] + "a", "output_dtype": "int8"}
-    answer = read(post(service, "/embed", body))
-    assert answer == [read(post(service, "/", by_hand))["embedding"]]
+    answer = read(post(router, "/embed", body))
+    assert answer == [read(post(router, "/", by_hand))["embedding"]]
 
 
 @pytest.mark.parametrize(
@@ -183,42 +181,42 @@ def test_prompt_names_and_dtypes_are_taken(make_service: MakeService) -> None:
         ({"inputs": [str(number) for number in range(50_000)]}, 422, "Validation"),
     ],
 )
-def test_errors_are_teis(service: Service, body: Any, status: int, kind: str) -> None:
+def test_errors_are_teis(router: Router, body: Any, status: int, kind: str) -> None:
     """Statuses and error types are those of TEI's code."""
-    error = read(post(service, "/embed", body), status)
+    error = read(post(router, "/embed", body), status)
     assert set(error) == {"error", "error_type"}
     assert error["error_type"] == kind
 
 
-def test_the_compatible_route_has_openais_answer_and_teis_errors(service: Service) -> None:
+def test_the_compatible_route_has_openais_answer_and_teis_errors(router: Router) -> None:
     """Errors are `{"message", "code", "type"}`, as in TEI's code and unlike its schema."""
-    response = post(service, "/embeddings", {"input": ["a"], "model": "m"})
+    response = post(router, "/embeddings", {"input": ["a"], "model": "m"})
     assert response.headers["x-compute-tokens"] == "3"
-    assert read(response) == read(post(service, "/v1/embeddings", {"input": ["a"], "model": "m"}))
-    error = read(post(service, "/embeddings", {"input": 1}), 422)
+    assert read(response) == read(post(router, "/v1/embeddings", {"input": ["a"], "model": "m"}))
+    error = read(post(router, "/embeddings", {"input": 1}), 422)
     assert set(error) == {"message", "code", "type"}
     assert (error["code"], error["type"]) == (422, "Validation")
 
 
-def test_similarity_is_the_cosine_of_each(service: Service) -> None:
+def test_similarity_is_the_cosine_of_each(router: Router) -> None:
     """Scores are in the order of the sentences, and an identical sentence has score 1."""
     body = {"inputs": {"source_sentence": "a", "sentences": ["b", "a", "c d"]}}
-    response = post(service, "/similarity", body)
-    vectors = np.array(read(post(service, "/embed", {"inputs": ["a", "b", "a", "c d"]})))
+    response = post(router, "/similarity", body)
+    vectors = np.array(read(post(router, "/embed", {"inputs": ["a", "b", "a", "c d"]})))
     assert read(response) == pytest.approx((vectors[1:] @ vectors[0]).tolist(), abs=1e-6)
     assert read(response)[1] == pytest.approx(1, abs=1e-6)
     assert response.headers["x-compute-characters"] == "6"
 
 
-def test_similarity_takes_parameters(make_service: MakeService) -> None:
+def test_similarity_takes_parameters(make_router: MakeRouter) -> None:
     """Prompt and truncation apply to all sentences."""
-    service = make_service(prompts=PROMPTS)
+    router = make_router(prompts=PROMPTS)
     inputs = {"source_sentence": "a", "sentences": ["b " * 40]}
-    error = read(post(service, "/similarity", {"inputs": inputs}), 422)
+    error = read(post(router, "/similarity", {"inputs": inputs}), 422)
     assert '"inputs[1]" has 42 tokens' in error["error"]
     parameters = {"truncate": True, "truncation_direction": "left", "prompt_name": "query"}
-    answer = read(post(service, "/similarity", {"inputs": inputs, "parameters": parameters}))
-    vectors = np.array(read(post(service, "/embed", {"inputs": ["a", "b " * 40], **parameters})))
+    answer = read(post(router, "/similarity", {"inputs": inputs, "parameters": parameters}))
+    vectors = np.array(read(post(router, "/embed", {"inputs": ["a", "b " * 40], **parameters})))
     assert answer == pytest.approx([float(vectors[1] @ vectors[0])], abs=1e-6)
 
 
@@ -240,17 +238,15 @@ def test_similarity_takes_parameters(make_service: MakeService) -> None:
         ),
     ],
 )
-def test_similarity_refuses_what_it_cannot_compare(
-    service: Service, body: Any, message: str
-) -> None:
+def test_similarity_refuses_what_it_cannot_compare(router: Router, body: Any, message: str) -> None:
     """The error names the field by its path."""
-    response = post(service, "/similarity", body)
+    response = post(router, "/similarity", body)
     assert response.status in {400, 422}
     assert message in read(response, response.status)["error"]
 
 
-def test_a_failing_model_is_a_backend_error(service: Service, session: HashSession) -> None:
+def test_a_failing_model_is_a_backend_error(router: Router, session: HashSession) -> None:
     """The error has TEI's status 424."""
     session.failure = RuntimeError("boom")
-    assert read(post(service, "/embed", {"inputs": "a"}), 424)["error_type"] == "Backend"
-    assert read(post(service, "/embeddings", {"input": "a"}), 424)["type"] == "Backend"
+    assert read(post(router, "/embed", {"inputs": "a"}), 424)["error_type"] == "Backend"
+    assert read(post(router, "/embeddings", {"input": "a"}), 424)["type"] == "Backend"

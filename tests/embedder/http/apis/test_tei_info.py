@@ -1,17 +1,17 @@
-"""TEI's `/info`, with this service's limits."""
+"""TEI's `/info`, with this router's limits."""
 
 from collections.abc import Callable
 
 from embedder import __version__
-from embedder.http.router import Service
+from embedder.http.router import Router
 from embedder.http.vector_encoding import largest_batch
 from tests.embedder.calls import get, post, read
 from tests.embedder.small_model import PROMPTS, HashSession
 
 
-def test_info_has_teis_fields(service: Service) -> None:
-    """All fields of TEI's `Info` are present, with the values of this service."""
-    info = read(get(service, "/info"))
+def test_info_has_teis_fields(router: Router) -> None:
+    """All fields of TEI's `Info` are present, with the values of this router."""
+    info = read(get(router, "/info"))
     assert info["model_id"] == info["served_model_name"] == "example/small-model"
     assert info["model_sha"] == "abc123"
     assert info["model_dtype"] == "fp32"
@@ -23,10 +23,10 @@ def test_info_has_teis_fields(service: Service) -> None:
     assert info["version"] == __version__
 
 
-def test_info_tells_our_limits(make_service: Callable[..., Service]) -> None:
+def test_info_tells_our_limits(make_router: Callable[..., Router]) -> None:
     """The response has the space, dimensions, prompts, and the enforced batch limits by format."""
-    service = make_service(prompts=PROMPTS, default_prompt="query", index=["a", "b"])
-    info = read(get(service, "/info"))
+    router = make_router(prompts=PROMPTS, default_prompt="query", index=["a", "b"])
+    info = read(get(router, "/info"))
     assert info["vector_space"] == "small-model@abc123/fp32/0123456789ab/32"
     assert info["dimensions"] == [32, 16, 8]
     assert info["prompts"] == list(PROMPTS)
@@ -39,20 +39,20 @@ def test_info_tells_our_limits(make_service: Callable[..., Service]) -> None:
 
 
 def test_the_batch_that_is_told_always_fits(
-    make_service: Callable[..., Service], session: HashSession
+    make_router: Callable[..., Router], session: HashSession
 ) -> None:
     """A client can rely on the reported batch size."""
     session.dimensions = 1024
-    service = make_service(dimensions=(1024,))
-    size = read(get(service, "/info"))["max_client_batch_size"]
+    router = make_router(dimensions=(1024,))
+    size = read(get(router, "/info"))["max_client_batch_size"]
     texts = [f"w{number % 50}" for number in range(size)]
-    assert len(read(post(service, "/embed", {"inputs": texts}))) == size
+    assert len(read(post(router, "/embed", {"inputs": texts}))) == size
 
 
-def test_info_lists_the_golden_vectors(make_service: Callable[..., Service]) -> None:
+def test_info_lists_the_golden_vectors(make_router: Callable[..., Router]) -> None:
     """As the manifest has them, for a comparison from outside."""
-    service = make_service()
-    golden = [entry._asdict() for entry in service.model.engine.manifest.golden]
-    assert read(get(service, "/info"))["golden"] == [
+    router = make_router()
+    golden = [entry._asdict() for entry in router.model.engine.manifest.golden]
+    assert read(get(router, "/info"))["golden"] == [
         {**entry, "embedding_head": [*entry["embedding_head"]]} for entry in golden
     ]

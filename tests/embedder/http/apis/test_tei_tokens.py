@@ -6,16 +6,16 @@ import pytest
 
 from embedder.core.engine import Engine
 from embedder.http.apis.operation import Model
-from embedder.http.router import Service
+from embedder.http.router import Router
 from tests.embedder.calls import post, read
 from tests.embedder.small_model import CLS, SEP, HashSession, WordTokenizer, manifest_of
 
-MakeService = Callable[..., Service]
+MakeRouter = Callable[..., Router]
 
 
-def test_tokens_have_ids_and_the_vocabularys_texts(service: Service) -> None:
+def test_tokens_have_ids_and_the_vocabularys_texts(router: Router) -> None:
     """TEI's `start` and `stop` are there for its clients, and null."""
-    (tokens,) = read(post(service, "/tokenize", {"inputs": "ä bc"}))
+    (tokens,) = read(post(router, "/tokenize", {"inputs": "ä bc"}))
     first, second = WordTokenizer().encode("ä bc")
     assert tokens == [
         {"id": CLS, "text": "[CLS]", "special": True, "start": None, "stop": None},
@@ -25,24 +25,24 @@ def test_tokens_have_ids_and_the_vocabularys_texts(service: Service) -> None:
     ]
 
 
-def test_a_list_gives_a_list_for_each(service: Service) -> None:
+def test_a_list_gives_a_list_for_each(router: Router) -> None:
     """Lists are in the order of the texts, and special tokens can be left out."""
     body = {"inputs": ["a b", "c"], "add_special_tokens": False}
-    answer = read(post(service, "/tokenize", body))
+    answer = read(post(router, "/tokenize", body))
     ids = [[token["id"] for token in tokens] for tokens in answer]
     assert ids == [WordTokenizer().encode("a b"), WordTokenizer().encode("c")]
 
 
-def test_the_prompt_is_tokenized_too(make_service: MakeService) -> None:
+def test_the_prompt_is_tokenized_too(make_router: MakeRouter) -> None:
     """The prompt is part of the tokenized text, as in TEI."""
-    service = make_service(prompts={"query": "q: "})
-    (tokens,) = read(post(service, "/tokenize", {"inputs": "a", "prompt_name": "query"}))
+    router = make_router(prompts={"query": "q: "})
+    (tokens,) = read(post(router, "/tokenize", {"inputs": "a", "prompt_name": "query"}))
     assert [token["id"] for token in tokens[1:3]] == WordTokenizer().encode("q: a")
 
 
-def test_a_text_over_the_models_limit_is_tokenized_whole(service: Service) -> None:
+def test_a_text_over_the_models_limit_is_tokenized_whole(router: Router) -> None:
     """The limit does not apply, so that clients can count the tokens of a long text."""
-    assert len(read(post(service, "/tokenize", {"inputs": "w " * 40}))[0]) == 42
+    assert len(read(post(router, "/tokenize", {"inputs": "w " * 40}))[0]) == 42
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_a_text_over_the_models_limit_is_tokenized_whole(service: Service) -> No
     ],
 )
 def test_errors_are_teis(
-    service: Service, body: dict[str, object], status: int, message: str
+    router: Router, body: dict[str, object], status: int, message: str
 ) -> None:
     """Errors have the statuses and the format of TEI's other routes."""
-    error = read(post(service, "/tokenize", body), status)
+    error = read(post(router, "/tokenize", body), status)
     assert message in error["error"]
     assert set(error) == {"error", "error_type"}
 
@@ -75,9 +75,9 @@ class DecodingTokenizer(WordTokenizer):
 
 
 @pytest.fixture
-def decoding(session: HashSession) -> Service:
-    """Return a service whose tokenizer can decode."""
-    return Service(Model(Engine(manifest_of(), DecodingTokenizer(), session)))
+def decoding(session: HashSession) -> Router:
+    """Return a router whose tokenizer can decode."""
+    return Router(Model(Engine(manifest_of(), DecodingTokenizer(), session)))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def decoding(session: HashSession) -> Service:
         ({"ids": [CLS, 7, SEP], "skip_special_tokens": False}, ["[CLS] word7 [SEP]"]),
     ],
 )
-def test_ids_become_texts(decoding: Service, body: object, texts: list[str]) -> None:
+def test_ids_become_texts(decoding: Router, body: object, texts: list[str]) -> None:
     """The response is a list even for one text; special tokens are left out by default."""
     assert read(post(decoding, "/decode", body)) == texts
 
@@ -103,15 +103,15 @@ def test_ids_become_texts(decoding: Service, body: object, texts: list[str]) -> 
     ],
 )
 def test_what_is_no_list_of_ids_is_refused(
-    decoding: Service, body: object, status: int, message: str
+    decoding: Router, body: object, status: int, message: str
 ) -> None:
     """Empty lists, texts and ids outside the vocabulary are refused."""
     assert message in read(post(decoding, "/decode", body), status)["error"]
 
 
-def test_a_tokenizer_that_only_encodes_says_so(service: Service) -> None:
+def test_a_tokenizer_that_only_encodes_says_so(router: Router) -> None:
     """The error has TEI's status 424 and states the reason."""
-    error = read(post(service, "/decode", {"ids": [7]}), 424)
+    error = read(post(router, "/decode", {"ids": [7]}), 424)
     assert error == {
         "error": "Backend error: `decode` is not available: the compiled tokenizer only encodes",
         "error_type": "Backend",
