@@ -96,16 +96,6 @@ class ConnectionPool:
                 pass
         return self._exchange(self._new(), request, timeout)
 
-    def open(self, timeout: float) -> http.client.HTTPConnection:
-        """Return a new connection for the caller alone, such as to read a long body in pieces.
-
-        Args:
-            timeout: The longest wait in seconds, for the connection and for the next bytes.
-        """
-        connection = self._new()
-        connection.timeout = timeout
-        return connection
-
     def close(self) -> None:
         """Close the idle connections; later requests open new ones."""
         while (last := self._last_idle()) is not None:

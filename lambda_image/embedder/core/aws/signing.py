@@ -1,20 +1,40 @@
-"""AWS Signature Version 4, for requests whose body is in memory.
+"""AWS Signature Version 4, and the credentials that it is made with.
 
+Lambda puts the credentials of the function's role into environment variables. A function with
+SnapStart, a task of ECS and a pod of EKS ask an HTTP endpoint of their host instead, whose URL and
+token are in the environment.
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
+https://docs.aws.amazon.com/lambda/latest/dg/snapstart-activate.html#snapstart-credentials
 """
 
 import hashlib
 import hmac
+import http.client
+import os
+import threading
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-__all__ = ["Credentials", "Scope", "encode_query", "sign"]
+import orjson
+
+from embedder.core.aws.connection import ConnectionPool
+
+__all__ = ["Credentials", "CredentialsProvider", "NoCredentialsError", "Scope", "sign"]
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
-#: The characters that AWS leaves as they are.
-_UNRESERVED = "-_.~"
+#: Temporary credentials are replaced this long before they expire.
+_EARLY_SECONDS = 300.0
+_TIMEOUT_SECONDS = 2.0
+#: The host of the endpoint of ECS for AWS_CONTAINER_CREDENTIALS_RELATIVE_URI.
+_ECS = "http://169.254.170.2"
+#: The hosts that may be asked without TLS: this machine's, and those of ECS and EKS.
+_HOSTS = frozenset(
+    {"localhost", "127.0.0.1", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23"}
+)
 
 
 class Credentials(NamedTuple):
@@ -45,7 +65,6 @@ def sign(
     *,
     credentials: Credentials,
     scope: Scope,
-    query: str = "",
     now: float | None = None,
 ) -> dict[str, str]:
     """Return the headers of a request with its signature.
@@ -57,7 +76,6 @@ def sign(
         body: The body.
         credentials: Whose signature it is.
         scope: The region and the service.
-        query: The query as `encode_query` returns it.
         now: Seconds since 1970; the current time by default.
     """
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
@@ -66,13 +84,12 @@ def sign(
     if credentials.session_token is not None:
         signed["x-amz-security-token"] = credentials.session_token
     names = sorted(signed)
-    # S3 signs the path as it is sent. The other services encode it once more.
-    canonical = path if scope.service == "s3" else quote(path, safe=f"/{_UNRESERVED}")
     request = "\n".join(
         [
             method,
-            canonical,
-            query,
+            # All services but S3 sign the encoded path encoded once more.
+            quote(path, safe="/-_.~"),
+            "",
             *(f"{name}:{' '.join(signed[name].split())}" for name in names),
             "",
             ";".join(names),
@@ -91,15 +108,124 @@ def sign(
     return signed
 
 
-def encode_query(parameters: Mapping[str, str]) -> str:
-    """Return a query in the form that is signed, which is also a valid one to send."""
-    pairs = (
-        (quote(name, safe=_UNRESERVED), quote(value, safe=_UNRESERVED))
-        for name, value in parameters.items()
-    )
-    # Sorted as they are sent: the order of encoded characters is another.
-    return "&".join(f"{name}={value}" for name, value in sorted(pairs))
-
-
 def _hmac(key: bytes, text: str) -> bytes:
     return hmac.digest(key, text.encode(), "sha256")
+
+
+class NoCredentialsError(Exception):
+    """There are no credentials, or the endpoint did not give them."""
+
+
+class _Temporary(NamedTuple):
+    credentials: Credentials
+    #: Seconds since 1970.
+    expires: float
+
+
+class CredentialsProvider:
+    """Finds the credentials and replaces them before they expire.
+
+    Args:
+        environ: The environment. It is read for each request: it has secrets, which no settings
+            should carry, and a restored snapshot may have others.
+    """
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._environ = environ
+        self._temporary: _Temporary | None = None
+        #: Held by the thread that asks the endpoint, which limits how often it may be asked.
+        self._asking = threading.Lock()
+
+    def get(self) -> Credentials:
+        """Return the credentials to sign with.
+
+        Raises:
+            NoCredentialsError: If there are none.
+        """
+        environ = self._environ
+        access_key, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
+        if access_key and secret:
+            return Credentials(access_key, secret, environ.get("AWS_SESSION_TOKEN") or None)
+        kept = self._temporary
+        if kept is None or time.time() > kept.expires - _EARLY_SECONDS:
+            kept = self._replaced(kept)
+        return kept.credentials
+
+    def forget(self) -> None:
+        """Drop temporary credentials, which a snapshot must not carry."""
+        self._temporary = None
+
+    def _replaced(self, old: _Temporary | None) -> _Temporary:
+        valid = old is not None and time.time() < old.expires
+        # One thread asks. The others go on with what they have, and wait only without.
+        if not self._asking.acquire(blocking=not valid) and old is not None:
+            return old
+        try:
+            kept = self._temporary
+            if kept is None or kept is old:
+                kept = self._temporary = self._asked()
+        except NoCredentialsError:
+            # The endpoint may fail for a moment, and these are still valid.
+            if old is None or not valid:
+                raise
+            return old
+        finally:
+            self._asking.release()
+        return kept
+
+    def _asked(self) -> _Temporary:
+        environ = self._environ
+        relative = environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+        url = _ECS + relative if relative else environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+        if not url:
+            raise NoCredentialsError(
+                "There are no AWS credentials in the environment: neither AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY, nor a container endpoint."
+            )
+        parts = urlsplit(url)
+        if parts.scheme != "https" and parts.hostname not in _HOSTS:
+            raise NoCredentialsError(
+                "AWS_CONTAINER_CREDENTIALS_FULL_URI must be https://, or a host of this machine."
+            )
+        headers = {"host": parts.netloc, "accept": "application/json"}
+        token = self._token()
+        if token:
+            headers["authorization"] = token
+        pool = ConnectionPool(f"{parts.scheme}://{parts.netloc}")
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        try:
+            answer = pool.request("GET", target, headers=headers, timeout=_TIMEOUT_SECONDS)
+        except (OSError, http.client.HTTPException) as error:
+            raise NoCredentialsError("The container endpoint did not respond.") from error
+        finally:
+            pool.close()
+        if answer.status != 200:
+            raise NoCredentialsError(f"The container endpoint responded with {answer.status}.")
+        return _parsed(answer.body)
+
+    def _token(self) -> str | None:
+        path = self._environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+        if not path:
+            return self._environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
+        try:
+            with open(path, encoding="ascii") as file:
+                return file.read().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise NoCredentialsError(
+                "The file of AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read."
+            ) from error
+
+
+def _parsed(body: bytes) -> _Temporary:
+    try:
+        value = orjson.loads(body)
+        moment = datetime.fromisoformat(value["Expiration"])
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return _Temporary(
+            Credentials(value["AccessKeyId"], value["SecretAccessKey"], value.get("Token")),
+            moment.timestamp(),
+        )
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        # Without the cause's text, which may quote a secret.
+        raise NoCredentialsError("The container endpoint's response has no credentials.") from error

@@ -13,18 +13,17 @@ from urllib.parse import quote
 import orjson
 
 from embedder.core.aws.connection import ConnectionPool, Response
-from embedder.core.aws.credentials import CredentialsProvider, NoCredentialsError
-from embedder.core.aws.signing import Scope, sign
-from embedder.core.s3_vectors.errors import (
-    AccessDeniedError,
-    IndexNotFoundError,
-    RejectedError,
-    S3VectorsError,
-    ThrottledError,
-    UnavailableError,
-)
+from embedder.core.aws.signing import CredentialsProvider, NoCredentialsError, Scope, sign
 
-__all__ = ["S3VectorsClient"]
+__all__ = [
+    "AccessDeniedError",
+    "IndexNotFoundError",
+    "RejectedError",
+    "S3VectorsClient",
+    "S3VectorsError",
+    "ThrottledError",
+    "UnavailableError",
+]
 
 _SERVICE = "s3vectors"
 #: The first ceiling of the delay before a retry; it doubles with each attempt.
@@ -35,6 +34,35 @@ _ATTEMPTS = 6
 _WITHOUT_DEADLINE = 10.0
 #: The longest wait for one response.
 _RESPONSE_SECONDS = 5.0
+
+
+# The log names the classes of these errors; callers never see them.
+
+
+class S3VectorsError(Exception):
+    """S3 Vectors did not answer a call."""
+
+
+class AccessDeniedError(S3VectorsError):
+    """The role lacks a permission, or there are no valid credentials."""
+
+
+class IndexNotFoundError(S3VectorsError):
+    """The index does not exist."""
+
+
+class RejectedError(S3VectorsError):
+    """S3 Vectors does not accept the request."""
+
+
+class ThrottledError(S3VectorsError):
+    """There are too many requests."""
+
+
+class UnavailableError(S3VectorsError):
+    """There is no valid response, or the service failed."""
+
+
 _ERRORS: Mapping[int, type[S3VectorsError]] = {
     403: AccessDeniedError,
     404: IndexNotFoundError,

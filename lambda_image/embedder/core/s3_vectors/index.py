@@ -15,9 +15,9 @@ from embedder.core.errors import (
     SettingsError,
     StartError,
 )
-from embedder.core.s3_vectors.client import S3VectorsClient
-from embedder.core.s3_vectors.errors import (
+from embedder.core.s3_vectors.client import (
     RejectedError,
+    S3VectorsClient,
     S3VectorsError,
     ThrottledError,
     UnavailableError,

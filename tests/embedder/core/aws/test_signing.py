@@ -1,15 +1,28 @@
-"""The signer of the endpoint's own calls to AWS, compared with botocore's."""
+"""The signer of the endpoint's own calls to AWS, compared with botocore's, and its credentials."""
 
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from botocore.auth import S3SigV4Auth, SigV4Auth
+from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedder.core.aws.signing import Credentials, Scope, encode_query, sign
+from embedder.core.aws.signing import (
+    Credentials,
+    CredentialsProvider,
+    NoCredentialsError,
+    Scope,
+    sign,
+)
+from tests.embedder.core.aws.http_server import Server, serving
 
 #: AWS's own example of a key pair.
 KEYS: tuple[str, str] = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
@@ -21,8 +34,7 @@ def by_botocore(
     """Return the header `Authorization` that botocore computes for the same request."""
     request = AWSRequest(method=method, url=url, data=body, headers=headers)
     request.context["timestamp"] = headers["x-amz-date"]
-    kind = S3SigV4Auth if scope.service == "s3" else SigV4Auth
-    signer = kind(BotocoreCredentials(*KEYS, token), scope.service, scope.region)
+    signer = SigV4Auth(BotocoreCredentials(*KEYS, token), scope.service, scope.region)
     text = signer.string_to_sign(request, signer.canonical_request(request))
     names = signer.signed_headers(signer.headers_to_sign(request))
     return (
@@ -38,26 +50,21 @@ PLAIN = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, 
 @given(
     method=st.sampled_from(["GET", "POST", "PUT", "HEAD"]),
     path=st.lists(st.sampled_from(["a", "b c", "é", "1:2", "x+y", "~"]), max_size=4),
-    query=st.dictionaries(PLAIN, st.text(max_size=10), max_size=3),
     value=PLAIN,
     body=st.binary(max_size=50),
     token=st.none() | PLAIN,
-    service=st.sampled_from(["s3vectors", "s3"]),
 )
 def test_the_signature_is_botocores(
     *,
     method: str,
     path: list[str],
-    query: dict[str, str],
     value: str,
     body: bytes,
     token: str | None,
-    service: str,
 ) -> None:
-    """Path, query, headers, body and token are covered as botocore covers them."""
-    scope = Scope("eu-central-1", service)
+    """Path, headers, body and token are covered as botocore covers them."""
+    scope = Scope("eu-central-1", "s3vectors")
     sent = "/" + "/".join(quote(part, safe="") for part in path)
-    encoded = encode_query(query)
     headers = {"host": "example.com", "x-amz-meta-a": value, "content-type": "text/plain"}
     signed = sign(
         method,
@@ -66,12 +73,15 @@ def test_the_signature_is_botocores(
         body,
         credentials=Credentials(*KEYS, token),
         scope=scope,
-        query=encoded,
     )
     authorization = signed.pop("authorization")
-    url = f"https://example.com{sent}" + (encoded and f"?{encoded}")
     assert authorization == by_botocore(
-        method=method, url=url, headers=signed, body=body, scope=scope, token=token
+        method=method,
+        url=f"https://example.com{sent}",
+        headers=signed,
+        body=body,
+        scope=scope,
+        token=token,
     )
 
 
@@ -110,3 +120,155 @@ def test_spaces_in_a_header_are_signed_as_one(value: str) -> None:
         signed_at(0.0, accept=value)["authorization"]
         == (signed_at(0.0, accept=folded)["authorization"])
     )
+
+
+def answer_of(key: str, *, minutes: float = 60) -> tuple[int, bytes]:
+    """Return the answer of a container endpoint, in the form that AWS documents."""
+    expires = datetime.now(UTC) + timedelta(minutes=minutes)
+    value = {
+        "AccessKeyId": key,
+        "SecretAccessKey": "s",
+        "Token": "t",
+        "Expiration": expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "RoleArn": "arn:aws:iam::123456789012:role/r",
+    }
+    return 200, json.dumps(value).encode()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as state:
+        state.answer = lambda: answer_of(f"K{len(state.requests)}")
+        yield state
+
+
+def test_lambdas_variables_are_used() -> None:
+    """Without SnapStart, Lambda's environment has the keys of the role, read at each request."""
+    environ = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"}
+    provider = CredentialsProvider(environ)
+    assert provider.get() == Credentials("a", "b", "c")
+    del environ["AWS_SESSION_TOKEN"]
+    assert provider.get() == Credentials("a", "b", None)
+
+
+def test_snap_start_asks_the_container_endpoint_with_its_token(server: Server) -> None:
+    """The endpoint is asked once, with the token, until the credentials are about to expire."""
+    provider = CredentialsProvider(
+        {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{server.url}/credentials?v=1",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN": "secret",
+        }
+    )
+    assert provider.get() == provider.get() == Credentials("K1", "s", "t")
+    ((_, target, headers, _),) = server.requests
+    assert (target, headers["authorization"]) == ("/credentials?v=1", "secret")
+
+
+def test_credentials_are_replaced_before_they_expire(server: Server) -> None:
+    """Credentials with less than five minutes left are asked for again."""
+    server.answer = lambda: answer_of(f"K{len(server.requests)}", minutes=4)
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+    assert [provider.get().access_key for _ in range(2)] == ["K1", "K2"]
+
+
+def test_one_of_many_threads_asks(server: Server) -> None:
+    """The endpoint limits how often it may be asked; the others wait for its answer."""
+    barrier = threading.Barrier(8)
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+
+    def get() -> str:
+        barrier.wait(timeout=30)
+        return provider.get().access_key
+
+    with ThreadPoolExecutor(8) as threads:
+        found = [threads.submit(get) for _ in range(8)]
+        assert {key.result() for key in found} == {"K1"}
+    assert len(server.requests) == 1
+
+
+def test_no_thread_waits_while_the_old_credentials_are_valid(server: Server) -> None:
+    """One asks for new ones, and the others go on with what they have."""
+    server.answer = lambda: answer_of("K1", minutes=4)
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+    provider.get()
+    asked, go_on = threading.Event(), threading.Event()
+
+    def answer() -> tuple[int, bytes]:
+        asked.set()
+        assert go_on.wait(timeout=30)
+        return answer_of("K2")
+
+    server.answer = answer
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(provider.get)
+        assert asked.wait(timeout=30)
+        assert provider.get().access_key == "K1"
+        go_on.set()
+        assert asking.result().access_key == "K2"
+    assert provider.get().access_key == "K2"
+
+
+def test_an_endpoint_that_fails_for_a_moment_costs_nothing(server: Server) -> None:
+    """While the old credentials are valid, they are used on."""
+    server.answer = lambda: answer_of("K1", minutes=4)
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+    provider.get()
+    server.answer = lambda: (500, b"")
+    assert provider.get().access_key == "K1"
+
+
+def test_a_restored_snapshot_asks_again(server: Server) -> None:
+    """Credentials that were forgotten are asked for again."""
+    provider = CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
+    provider.get()
+    provider.forget()
+    assert provider.get().access_key == "K2"
+
+
+def test_the_token_may_be_in_a_file(server: Server, tmp_path: Path) -> None:
+    """EKS writes the token into a file and replaces it there."""
+    token = tmp_path / "token"
+    token.write_text("from-file\n")
+    environ = {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url,
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token),
+    }
+    CredentialsProvider(environ).get()
+    assert server.requests[0][2]["authorization"] == "from-file"
+    token.unlink()
+    with pytest.raises(NoCredentialsError, match="TOKEN_FILE cannot be read"):
+        CredentialsProvider(environ).get()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((403, b""), "responded with 403"),
+        ((200, b"not JSON"), "has no credentials"),
+        ((200, b"[]"), "has no credentials"),
+        ((200, b'{"AccessKeyId": "a", "SecretAccessKey": "b"}'), "has no credentials"),
+        ((200, b'{"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "x"}'), "has no"),
+    ],
+)
+def test_an_invalid_answer_is_refused(
+    server: Server, answer: tuple[int, bytes], message: str
+) -> None:
+    """Without valid credentials there is an error, which quotes nothing of the answer."""
+    server.answer = lambda: answer
+    with pytest.raises(NoCredentialsError, match=message):
+        CredentialsProvider({"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url}).get()
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({}, "no AWS credentials in the environment"),
+        ({"AWS_ACCESS_KEY_ID": "a"}, "no AWS credentials in the environment"),
+        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://example.com/"}, "must be https://"),
+        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9/"}, "did not respond"),
+    ],
+)
+def test_without_credentials_the_error_says_why(environ: dict[str, str], message: str) -> None:
+    """A token is never sent to a strange host without TLS."""
+    with pytest.raises(NoCredentialsError, match=message):
+        CredentialsProvider(environ).get()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedder.core.aws.credentials import CredentialsProvider
+from embedder.core.aws.signing import CredentialsProvider
 from embedder.core.engine import Engine
 from embedder.core.s3_vectors.client import S3VectorsClient
 from embedder.core.s3_vectors.index import SPACE_TAG, VectorIndex

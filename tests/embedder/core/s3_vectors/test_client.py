@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedder.core.aws.credentials import CredentialsProvider
-from embedder.core.s3_vectors.client import S3VectorsClient
-from embedder.core.s3_vectors.errors import (
+from embedder.core.aws.signing import CredentialsProvider
+from embedder.core.s3_vectors.client import (
     AccessDeniedError,
     IndexNotFoundError,
     RejectedError,
+    S3VectorsClient,
     S3VectorsError,
     ThrottledError,
     UnavailableError,
