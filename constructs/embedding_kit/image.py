@@ -14,7 +14,15 @@ __all__ = ["image_asset", "image_code", "model_identity"]
 
 #: Files of one target only. Without them in its context, another image does not change with them.
 _OWN_FILES = {
-    "batch": ["jobs/embed", "batch-requirements.txt", "jobs/ingest"],
+    "batch": [
+        "batch-requirements.txt",
+        "jobs/command.py",
+        "jobs/embed",
+        "jobs/errors.py",
+        "jobs/ingest",
+        "jobs/steps.py",
+        "jobs/storage.py",
+    ],
     "server": ["embedder/server", "server-requirements.txt"],
 }
 

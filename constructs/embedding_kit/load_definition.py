@@ -15,9 +15,8 @@ RESULTS_FOLDER = "_load/*/results"
 _FINAL_ERRORS = (
     "BatchError",
     "ChangedInputError",
-    "IncompleteLoadError",
-    "LoadError",
-    "RejectedVectorsError",
+    "IncompleteJobError",
+    "RejectedRowsError",
     "VectorSpaceError",
 )
 #: S3 Vectors throttles for longer than the function's own attempts, or does not answer.

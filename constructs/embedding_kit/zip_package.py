@@ -49,7 +49,14 @@ _RECIPE = [
     "unused-files.txt",
     "zip_builder",
 ]
-_LEFT_OUT = ["embedder/server", "jobs/embed", "jobs/ingest", "**/__pycache__", "**/*.pyc"]
+_LEFT_OUT = [
+    "embedder/server",
+    "jobs/*",
+    "!jobs/__init__.py",
+    "!jobs/release_check",
+    "**/__pycache__",
+    "**/*.pyc",
+]
 #: What decides on the artifact's bytes, besides the model.
 _COMPILER = ["compiler-requirements.txt", "embedder", "model_compiler"]
 

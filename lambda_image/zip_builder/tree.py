@@ -26,8 +26,8 @@ __all__ = [
 #: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 LIMIT_BYTES = 262_144_000
 #: The packages of the code, without the jobs that only the batch image runs.
-_CODE = ("embedder", "jobs")
-_LEFT_OUT = shutil.ignore_patterns(*NOT_RUN, "embed", "ingest")
+_CODE = ("embedder", "jobs/release_check")
+_LEFT_OUT = shutil.ignore_patterns(*NOT_RUN)
 #: Where `finish_layer.py` expects a layer's files.
 _PLACE = Path("var", "task")
 #: The first time that a zip can hold.
@@ -118,6 +118,7 @@ def build_code(folder: Path, *, recipe: Path) -> Path:
     """
     for package in _CODE:
         shutil.copytree(recipe / package, folder / _PLACE / package, ignore=_LEFT_OUT)
+    shutil.copy(recipe / "jobs" / "__init__.py", folder / _PLACE / "jobs")
     _finish(folder, recipe)
     return folder / _PLACE
 

@@ -81,15 +81,15 @@ def test_every_metric_and_dimension_of_the_pages_exists(
 ) -> None:
     """Each is written by the kit, or is one of AWS's; an alarm on another name would never fire."""
     monkeypatch.setenv("EMBEDDING_ARTIFACT", str(minilm_artifact.folder))
-    from jobs.embed import handler as batch
-    from jobs.ingest import handler as loading
+    from jobs.embed.run import EmbedSteps
+    from jobs.ingest.handler import IngestSteps
 
     emitted = {
         *telemetry[0],
         *(metric.name for metric in PLATFORM_METRICS),
         *(REJECTED_METRIC, THROTTLED_METRIC, "EmbeddingKit/NAME"),
-        *batch._METRICS,
-        *loading._METRICS,
+        *EmbedSteps.metrics,
+        *IngestSteps.metrics,
         *prometheus(),
     }
     named = {

@@ -1,19 +1,52 @@
-"""A job: which texts to embed, how, and where the vectors go."""
+"""A job: which texts to embed, how, and the files of its folder.
+
+part-000000.parquet …   ids, embeddings and metadata, one file for each shard
+_rejected/part-….jsonl  the rows without an embedding, with the reasons
+_job/job.json           the settings
+_job/shards.jsonl       the plan, one shard a line
+_job/progress/…         the runs of shards: empty files, whose names have the counts
+_job/results/…          what became of each shard, from the state machine
+_job/manifest.json      the result, written when the job is complete
+"""
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 
 import orjson
 
 from embedder.http.vector_encoding import DTYPES
-from jobs.embed.errors import BatchError
-from jobs.embed.job_files import EMBEDDING_COLUMN, ID_COLUMN
-from jobs.embed.storage import StoredFile
+from jobs.errors import BatchError
+from jobs.steps import Frame
+from jobs.storage import StoredFile
 
-__all__ = ["Job", "Shard", "job_id"]
+__all__ = [
+    "EMBEDDING_COLUMN",
+    "FRAME",
+    "ID_COLUMN",
+    "PROGRESS_FOLDER",
+    "VECTOR_SPACE_KEY",
+    "Job",
+    "Shard",
+    "job_id",
+]
 
+#: Readers of a folder of Parquet files leave out names that begin with `_`.
+FRAME = Frame(
+    name="job",
+    items="shards",
+    settings_file="_job/job.json",
+    items_file="_job/shards.jsonl",
+    result_file="_job/manifest.json",
+    rejected="_rejected",
+    results_folder="_job/results",
+)
+PROGRESS_FOLDER = "_job/progress"
+#: The key of a part's footer. It is what `embed` writes too.
+VECTOR_SPACE_KEY = "vector_space"
+#: The columns of a part besides the metadata.
+ID_COLUMN = "id"
+EMBEDDING_COLUMN = "embedding"
 #: Enough hexadecimal digits that two jobs in one folder never share a name.
 _ID_DIGITS = 12
 #: Changes when equal inputs would give other output files.
@@ -52,10 +85,7 @@ class Job:
     shard_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        allowed = {
-            "dtype": DTYPES,
-            "truncate": ("refuse", "right", "left"),
-        }
+        allowed = {"dtype": DTYPES, "truncate": ("refuse", "right", "left")}
         for name, values in allowed.items():
             if getattr(self, name) not in values:
                 raise BatchError(
@@ -78,31 +108,10 @@ class Job:
                 f"output has already; found {', '.join(sorted(reserved | twice))}."
             )
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Job":
-        """Read a job's settings.
-
-        Raises:
-            BatchError: If a setting is unknown or missing, or a value is not allowed.
-        """
-        known = [field.name for field in fields(cls)]
-        unknown = sorted(set(value) - set(known))
-        missing = [name for name in ("source", "destination") if name not in value]
-        if unknown or missing:
-            problem = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {missing[0]}"
-            raise BatchError(f"A job has the settings {', '.join(known)}; {problem}.")
-        for name in value:
-            _check_type(name, value[name])
-        return cls(**{**value, "metadata": tuple(value.get("metadata", ()))})
-
     @property
     def columns(self) -> list[str]:
         """The names of the fields that are read, each once."""
         return list(dict.fromkeys([self.text, *([self.id] if self.id else []), *self.metadata]))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the settings for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,29 +143,10 @@ class Shard:
         """The name of the shard's output file."""
         return f"part-{self.number:06d}"
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the shard for a line of the plan."""
-        return asdict(self)
-
-
-def _check_type(name: str, value: Any) -> None:
-    """Refuse a JSON value of another type than the setting's.
-
-    Raises:
-        BatchError: If it has another one.
-    """
-    optional = name in {"id", "prompt", "dimensions", "shard_bytes"}
-    if name == "metadata":
-        fits = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-        kind = "a list of texts"
-    elif name == "max_rejected_percent":
-        fits, kind = isinstance(value, int | float) and not isinstance(value, bool), "a number"
-    elif name in {"dimensions", "shard_bytes"}:
-        fits, kind = type(value) is int, "a whole number"
-    else:
-        fits, kind = isinstance(value, str), "a text"
-    if not fits and not (optional and value is None):
-        raise BatchError(f"{name} must be {kind}; found {value!r}.")
+    @property
+    def done_key(self) -> str:
+        """The path of the output file in the job's folder."""
+        return f"{self.part}.parquet"
 
 
 def job_id(job: Job, shards: Iterable[Shard], *, vector_space: str) -> str:
@@ -166,12 +156,12 @@ def job_id(job: Job, shards: Iterable[Shard], *, vector_space: str) -> str:
     that no folder has vectors of two.
     """
     # These do not change the vectors: a job may be moved, or run again with another tolerance.
-    settings = job.as_json()
+    settings = asdict(job)
     for name in ("destination", "max_rejected_percent", "shard_bytes"):
         del settings[name]
     known = hashlib.blake2b()
     for part in (_OUTPUT_FORMAT, settings, vector_space):
         known.update(orjson.dumps(part, option=orjson.OPT_SORT_KEYS) + b"\n")
     for shard in shards:
-        known.update(orjson.dumps(shard.as_json(), option=orjson.OPT_SORT_KEYS) + b"\n")
+        known.update(orjson.dumps(asdict(shard), option=orjson.OPT_SORT_KEYS) + b"\n")
     return known.hexdigest()[:_ID_DIGITS]

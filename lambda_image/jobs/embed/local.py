@@ -9,16 +9,15 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing import get_context, parent_process
 
-from tqdm import tqdm
-
 from embedder.core.artifact import load_artifact
 from embedder.core.engine import Engine
-from jobs.embed.errors import BatchError
+from jobs.command import run_all, show_progress
 from jobs.embed.job import Job, Shard
-from jobs.embed.pool import run_all
 from jobs.embed.run import Plan, Result, finish_job, missing_shards, plan_job
-from jobs.embed.storage import Folder, open_folder
-from jobs.embed.worker import Outcome, embed_shard
+from jobs.embed.worker import embed_shard
+from jobs.errors import BatchError
+from jobs.steps import Outcome
+from jobs.storage import Folder, open_folder
 
 __all__ = ["embed_shards", "run_job"]
 
@@ -50,19 +49,14 @@ def run_job(options: argparse.Namespace) -> Result:
     missing = missing_shards(plan)
     if missing:
         processes = min(options.processes, len(missing))
-        _show_progress(plan, missing, options.artifact, processes=processes)
+        show_progress(
+            embed_shards(plan, missing, options.artifact, processes=processes),
+            total=len(plan.shards),
+            done=len(plan.shards) - len(missing),
+            unit="shards",
+            counts=("rows", "rejected"),
+        )
     return finish_job(plan)
-
-
-def _show_progress(plan: Plan, missing: Sequence[Shard], artifact: str, *, processes: int) -> None:
-    done = len(plan.shards) - len(missing)
-    rows = rejected = 0
-    with tqdm(total=len(plan.shards), initial=done, unit=" shards", disable=None) as bar:
-        for outcome in embed_shards(plan, missing, artifact, processes=processes):
-            rows += outcome.counts.rows
-            rejected += outcome.counts.rejected
-            bar.set_postfix(rows=rows, rejected=rejected, refresh=False)
-            bar.update()
 
 
 def embed_shards(
@@ -119,9 +113,9 @@ def _start(job: Job, folder: str, artifact: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of the parent, which a killed parent cannot announce, and end at once.
+    """Wait for the end of the parent, which a killed parent cannot announce, and end.
 
-    Otherwise a worker would wait for its next shard for ever.
+    Otherwise a worker would wait for its next shard forever.
     """
     parent = parent_process()
     if parent is not None:

@@ -1,29 +1,110 @@
-"""Reads the records of a shard from its file."""
+"""Reads the records of a shard from its file: texts with their ids and metadata."""
 
 import codecs
 import csv
-from collections.abc import Callable, Iterable, Iterator
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as arrow
 import pyarrow.parquet
 
 from embedder.http.json_body import has_repeated_key
-from jobs.embed.errors import BatchError
-from jobs.embed.formats import is_compressed
 from jobs.embed.job import Job, Shard
-from jobs.embed.lines import lines_between, open_stream
-from jobs.embed.records import Record, record_of
-from jobs.embed.storage import Folder, StoredFile
+from jobs.errors import BatchError
+from jobs.storage import Folder, StoredFile
 
-__all__ = ["csv_boundaries", "csv_header", "metadata_types", "open_parquet", "read_records"]
+__all__ = [
+    "Record",
+    "csv_boundaries",
+    "csv_header",
+    "format_of",
+    "is_compressed",
+    "metadata_types",
+    "open_parquet",
+    "open_stream",
+    "read_records",
+]
 
+#: The format of a file by the end of its name. Other files are refused, and none is guessed.
+_FORMATS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".jsonl.gz": "jsonl.gz",
+    ".ndjson.gz": "jsonl.gz",
+    ".csv": "csv",
+    ".csv.gz": "csv.gz",
+    ".parquet": "parquet",
+}
+#: Read with a range, in bytes, for the line that begins in it and ends after it.
+_BEYOND = 1 << 16
+#: The size of the reads of a whole file, in bytes.
+_BLOCK = 1 << 22
 #: The longest field of a CSV file, in characters: that of the largest line that a shard may have.
 _LONGEST_FIELD = 1 << 27
 #: Enough for the names of the columns, in bytes.
 _HEADER_BLOCK = 1 << 16
 #: Rows of a Parquet file that are in memory at a time.
 _ROWS = 1024
+#: How many names of fields a problem lists.
+_NAMED = 20
+
+
+class Record(NamedTuple):
+    """A row of an input file. It has either a text or a problem."""
+
+    #: Where the row begins: an offset in bytes, or for Parquet the number of the row, from 0.
+    position: int
+    id: str
+    text: str
+    #: The values of the job's metadata fields, in their order.
+    metadata: tuple[Any, ...] = ()
+    #: Why the row cannot be embedded. It quotes no text.
+    problem: str | None = None
+
+
+def format_of(key: str) -> str:
+    """Return the format of a file by its name.
+
+    Raises:
+        BatchError: If the name has another end.
+    """
+    for end, name in _FORMATS.items():
+        if key.lower().endswith(end):
+            return name
+    raise BatchError(
+        f"{key} has no known format. Names must end in {', '.join(_FORMATS)}. Move other files out "
+        "of the input folder."
+    )
+
+
+def is_compressed(key: str) -> bool:
+    """Return whether a file is compressed as a whole."""
+    return key.lower().endswith(".gz")
+
+
+@contextmanager
+def open_stream(
+    folder: Folder, file: StoredFile, *, block: int = _BLOCK
+) -> Iterator[io.BufferedIOBase]:
+    """Open a file as a stream of its uncompressed bytes, which is read in blocks of that size.
+
+    Raises:
+        BatchError: While it is read, if the compressed data is damaged.
+    """
+    raw = io.BufferedReader(folder.open(file), block)
+    try:
+        if is_compressed(file.key):
+            with gzip.GzipFile(fileobj=raw) as stream:
+                yield stream
+        else:
+            yield raw
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise BatchError(f"{file.key} is damaged: {error}.") from error
 
 
 def read_records(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
@@ -33,22 +114,17 @@ def read_records(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
         ChangedInputError: If the file is not the one that was planned.
         BatchError: If it cannot be read.
     """
-    name = shard.format.removesuffix(".gz")
-    readers: dict[str, Callable[[Folder, Shard, Job], Iterator[Record]]] = {
-        "jsonl": _read_jsonl,
-        "csv": _read_csv,
-        "parquet": _read_parquet,
-    }
-    yield from readers[name](folder, shard, job)
+    readers = {"jsonl": _read_jsonl, "csv": _read_csv, "parquet": _read_parquet}
+    yield from readers[shard.format.removesuffix(".gz")](folder, shard, job)
 
 
-def csv_header(folder: Folder, file: StoredFile, *, compressed: bool) -> tuple[list[str], int]:
+def csv_header(folder: Folder, file: StoredFile) -> tuple[list[str], int]:
     """Return the names of the columns, and the offset at which the first row begins.
 
     Raises:
         BatchError: If the file has no header, or a name twice.
     """
-    with open_stream(folder, file, compressed=compressed, block=_HEADER_BLOCK) as stream:
+    with open_stream(folder, file, block=_HEADER_BLOCK) as stream:
         for header, end in _csv_records(stream, file.key):
             twice = sorted({name for name in header if header.count(name) > 1})
             if twice:
@@ -57,15 +133,13 @@ def csv_header(folder: Folder, file: StoredFile, *, compressed: bool) -> tuple[l
     raise BatchError(f"{file.key} is empty; a CSV file begins with the names of its columns.")
 
 
-def csv_boundaries(
-    folder: Folder, file: StoredFile, *, compressed: bool, shard_bytes: int
-) -> Iterator[int]:
+def csv_boundaries(folder: Folder, file: StoredFile, *, shard_bytes: int) -> Iterator[int]:
     """Yield offsets at which rows begin, at least `shard_bytes` apart, and at last the end.
 
     The first is the end of the header. A quoted field may contain the ends of lines, so only a
     parser knows where a row ends; the worker uses the same one.
     """
-    with open_stream(folder, file, compressed=compressed) as stream:
+    with open_stream(folder, file) as stream:
         records = _csv_records(stream, file.key)
         begin = last = next(records)[1]
         yield begin
@@ -78,13 +152,13 @@ def csv_boundaries(
             yield last
 
 
-def metadata_types(folder: Folder, file: StoredFile, job: Job, kind: str) -> "arrow.Schema":
+def metadata_types(folder: Folder, file: StoredFile, job: Job) -> "arrow.Schema":
     """Return the types that a file's metadata has in the output.
 
     Parquet's columns keep theirs, and all else is text. Arrow has several types of text, and which
     one a file has depends on the program that wrote it: in the output it is always the same.
     """
-    if kind != "parquet" or not job.metadata:
+    if format_of(file.key) != "parquet" or not job.metadata:
         return arrow.schema([(name, arrow.string()) for name in job.metadata])
     schema = open_parquet(folder, file).schema_arrow
     return arrow.schema([(name, _output_type(schema.field(name).type)) for name in job.metadata])
@@ -110,11 +184,7 @@ def _output_type(found: "arrow.DataType") -> "arrow.DataType":
 
 
 def _read_jsonl(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
-    compressed = is_compressed(shard.format)
-    lines = lines_between(
-        folder, shard.file, start=shard.start, stop=shard.stop, compressed=compressed
-    )
-    for offset, line in lines:
+    for offset, line in _lines(folder, shard):
         data = line.removeprefix(codecs.BOM_UTF8).strip()
         if not data:
             continue
@@ -123,20 +193,37 @@ def _read_jsonl(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
         except orjson.JSONDecodeError as error:
             yield Record(offset, "", "", problem=f"is not JSON: {error.msg}")
             continue
-        if isinstance(values, dict) and has_repeated_key(data, values):
-            yield Record(offset, "", "", problem="has a key twice in one object")
-        elif isinstance(values, dict):
-            yield record_of(values, job, file=shard.key, position=offset)
-        else:
+        if not isinstance(values, dict):
             problem = f"is not a JSON object: {type(values).__name__}"
             yield Record(offset, "", "", problem=problem)
+        elif has_repeated_key(data, values):
+            yield Record(offset, "", "", problem="has a key twice in one object")
+        else:
+            yield _record(values, job, file=shard.key, position=offset)
+
+
+def _lines(folder: Folder, shard: Shard) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that begin in a shard, each with its offset in the uncompressed file.
+
+    Of a plain file, only the range is read. Of a compressed one, everything in front of the range
+    is decompressed and dropped.
+    """
+    # One byte more in front: the range begins with a line if that byte ends one.
+    offset = max(0, shard.start - 1)
+    block = _BLOCK if is_compressed(shard.key) else shard.stop - offset + _BEYOND
+    with open_stream(folder, shard.file, block=block) as stream:
+        stream.seek(offset)
+        if shard.start:
+            offset += len(stream.readline())
+        while offset < shard.stop and (data := stream.readline()):
+            yield offset, data
+            offset += len(data)
 
 
 def _read_csv(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
-    compressed = is_compressed(shard.format)
-    header, _ = csv_header(folder, shard.file, compressed=compressed)
+    header, _ = csv_header(folder, shard.file)
     block = _HEADER_BLOCK + shard.stop - shard.start
-    with open_stream(folder, shard.file, compressed=compressed, block=block) as stream:
+    with open_stream(folder, shard.file, block=block) as stream:
         stream.seek(shard.start)
         position = shard.start
         for cells, end in _csv_records(stream, shard.key, offset=shard.start):
@@ -145,7 +232,7 @@ def _read_csv(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
                 yield Record(position, "", "", problem=problem)
             elif cells:
                 values = dict(zip(header, cells, strict=False))
-                yield record_of(values, job, file=shard.key, position=position)
+                yield _record(values, job, file=shard.key, position=position)
             position = end
             if position >= shard.stop:
                 return
@@ -161,7 +248,7 @@ def _read_parquet(folder: Folder, shard: Shard, job: Job) -> Iterator[Record]:
         for batch in opened.iter_batches(_ROWS, row_groups=[group], columns=columns):
             first, last = max(row, shard.start), min(row + len(batch), shard.stop)
             for values in batch.slice(first - row, max(0, last - first)).to_pylist():
-                yield record_of(values, job, file=shard.key, position=before + first, typed=True)
+                yield _record(values, job, file=shard.key, position=before + first, typed=True)
                 first += 1
             row += len(batch)
             if row >= shard.stop:
@@ -190,3 +277,61 @@ def _csv_records(
             yield cells, end
     except csv.Error as error:
         raise BatchError(f"{name} is not CSV at byte {end}: {error}.") from error
+
+
+def _record(
+    values: Mapping[str, Any], job: Job, *, file: str, position: int, typed: bool = False
+) -> Record:
+    """Make the record of a row from its fields.
+
+    Args:
+        values: The fields.
+        job: Names the fields to use.
+        file: The name of the file, for the ids of rows that have none.
+        position: See `Record.position`.
+        typed: Whether metadata keeps its types, as in Parquet. JSON's become text, because a
+            field may have another type in the next row.
+    """
+    row_id: Any = f"{file}:{position}" if job.id is None else values.get(job.id)
+    text = values.get(job.text)
+    problem = _problem(values, job, row_id, text)
+    if problem is not None:
+        return Record(position, _as_id(row_id), "", problem=problem)
+    metadata = tuple(values.get(name) for name in job.metadata)
+    return Record(
+        position, _as_id(row_id), text or "", metadata if typed else tuple(map(_as_text, metadata))
+    )
+
+
+def _problem(values: Mapping[str, Any], job: Job, row_id: Any, text: Any) -> str | None:
+    if job.text not in values:
+        names = ", ".join(map(repr, list(values)[:_NAMED])) or "no fields"
+        return f"has no field {job.text!r}; it has {names}"
+    if not isinstance(text, str):
+        return f"has no text in {job.text!r}: {type(text).__name__}"
+    if not text.strip():
+        return f"has no text in {job.text!r}: it is empty"
+    if row_id is None or isinstance(row_id, (dict, list)) or not str(row_id):
+        return f"has no id in {job.id!r}"
+    for name, value in ((job.text, text), (job.id, str(row_id))):
+        if not _is_unicode(value):
+            return f"is not valid Unicode in {name!r}"
+    return None
+
+
+def _as_id(value: Any) -> str:
+    return "" if value is None else str(value).encode(errors="replace").decode()
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value.encode(errors="replace").decode() if value else value
+    return orjson.dumps(value).decode()
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

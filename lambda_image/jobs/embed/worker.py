@@ -1,46 +1,39 @@
 """Embeds one shard: read its rows, embed their texts, write a part."""
 
+import io
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import orjson
+import pyarrow as arrow
+import pyarrow.parquet
 
 from embedder.core.embedding_request import EmbedRequest, Inputs
 from embedder.core.engine import Engine
 from embedder.core.errors import InputError
 from embedder.http.vector_encoding import quantize
-from jobs.embed.job import Job, Shard
-from jobs.embed.parts import Counts, part_bytes, read_counts
-from jobs.embed.readers import metadata_types, read_records
-from jobs.embed.records import Record
-from jobs.embed.storage import Folder
+from jobs.embed.job import EMBEDDING_COLUMN, FRAME, ID_COLUMN, VECTOR_SPACE_KEY, Job, Shard
+from jobs.embed.readers import Record, metadata_types, read_records
+from jobs.errors import BatchError
+from jobs.steps import Outcome, json_lines
+from jobs.storage import Folder
 
-__all__ = ["Outcome", "embed_shard", "part_key", "rejected_key"]
+__all__ = ["Counts", "embed_shard", "read_counts"]
 
-
-class Outcome(NamedTuple):
-    """What a run of the worker did."""
-
-    counts: Counts
-    #: False if another run had written the part before.
-    written: bool
-    seconds: float
+#: The key of a part's footer that has the counts.
+_COUNTS_KEY = "embedding_batch"
 
 
-def part_key(shard: Shard) -> str:
-    """Return the path of a shard's part in the job's folder."""
-    return f"{shard.part}.parquet"
+class Counts(NamedTuple):
+    """What a shard did; it is in the footer of the part, so that a second run need not count."""
 
-
-def rejected_key(shard: Shard) -> str:
-    """Return the path of the list of a shard's rejected rows.
-
-    Readers of a folder of Parquet files leave out names that begin with `_`.
-    """
-    return f"_rejected/{shard.part}.jsonl"
+    rows: int
+    rejected: int
+    tokens: int
+    vector_space: str
 
 
 def embed_shard(
@@ -72,32 +65,32 @@ def embed_shard(
         InferenceError: If the model fails.
     """
     began = time.monotonic()
-    key = part_key(shard)
-    if output.find(key) is not None:
-        return Outcome(read_counts(output, key), written=False, seconds=time.monotonic() - began)
+    if output.find(shard.done_key) is not None:
+        counts = read_counts(output, shard.done_key)
+        return Outcome(shard.part, counts, written=False, seconds=time.monotonic() - began)
     records = list(read_records(source, shard, job))
     good = [record for record in records if record.problem is None]
     rejected = [record for record in records if record.problem is not None]
     vectors, tokens, good, refused = _embed(engine, good, job)
     rejected = sorted([*rejected, *refused], key=lambda record: record.position)
     if rejected:
-        output.write(rejected_key(shard), _rejected_lines(shard, rejected))
+        output.write(f"{FRAME.rejected}/{shard.part}.jsonl", _rejected_lines(shard, rejected))
     counts = Counts(
         rows=len(good),
         rejected=len(rejected),
         tokens=tokens,
         vector_space=engine.vector_space(job.dimensions),
     )
-    data = part_bytes(
+    data = _part(
         good,
         quantize(vectors, job.dtype),
-        types=metadata_types(source, shard.file, job, shard.format),
+        types=metadata_types(source, shard.file, job),
         counts=counts,
     )
     if report is not None:
         report(counts)
-    written = output.create(key, data)
-    return Outcome(counts, written=written, seconds=time.monotonic() - began)
+    written = output.create(shard.done_key, data)
+    return Outcome(shard.part, counts, written=written, seconds=time.monotonic() - began)
 
 
 def _embed(
@@ -138,18 +131,66 @@ def _request(records: Sequence[Record], job: Job) -> EmbedRequest:
     )
 
 
+def _part(
+    records: Sequence[Record],
+    vectors: npt.NDArray[Any],
+    *,
+    types: "arrow.Schema",
+    counts: Counts,
+) -> bytes:
+    """Return the bytes of a part; equal arguments give equal bytes.
+
+    `types` are those of the metadata columns, and `vectors` has a row for each record.
+    """
+    numbers = np.ascontiguousarray(vectors)
+    width = numbers.shape[1]
+    values = arrow.array(numbers.reshape(-1))
+    columns = {
+        ID_COLUMN: arrow.array([record.id for record in records], arrow.string()),
+        EMBEDDING_COLUMN: arrow.FixedSizeListArray.from_arrays(values, width),
+    }
+    for index, field in enumerate(types):
+        values_of = [record.metadata[index] for record in records]
+        columns[field.name] = arrow.array(values_of, field.type)
+    footer = {
+        VECTOR_SPACE_KEY: counts.vector_space,
+        _COUNTS_KEY: orjson.dumps(counts._asdict()).decode(),
+    }
+    table = arrow.table(columns).replace_schema_metadata(footer)
+    buffer = io.BytesIO()
+    # Vectors do not compress: without a codec and a dictionary they are read fastest.
+    pyarrow.parquet.write_table(
+        table, buffer, compression="none", use_dictionary=False, write_statistics=[ID_COLUMN]
+    )
+    return buffer.getvalue()
+
+
 def _rejected_lines(shard: Shard, records: Iterable[Record]) -> bytes:
     unit = "row" if shard.format == "parquet" else "byte"
-    lines = [
-        orjson.dumps(
-            {
-                "file": shard.key,
-                unit: record.position,
-                "id": record.id or None,
-                "problem": record.problem,
-            },
-            option=orjson.OPT_APPEND_NEWLINE,
-        )
+    return json_lines(
+        {
+            "file": shard.key,
+            unit: record.position,
+            "id": record.id or None,
+            "problem": record.problem,
+        }
         for record in records
-    ]
-    return b"".join(lines)
+    )
+
+
+def read_counts(folder: Folder, key: str) -> Counts:
+    """Read the counts of a part.
+
+    Raises:
+        BatchError: If the file does not exist, or is not a part of a job.
+    """
+    file = folder.find(key)
+    if file is None:
+        raise BatchError(f"{folder.name}/{key} does not exist.")
+    try:
+        schema = pyarrow.parquet.read_schema(io.BufferedReader(folder.open(file)))
+        return Counts(**orjson.loads((schema.metadata or {})[_COUNTS_KEY.encode()]))
+    except (arrow.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise BatchError(
+            f"{folder.name}/{key} was not written by a batch job. Move it elsewhere."
+        ) from error

@@ -1,11 +1,11 @@
-"""Loads a batch job's output from this machine: `embedding-kit jobs.ingest SOURCE INDEX ...`."""
+"""Ingests a batch job's output from this machine: `embedding-kit jobs.ingest SOURCE INDEX ...`."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.embed.command import between, positive, run_command
+from jobs.command import between, positive, run_command, show_progress
 
 __all__ = ["main"]
 
@@ -14,7 +14,7 @@ _MAX_RATE = 2500
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a load, or continue it.
+    """Run an ingest, or continue it.
 
     Returns:
         The exit status: 0; 1 after an error; 3 if too many rows were rejected; 130 after Ctrl-C.
@@ -25,9 +25,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> Any:
-    from jobs.ingest.local import run_load  # noqa: PLC0415  (needs the extra)
+    # They need the extra.
+    from jobs.ingest.index_client import IndexClient  # noqa: PLC0415
+    from jobs.ingest.run import (  # noqa: PLC0415
+        IngestSettings,
+        finish_ingest,
+        missing_parts,
+        plan_ingest,
+    )
+    from jobs.ingest.worker import RateLimit, ingest_parts  # noqa: PLC0415
 
-    return run_load(options)
+    settings = IngestSettings(
+        source=options.source,
+        index=options.index,
+        metadata=None if options.metadata is None else tuple(options.metadata),
+        max_rejected_percent=options.max_rejected_percent,
+    )
+    index = IndexClient(settings.index, connections=options.threads)
+    plan = plan_ingest(settings, index)
+    missing = missing_parts(plan)
+    limit = RateLimit(options.vectors_per_second)
+    show_progress(
+        ingest_parts(plan, missing, index=index, limit=limit, threads=options.threads),
+        total=len(plan.parts),
+        done=len(plan.parts) - len(missing),
+        unit="parts",
+        counts=("loaded", "rejected"),
+    )
+    return finish_ingest(plan, index)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

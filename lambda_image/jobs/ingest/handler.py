@@ -4,27 +4,98 @@ No model is loaded: the vectors are in the parts.
 """
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, ClassVar
 
 from embedder.core.settings import Settings
-from jobs.embed.logged_step import run_logged
-from jobs.ingest.steps import Steps
+from jobs.errors import BatchError
+from jobs.ingest.index_client import IndexClient
+from jobs.ingest.run import FRAME, IngestSettings, Part, finish_ingest, plan_ingest, read_plan
+from jobs.ingest.worker import RateLimit, ingest_part
+from jobs.steps import Steps, logged, read_settings
+from jobs.storage import open_folder
 
-__all__ = ["handler"]
-
-#: The metrics of a part: each with its unit, and its name in the step's result.
-_METRICS = {
-    "LoadedVectors": ("Count", "loaded"),
-    "RejectedVectors": ("Count", "rejected"),
-    "LoadDuration": ("Seconds", "seconds"),
-}
-_settings = Settings.from_env(os.environ)
-_steps = Steps()
+__all__ = ["IngestSteps", "handler"]
 
 
-def handler(event: Mapping[str, Any], context: Any) -> Any:
-    """Run a step of a load, and log it as `run_logged` does."""
-    return run_logged(
-        _steps.run, event, context, settings=_settings, message="load", metrics=_METRICS
-    )
+class IngestSteps(Steps):
+    """Runs the steps.
+
+    Args:
+        connect: Returns the client of the index with an ARN.
+    """
+
+    message = "load"
+    item = "part"
+    metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "LoadedVectors": ("Count", "loaded"),
+        "RejectedVectors": ("Count", "rejected"),
+        "LoadDuration": ("Seconds", "seconds"),
+    }
+
+    def __init__(self, connect: Callable[[str], IndexClient] = IndexClient) -> None:
+        self._connect = cache(connect)
+
+    def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Plan the ingest that `event["job"]` describes, with `event["defaults"]` for the rest.
+
+        Returns:
+            Where the plan is: `parts_key`; the number of `parts`; the ingest's `folder`; and
+            `results_prefix`, for the records of the state machine.
+
+        Raises:
+            BatchError: If the ingest cannot be planned, a folder is not in S3, or the index is not
+                the state machine's own.
+        """
+        defaults, given = event.get("defaults", {}), event.get("job", {})
+        settings = read_settings(IngestSettings, {**defaults, **given}, name="A load")
+        if not settings.source.startswith("s3://"):
+            raise BatchError(f"source must be s3://BUCKET/PREFIX; found {settings.source}.")
+        own = defaults.get("index")
+        if own and settings.index != own:
+            raise BatchError(f"This state machine loads the index {own}; found {settings.index}.")
+        plan = plan_ingest(settings, self._connect(settings.index))
+        return {**FRAME.place(plan.folder), "parts": len(plan.parts)}
+
+    def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Ingest `event["part"]`, a line of the plan in `event["folder"]`.
+
+        `event["vectors_per_second"]` is the rate of this worker.
+
+        Returns:
+            The name of the `part`, its counts, whether this run has `written` it, and the
+            `seconds`.
+
+        Raises:
+            BatchError: If the part cannot be ingested.
+            UnavailableError: If S3 Vectors throttles or does not answer.
+        """
+        plan = read_plan(event["folder"], parts=False)
+        return ingest_part(
+            open_folder(plan.job),
+            open_folder(plan.folder),
+            plan,
+            Part(**event["part"]),
+            index=self._connect(plan.index_arn),
+            limit=RateLimit(event["vectors_per_second"]),
+        ).as_json()
+
+    def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Check that the ingest in `event["folder"]` is complete.
+
+        Returns:
+            The result, with the `folder`.
+
+        Raises:
+            IncompleteJobError: If a part is missing.
+            RejectedRowsError: If more rows were rejected than the settings allow.
+        """
+        plan = read_plan(event["folder"])
+        return {
+            "folder": plan.folder,
+            **finish_ingest(plan, self._connect(plan.index_arn))._asdict(),
+        }
+
+
+handler = logged(IngestSteps(), Settings.from_env(os.environ))

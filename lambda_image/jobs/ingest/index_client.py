@@ -17,7 +17,7 @@ import orjson
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from jobs.ingest.errors import LoadError, UnavailableError, VectorSpaceError
+from jobs.errors import BatchError, UnavailableError, VectorSpaceError
 
 __all__ = ["SPACE_TAG", "IndexClient", "IndexDescription"]
 
@@ -49,7 +49,7 @@ class IndexDescription(NamedTuple):
     dimension: int
     #: The metadata keys that no query can filter by.
     non_filterable: tuple[str, ...]
-    #: None until the first load.
+    #: None until the first ingest.
     vector_space: str | None
 
 
@@ -63,13 +63,13 @@ class IndexClient:
         connections: How many requests may be under way at a time.
 
     Raises:
-        LoadError: If the ARN is not one of an index.
+        BatchError: If the ARN is not one of an index.
     """
 
     def __init__(self, arn: str, *, connections: int = 4) -> None:
         found = _ARN.fullmatch(arn)
         if found is None:
-            raise LoadError(
+            raise BatchError(
                 "The index must be given by its ARN, which `scripts/deploy` prints as IndexArn; "
                 f"found {arn!r}."
             )
@@ -90,7 +90,7 @@ class IndexClient:
         """Read the index's properties and its vector space.
 
         Raises:
-            LoadError: If AWS refuses.
+            BatchError: If AWS refuses.
             UnavailableError: If S3 Vectors does not answer.
         """
         with _explained():
@@ -102,14 +102,14 @@ class IndexClient:
     def claim(self, vector_space: str) -> IndexDescription:
         """Record the vector space of an index that has none yet.
 
-        The index is read again after it, since another load may record its own space meanwhile.
+        The index is read again after it, since another ingest may record its own space meanwhile.
 
         Returns:
             The index's description.
 
         Raises:
             VectorSpaceError: If the index has another vector space.
-            LoadError: If AWS refuses.
+            BatchError: If AWS refuses.
             UnavailableError: If S3 Vectors does not answer.
         """
         found = self.describe()
@@ -135,7 +135,7 @@ class IndexClient:
                 signed.
 
         Raises:
-            LoadError: If AWS refuses.
+            BatchError: If AWS refuses.
             UnavailableError: If S3 Vectors throttles or does not answer.
         """
         body = b'{"indexArn":' + orjson.dumps(self.arn)
@@ -153,7 +153,7 @@ class IndexClient:
         """Return the keys of the nearest vectors and their cosines, best first.
 
         Raises:
-            LoadError: If AWS refuses.
+            BatchError: If AWS refuses.
             UnavailableError: If S3 Vectors throttles or does not answer.
         """
         query = {
@@ -172,7 +172,7 @@ class IndexClient:
         """Return those of the keys that have a vector.
 
         Raises:
-            LoadError: If AWS refuses.
+            BatchError: If AWS refuses.
             UnavailableError: If S3 Vectors throttles or does not answer.
         """
         found: set[str] = set()
@@ -191,13 +191,13 @@ def _set_body(params: dict[str, Any], **_: Any) -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raise botocore's errors as those of a load."""
+    """Raise botocore's errors as those of a job."""
     try:
         yield
     except ClientError as error:
         reason = error.response["Error"]
         message = f"S3 Vectors refused: {reason.get('Message') or reason['Code']}"
-        kind = UnavailableError if reason["Code"] in _PASSING else LoadError
+        kind = UnavailableError if reason["Code"] in _PASSING else BatchError
         raise kind(message) from error
     except BotoCoreError as error:
         raise UnavailableError(f"S3 Vectors cannot be reached: {error}.") from error

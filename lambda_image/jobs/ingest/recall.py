@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.embed.command import between, run_command
+from jobs.command import between, run_command
 
 __all__ = ["main"]
 

@@ -4,7 +4,6 @@ S3 Vectors is approximate. Vectors of the job are sampled as queries, and what t
 them is compared with an exact search through all of the job's Parquet files.
 """
 
-import io
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -12,15 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as arrow
-import pyarrow.parquet
 from tqdm import tqdm
 
-from jobs.embed.job_files import EMBEDDING_COLUMN, ID_COLUMN
-from jobs.embed.storage import open_folder
-from jobs.ingest.errors import LoadError, VectorSpaceError
+from jobs.embed.job import ID_COLUMN
+from jobs.errors import BatchError, VectorSpaceError
 from jobs.ingest.index_client import IndexClient
-from jobs.ingest.source import FinishedJob, check_schema, find_job
+from jobs.ingest.run import FinishedJob, find_job
+from jobs.ingest.worker import read_part
+from jobs.storage import open_folder
 
 __all__ = ["Recall", "measure_recall"]
 
@@ -64,8 +62,7 @@ def measure_recall(
 
     Raises:
         VectorSpaceError: If the index has vectors of another vector space.
-        LoadError: If the job has no more rows than `top`.
-        BatchError: If the job cannot be read.
+        BatchError: If the job has no more rows than `top`, or cannot be read.
         UnavailableError: If S3 Vectors does not answer.
     """
     job = find_job(source)
@@ -101,28 +98,19 @@ def measure_recall(
 
 def _sampled(job: FinishedJob, queries: int, *, top: int, seed: int) -> _Queries:
     """Choose rows of all parts with equal probability."""
-    folder = open_folder(job.folder)
-    counts = []
-    for part in job.parts:
-        with pyarrow.parquet.ParquetFile(io.BufferedReader(folder.open(part))) as file:
-            counts.append(file.metadata.num_rows)
-    if sum(counts) <= top:
-        raise LoadError(f"The job has {sum(counts)} rows; --top must be below that. Found {top}.")
-    rows = np.sort(
-        np.random.default_rng(seed).choice(
-            sum(counts), size=min(queries, sum(counts)), replace=False
-        )
+    if job.rows <= top:
+        raise BatchError(f"The job has {job.rows} rows; --top must be below that. Found {top}.")
+    chosen = np.random.default_rng(seed).choice(
+        job.rows, size=min(queries, job.rows), replace=False
     )
     ids: list[str] = []
     vectors = []
     first = 0
-    for number, count in enumerate(counts):
-        chosen = rows[(rows >= first) & (rows < first + count)] - first
-        first += count
-        if len(chosen):
-            own, matrix = _read(job, number)
-            ids += [own[row] for row in chosen]
-            vectors.append(matrix[chosen])
+    for own, matrix in _parts(job):
+        rows = chosen[(chosen >= first) & (chosen < first + len(own))] - first
+        first += len(own)
+        ids += own[rows].tolist()
+        vectors.append(matrix[rows])
     return _Queries(ids, np.concatenate(vectors))
 
 
@@ -145,22 +133,10 @@ def _exact(
 
 
 def _parts(job: FinishedJob) -> Iterator[tuple[npt.NDArray[np.object_], npt.NDArray[np.float32]]]:
-    for number in range(len(job.parts)):
-        yield _read(job, number)
-
-
-def _read(job: FinishedJob, number: int) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.float32]]:
-    """Return the ids and the vectors, of length 1, of a part."""
-    part, folder = job.parts[number], open_folder(job.folder)
-    dimension = int(job.vector_space.rpartition("/")[2])
-    name = f"{folder.name}/{part.key}"
-    try:
-        content = io.BytesIO(folder.read(part.key, etag=part.etag))
-        table = pyarrow.parquet.read_table(content, columns=[ID_COLUMN, EMBEDDING_COLUMN])
-    except arrow.ArrowException as error:
-        raise LoadError(f"{name} was not written by this batch job. Move it elsewhere.") from error
-    check_schema(table.schema, name=name, vector_space=job.vector_space, dimension=dimension)
-    flat = table[EMBEDDING_COLUMN].combine_chunks().flatten()
-    matrix = np.ascontiguousarray(flat.to_numpy(), np.float32).reshape(-1, dimension)
-    lengths = np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    return np.array(table[ID_COLUMN].to_pylist(), dtype=object), matrix / lengths
+    """Yield the ids and the vectors, of length 1, of each part."""
+    folder = open_folder(job.folder)
+    for part in job.parts:
+        table, matrix = read_part(folder, part, (), vector_space=job.vector_space)
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+        ids = np.array(table[ID_COLUMN].to_pylist(), dtype=object)
+        yield ids, matrix / np.maximum(lengths, np.finfo(np.float32).tiny)

@@ -1,42 +1,150 @@
-"""The steps of a load around its parts: plan it, and check in the end that it is complete."""
+"""The job whose output is ingested, the plan, and the check in the end that nothing is missing.
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+The records of an ingest are in a folder of the job, one folder for each ingest and each of its
+rounds:
+
+    _load/ID/0/load.json            the settings
+    _load/ID/0/parts.jsonl          the plan, one part a line
+    _load/ID/0/done/….json          the counts of a part that is in the index
+    _load/ID/0/rejected/….jsonl     rows that cannot be ingested, with the reasons
+    _load/ID/0/results/…            what became of each part, from the state machine
+    _load/ID/0/manifest.json        the result, written when the ingest is complete
+"""
+
+import hashlib
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
+import pyarrow as arrow
+import pyarrow.parquet
 
-from jobs.embed.storage import Folder, open_folder
-from jobs.ingest.errors import (
-    IncompleteLoadError,
-    LoadError,
-    RejectedVectorsError,
-    VectorSpaceError,
-)
+from jobs.embed.job import EMBEDDING_COLUMN, ID_COLUMN
+from jobs.embed.job import FRAME as JOB
+from jobs.errors import BatchError, VectorSpaceError
 from jobs.ingest.index_client import IndexClient
-from jobs.ingest.load import (
-    DONE_FOLDER,
-    LOAD_FILE,
-    PARTS_FILE,
-    RESULT_FILE,
-    Load,
-    LoadPlan,
-    Part,
-    load_id,
+from jobs.steps import Frame
+from jobs.storage import Folder, StoredFile, open_folder
+
+__all__ = [
+    "FRAME",
+    "Counts",
+    "FinishedJob",
+    "IngestPlan",
+    "IngestSettings",
+    "Part",
+    "Result",
+    "find_job",
+    "finish_ingest",
+    "missing_parts",
+    "plan_ingest",
+    "read_counts",
+    "read_plan",
+]
+
+FRAME = Frame(
+    name="load",
+    items="parts",
+    settings_file="load.json",
+    items_file="parts.jsonl",
+    result_file="manifest.json",
+    rejected="rejected",
+    results_folder="results",
 )
-from jobs.ingest.loading import Counts
-from jobs.ingest.source import find_job, metadata_columns
-
-__all__ = ["Result", "finish_load", "missing_parts", "plan_load", "read_plan"]
-
-#: How many records are read at a time in the end.
-_READERS = 32
-#: How many missing parts an error names.
+#: The metadata key of the text.
+_TEXT_KEY = "text"
+#: Metadata keys of a vector.
+_MAX_KEYS = 50
+_PART = re.compile(r"part-\d{6}\.parquet")
+#: How many jobs an error lists.
 _NAMED = 5
+_ID_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSettings:
+    """Which job to ingest, and into which index.
+
+    Raises:
+        BatchError: If a value is not allowed.
+    """
+
+    #: The folder of a batch job, or of its only one: a path, or `s3://bucket/prefix/`.
+    source: str
+    #: The ARN of the index.
+    index: str
+    #: The columns to copy to the vectors' metadata; None for all.
+    metadata: tuple[str, ...] | None = None
+    #: The load fails if more of its rows were rejected. All others are in the index.
+    max_rejected_percent: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_rejected_percent <= 100:
+            raise BatchError(
+                f"max_rejected_percent must be from 0 to 100; found {self.max_rejected_percent}."
+            )
+        names = self.metadata or ()
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise BatchError(f"metadata must name each column once; found {', '.join(twice)}.")
+
+
+class Part(NamedTuple):
+    """One Parquet file of the job."""
+
+    key: str
+    size: int
+    etag: str
+
+    @property
+    def file(self) -> StoredFile:
+        """The file."""
+        return StoredFile(self.key, self.size, self.etag)
+
+    @property
+    def done_key(self) -> str:
+        """The path of the part's counts in the ingest's folder."""
+        return f"done/{self.key}.json"
+
+    @property
+    def rejected_key(self) -> str:
+        """The path of the list of the part's rejected rows in the ingest's folder."""
+        return f"{FRAME.rejected}/{self.key}.jsonl"
+
+
+class IngestPlan(NamedTuple):
+    """A planned ingest."""
+
+    #: The ingest's own folder.
+    folder: str
+    #: The job's.
+    job: str
+    index_arn: str
+    vector_space: str
+    dimension: int
+    non_filterable: tuple[str, ...]
+    #: The columns by their metadata keys.
+    columns: Mapping[str, str]
+    #: The rows of the job.
+    rows: int
+    max_rejected_percent: float
+    parts: tuple[Part, ...] = ()
+
+
+class Counts(NamedTuple):
+    """What became of the rows of a part."""
+
+    loaded: int
+    rejected: int
+    #: Rows whose id a later row of the part has.
+    replaced: int
 
 
 class Result(NamedTuple):
-    """A finished load: `rows` is the sum of the three numbers after it."""
+    """A finished ingest: `rows` is the sum of the three numbers after it."""
 
     rows: int
     loaded: int
@@ -48,20 +156,32 @@ class Result(NamedTuple):
     index_arn: str
 
 
-def plan_load(load: Load, index: IndexClient) -> LoadPlan:
-    """Plan a load and write the plan into its folder.
+class FinishedJob(NamedTuple):
+    """A job that is complete."""
 
-    A load that is not complete is continued. After a complete one, the same settings give a new
+    #: The job's own folder.
+    folder: str
+    vector_space: str
+    rows: int
+    #: The column that has the texts, if the job copied it.
+    text: str
+    parts: Sequence[StoredFile]
+
+
+def plan_ingest(settings: IngestSettings, index: IndexClient) -> IngestPlan:
+    """Plan an ingest and write the plan into its folder.
+
+    An ingest that is not complete is continued. After a complete one, the same settings give a new
     round, which writes all vectors again.
 
     Raises:
         VectorSpaceError: If the index has another vector space than the job.
-        LoadError: If the job, a column or the index does not fit.
+        BatchError: If the job, a column or the index does not fit.
         BatchError: If a folder cannot be read or written.
         UnavailableError: If S3 Vectors does not answer.
     """
-    job = find_job(load.source)
-    columns = metadata_columns(job, load.metadata)
+    job = find_job(settings.source)
+    columns = _metadata_columns(job, settings.metadata)
     # Of a vector space, `.../384`: the number of dimensions.
     dimension = job.vector_space.rpartition("/")[2]
     found = index.describe()
@@ -70,8 +190,8 @@ def plan_load(load: Load, index: IndexClient) -> LoadPlan:
             f"The index has {found.dimension} dimensions; the job's vectors have {dimension}."
         )
     found = index.claim(job.vector_space)
-    plan = LoadPlan(
-        folder=_round_folder(job.folder, load_id(job.folder, index.arn, columns)),
+    plan = IngestPlan(
+        folder=_round_folder(job.folder, index.arn, columns),
         job=job.folder,
         index_arn=index.arn,
         vector_space=job.vector_space,
@@ -79,104 +199,201 @@ def plan_load(load: Load, index: IndexClient) -> LoadPlan:
         non_filterable=found.non_filterable,
         columns=columns,
         rows=job.rows,
-        max_rejected_percent=load.max_rejected_percent,
+        max_rejected_percent=settings.max_rejected_percent,
         parts=tuple(Part(*file) for file in job.parts),
     )
-    output = open_folder(plan.folder, create=True)
-    lines = [orjson.dumps(part._asdict(), option=orjson.OPT_APPEND_NEWLINE) for part in plan.parts]
-    output.write(PARTS_FILE, b"".join(lines))
     described = plan._replace(parts=())._asdict()
-    output.write(LOAD_FILE, orjson.dumps(described, option=orjson.OPT_INDENT_2))
+    FRAME.write_plan(plan.folder, described, [part._asdict() for part in plan.parts])
     return plan
 
 
-def read_plan(folder: str, *, parts: bool = True) -> LoadPlan:
-    """Read the plan of a load from its folder.
+def read_plan(folder: str, *, parts: bool = True) -> IngestPlan:
+    """Read the plan of an ingest from its folder.
 
     Args:
-        folder: The load's own folder.
+        folder: The ingest's own folder.
         parts: Whether to read the parts too. Without them the plan has none.
 
     Raises:
         BatchError: If there is none.
     """
-    opened = open_folder(folder)
-    described: dict[str, Any] = orjson.loads(opened.read(LOAD_FILE))
-    lines = opened.read(PARTS_FILE).splitlines() if parts else []
-    return LoadPlan(
-        **{
-            **described,
-            "non_filterable": tuple(described["non_filterable"]),
-            "parts": tuple(Part(**orjson.loads(line)) for line in lines),
-        }
-    )
+    described, items = FRAME.read_plan(folder, items=parts)
+    described["non_filterable"] = tuple(described["non_filterable"])
+    return IngestPlan(**{**described, "parts": tuple(Part(**item) for item in items)})
 
 
-def missing_parts(plan: LoadPlan) -> list[Part]:
-    """Return the parts that are not loaded yet."""
-    found = {file.key for file in open_folder(plan.folder).files(DONE_FOLDER)}
-    return [part for part in plan.parts if part.done_key not in found]
+def missing_parts(plan: IngestPlan) -> list[Part]:
+    """Return the parts that are not ingested yet."""
+    return FRAME.missing(plan.folder, plan.parts)
 
 
-def finish_load(plan: LoadPlan, index: IndexClient) -> Result:
-    """Compare what is loaded with the job, and write the result.
+def read_counts(records: Folder, key: str) -> Counts:
+    """Read the counts of a part that is ingested.
 
     Raises:
-        IncompleteLoadError: If a part is not loaded.
-        RejectedVectorsError: If more rows were rejected than the load allows. The result is
-            written.
-        VectorSpaceError: If another load has recorded another vector space meanwhile.
-        LoadError: If the counts do not add up.
+        BatchError: If there are none.
     """
-    missing = missing_parts(plan)
-    if missing:
-        names = ", ".join(part.key for part in missing[:_NAMED])
-        raise IncompleteLoadError(
-            f"{len(missing)} of {len(plan.parts)} parts are not loaded yet ({names}"
-            f"{', ...' if len(missing) > _NAMED else ''}). Start the load again to continue it."
-        )
+    return Counts(**orjson.loads(records.read(key)))
+
+
+def finish_ingest(plan: IngestPlan, index: IndexClient) -> Result:
+    """Compare what is ingested with the job, and write the result.
+
+    Raises:
+        IncompleteJobError: If a part is not ingested.
+        RejectedRowsError: If more rows were rejected than the settings allow. The result is
+            written.
+        VectorSpaceError: If another ingest has recorded another vector space meanwhile.
+        BatchError: If the counts do not add up.
+    """
+    counts = FRAME.counts(plan.folder, plan.parts, read_counts)
     index.claim(plan.vector_space)
-    folder = open_folder(plan.folder)
-    with ThreadPoolExecutor(_READERS) as pool:
-        counts = list(pool.map(lambda part: _counts(folder, part), plan.parts))
-    result = _result(plan, counts)
-    folder.write(RESULT_FILE, orjson.dumps(result._asdict(), option=orjson.OPT_INDENT_2))
-    percent = 100 * result.rejected / max(1, result.rows)
-    if percent > plan.max_rejected_percent:
-        raise RejectedVectorsError(
-            f"{result.rejected} of {result.rows} rows were rejected ({percent:.1f}%); the load "
-            f"allows {plan.max_rejected_percent:g}%. {plan.folder}/rejected/ lists them with the "
-            "reasons. All others are in the index."
-        )
-    return result
-
-
-def _round_folder(job: str, load: str) -> str:
-    """Return the folder of the first round that is not complete."""
-    opened = open_folder(job)
-    complete = {
-        file.key.split("/")[2]
-        for file in opened.files(f"_load/{load}")
-        if file.key.count("/") == 3 and file.key.endswith(f"/{RESULT_FILE}")
-    }
-    number = next(n for n in range(len(complete) + 1) if str(n) not in complete)
-    return f"{job}/_load/{load}/{number}"
-
-
-def _counts(folder: Folder, part: Part) -> Counts:
-    return Counts(**orjson.loads(folder.read(part.done_key)))
-
-
-def _result(plan: LoadPlan, counts: Sequence[Counts]) -> Result:
     loaded = sum(count.loaded for count in counts)
     rejected = sum(count.rejected for count in counts)
     replaced = sum(count.replaced for count in counts)
     rows = loaded + rejected + replaced
     if rows != plan.rows:
-        raise LoadError(
+        raise BatchError(
             f"The parts have {rows} rows; the result of the job says {plan.rows}. Start the batch "
             "job again to compare them."
         )
-    return Result(
+    result = Result(
         rows, loaded, rejected, replaced, len(plan.parts), plan.vector_space, plan.index_arn
     )
+    FRAME.finish(
+        plan.folder,
+        result._asdict(),
+        rejected=rejected,
+        rows=rows,
+        allowed=plan.max_rejected_percent,
+    )
+    return result
+
+
+def _round_folder(job: str, index: str, columns: Mapping[str, str]) -> str:
+    """Return the folder of the first round that is not complete.
+
+    Equal jobs, indexes and columns are rounds of one ingest.
+    """
+    described = orjson.dumps([job, index, columns], option=orjson.OPT_SORT_KEYS)
+    folder = f"_load/{hashlib.blake2b(described).hexdigest()[:_ID_DIGITS]}"
+    complete = {
+        file.key.split("/")[2]
+        for file in open_folder(job).files(folder)
+        if file.key.count("/") == 3 and file.key.endswith(f"/{FRAME.result_file}")
+    }
+    number = next(n for n in range(len(complete) + 1) if str(n) not in complete)
+    return f"{job}/{folder}/{number}"
+
+
+def find_job(source: str) -> FinishedJob:
+    """Find the job in a folder, or the only one below it.
+
+    Raises:
+        BatchError: If there is none, several, or one that is not complete.
+        BatchError: If the folder cannot be read.
+    """
+    opened = open_folder(source)
+    names = opened.folders()
+    if "_job" not in names:
+        return _finished(f"{source.rstrip('/')}/{_only_job(source, names)}")
+    return _finished(source.rstrip("/"))
+
+
+def _metadata_columns(job: FinishedJob, chosen: Sequence[str] | None) -> dict[str, str]:
+    """Return the columns to ingest by their metadata keys.
+
+    The text is ingested as `text` if the job copied it, whatever its column's name.
+
+    Args:
+        job: The job.
+        chosen: Columns; None for all.
+
+    Raises:
+        BatchError: If a column does not exist, or AWS cannot take it.
+    """
+    if not job.parts:
+        return {}
+    schema = _schema(open_folder(job.folder), job.parts[0])
+    found = [name for name in schema.names if name not in {ID_COLUMN, EMBEDDING_COLUMN}]
+    names = found if chosen is None else list(chosen)
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise BatchError(
+            f"The job has no column {', '.join(missing)}; it has {', '.join(found) or 'none'}. "
+            "`embed batch start --metadata COLUMN` copies a column of its input."
+        )
+    if job.text in found and job.text not in names:
+        names.append(job.text)
+    columns = {(_TEXT_KEY if name == job.text else name): name for name in names}
+    if len(columns) != len(names):
+        raise BatchError(f"Two columns would be loaded as {_TEXT_KEY}: {job.text} and {_TEXT_KEY}.")
+    if len(columns) > _MAX_KEYS:
+        raise BatchError(
+            f"{len(columns)} columns are to be loaded; AWS takes {_MAX_KEYS} keys for a vector. "
+            "Choose them with --metadata."
+        )
+    for name in names:
+        _check_type(name, schema.field(name).type)
+    return columns
+
+
+def _only_job(source: str, names: Sequence[str]) -> str:
+    jobs = [
+        name for name in names if "_job" in open_folder(f"{source.rstrip('/')}/{name}").folders()
+    ]
+    if len(jobs) == 1:
+        return jobs[0]
+    if not jobs:
+        raise BatchError(f"{source} has no batch job. `embed batch start` makes one.")
+    listed = ", ".join(jobs[:_NAMED]) + (", ..." if len(jobs) > _NAMED else "")
+    raise BatchError(
+        f"{source} has {len(jobs)} batch jobs ({listed}). Give the folder of one of them."
+    )
+
+
+def _finished(folder: str) -> FinishedJob:
+    opened = open_folder(folder)
+    described: dict[str, Any] = orjson.loads(opened.read(JOB.settings_file))
+    if opened.find(JOB.result_file) is None:
+        raise BatchError(f"The job in {folder} is not complete: `embed batch resume` continues it.")
+    result: dict[str, Any] = orjson.loads(opened.read(JOB.result_file))
+    parts = [file for file in opened.files() if _PART.fullmatch(file.key)]
+    if len(parts) != result["shards"]:
+        raise BatchError(
+            f"{folder} has {len(parts)} parts; the job wrote {result['shards']}. Start the batch "
+            "job again to make the missing ones."
+        )
+    return FinishedJob(
+        folder, result["vector_space"], result["rows"], described["job"]["text"], parts
+    )
+
+
+def _schema(folder: Folder, part: StoredFile) -> Any:
+    try:
+        return pyarrow.parquet.read_schema(io.BufferedReader(folder.open(part)))
+    except arrow.ArrowException as error:
+        raise BatchError(f"{folder.name}/{part.key} is not a Parquet file.") from error
+
+
+def _check_type(name: str, kind: Any) -> None:
+    types = arrow.types
+    inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else kind
+    if types.is_dictionary(inner):
+        inner = inner.value_type
+    accepted = (
+        types.is_string,
+        types.is_large_string,
+        types.is_boolean,
+        types.is_integer,
+        types.is_floating,
+        types.is_date,
+        types.is_time,
+        types.is_timestamp,
+        types.is_null,
+    )
+    if not any(accept(inner) for accept in accepted):
+        raise BatchError(
+            f"The column {name} has the type {kind}, which cannot be metadata: text, numbers, "
+            "booleans, dates, and lists of these are allowed. Choose columns with --metadata."
+        )

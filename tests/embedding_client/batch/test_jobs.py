@@ -26,7 +26,7 @@ from embedding_client.batch.progress import progress_of, run_of
 from embedding_client.cli import run as run_command
 from embedding_client.errors import ConfigurationError
 from embedding_kit.prices import load_prices
-from tests.jobs.embed.local_s3 import LocalS3, local_s3
+from tests.jobs.local_s3 import LocalS3, local_s3
 
 MACHINE = "arn:aws:states:eu-central-1:123456789012:stateMachine:docs-batch"
 EMBED = [sys.executable, "-m", "embedding_client.cli", "batch"]

@@ -59,7 +59,7 @@ def test_a_failed_load_has_a_status_and_its_reason(states, run) -> None:  # noqa
     code, out, _ = run("cancel", "one")
     assert (code, out) == (0, "one is canceled; the same 'embed index load' continues it\n")
     cause = json.dumps({"errorMessage": "1 of 2 rows were rejected"})
-    states.end("one", status="FAILED", error="RejectedVectorsError", cause=cause)
+    states.end("one", status="FAILED", error="RejectedRowsError", cause=cause)
     code, out, _ = run("status", "one")
     assert code == 1
     assert "error        1 of 2 rows were rejected" in out

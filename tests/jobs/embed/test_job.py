@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-import orjson
 import pytest
 
-from jobs.embed.errors import BatchError
 from jobs.embed.job import Job, Shard, job_id
+from jobs.errors import BatchError
 
 JOB = Job(source="docs", destination="vectors", metadata=("title",))
 SHARD = Shard(number=0, key="a", size=9, etag="e", format="jsonl", start=0, stop=9)
@@ -28,47 +27,6 @@ def test_a_wrong_setting_is_named(change: dict, message: str) -> None:
     """The error names the setting, the allowed values and the one found."""
     with pytest.raises(BatchError, match=message):
         replace(JOB, **change)
-
-
-def test_settings_travel_as_json() -> None:
-    """A job that was written as JSON and read again is equal."""
-    assert Job.from_json(orjson.loads(orjson.dumps(JOB.as_json()))) == JOB
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ({"source": "a"}, "missing: destination"),
-        ({"source": "a", "destination": "b", "txt": "c"}, "A job has the settings .*: txt"),
-    ],
-)
-def test_unknown_and_missing_settings_are_named(value: dict, message: str) -> None:
-    """JSON with another setting, or without the folders, is refused."""
-    with pytest.raises(BatchError, match=message):
-        Job.from_json(value)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"text": None}, "text must be a text; found None"),
-        ({"metadata": "title"}, "metadata must be a list of texts; found 'title'"),
-        ({"metadata": [1]}, r"metadata must be a list of texts; found \[1\]"),
-        ({"dimensions": "8"}, "dimensions must be a whole number; found '8'"),
-        ({"shard_bytes": True}, "shard_bytes must be a whole number; found True"),
-        ({"max_rejected_percent": "1"}, "max_rejected_percent must be a number; found '1'"),
-    ],
-)
-def test_json_of_another_type_is_refused(change: dict, message: str) -> None:
-    """No value of JSON is converted."""
-    with pytest.raises(BatchError, match=message):
-        Job.from_json({"source": "a", "destination": "b", **change})
-
-
-def test_what_json_leaves_out_or_sets_to_null_has_its_default() -> None:
-    """Settings that may be None may be null."""
-    value = {"source": "a", "destination": "b", "id": None, "dimensions": None}
-    assert Job.from_json(value) == Job(source="a", destination="b")
 
 
 @pytest.mark.parametrize(

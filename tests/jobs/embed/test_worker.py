@@ -13,11 +13,11 @@ import pytest
 from embedder.core.engine import Engine
 from embedder.core.errors import InferenceError
 from embedder.http.vector_encoding import quantize
-from jobs.embed.errors import BatchError, ChangedInputError
 from jobs.embed.job import Job, Shard
-from jobs.embed.planning import plan_shards
-from jobs.embed.storage import Folder, open_folder
+from jobs.embed.run import plan_shards
 from jobs.embed.worker import embed_shard
+from jobs.errors import BatchError, ChangedInputError
+from jobs.storage import Folder, open_folder
 from tests.embedder.small_model import HashSession
 
 ROWS = [{"id": f"d{number}", "text": f"text {number}", "n": number} for number in range(20)]

@@ -4,7 +4,7 @@ import botocore.session
 import pytest
 from moto import mock_aws
 
-from jobs.ingest.errors import LoadError
+from jobs.errors import BatchError
 from tests.jobs.ingest.conftest import ROWS
 from tests.jobs.ingest.test_run import SPACE, load
 
@@ -54,6 +54,6 @@ def test_moto_takes_the_vectors_and_the_tag(client, embed):
 def test_another_dimension_is_refused_before_moto_does(client, embed):
     """Nothing is recorded in the index."""
     arn = make_index(client, 64)
-    with pytest.raises(LoadError, match="The index has 64 dimensions"):
+    with pytest.raises(BatchError, match="The index has 64 dimensions"):
         load(embed(), index=arn)
     assert client.list_tags_for_resource(resourceArn=arn)["tags"] == {}

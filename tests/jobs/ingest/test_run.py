@@ -7,19 +7,17 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from jobs.embed.errors import ChangedInputError
-from jobs.ingest.errors import (
-    IncompleteLoadError,
-    LoadError,
-    RejectedVectorsError,
+from jobs.errors import (
+    BatchError,
+    ChangedInputError,
+    IncompleteJobError,
+    RejectedRowsError,
     UnavailableError,
     VectorSpaceError,
 )
 from jobs.ingest.index_client import SPACE_TAG, IndexClient
-from jobs.ingest.load import Load
-from jobs.ingest.local import load_parts
-from jobs.ingest.pace import Pace
-from jobs.ingest.run import Result, finish_load, missing_parts, plan_load
+from jobs.ingest.run import IngestSettings, Result, finish_ingest, missing_parts, plan_ingest
+from jobs.ingest.worker import RateLimit, ingest_parts
 from tests.fixtures.s3_vectors.server import Failure
 from tests.jobs.ingest.conftest import ARN, ROWS, row
 
@@ -30,11 +28,11 @@ SPACE = "small-model@abc123/fp32/0123456789ab/32"
 def load(source: Path, *, index: str = ARN, **settings) -> Result:
     """Load a job with two threads, as fast as the stand-in answers."""
     client = IndexClient(index)
-    plan = plan_load(Load(source=str(source), index=index, **settings), client)
+    plan = plan_ingest(IngestSettings(source=str(source), index=index, **settings), client)
     missing = missing_parts(plan)
-    for _ in load_parts(plan, missing, index=client, pace=Pace(1e9), threads=2):
+    for _ in ingest_parts(plan, missing, index=client, limit=RateLimit(1e9), threads=2):
         pass
-    return finish_load(plan, client)
+    return finish_ingest(plan, client)
 
 
 def test_a_load_writes_every_row_once(embed, s3_vectors, index) -> None:
@@ -57,11 +55,11 @@ def test_a_job_below_the_folder_is_found_if_it_is_the_only_one(embed, index) -> 
     folder = embed()
     assert load(folder.parent).loaded == ROWS
     other = embed(metadata=())
-    with pytest.raises(LoadError, match=rf"has 2 batch jobs \(.*{other.name}.*\)\. Give the fold"):
+    with pytest.raises(BatchError, match=rf"has 2 batch jobs \(.*{other.name}.*\)\. Give the fold"):
         load(folder.parent)
-    with pytest.raises(LoadError, match="docs has no batch job"):
+    with pytest.raises(BatchError, match="docs has no batch job"):
         load(folder.parents[1] / "docs")
-    with pytest.raises(LoadError, match="has no batch job"):
+    with pytest.raises(BatchError, match="has no batch job"):
         load(folder / "_job")
 
 
@@ -71,11 +69,11 @@ def test_an_interrupted_load_continues_and_a_complete_one_writes_all_again(
     """So a vector that was deleted comes back with the next load."""
     folder = embed()
     client = IndexClient(ARN)
-    plan = plan_load(Load(source=str(folder), index=ARN), client)
-    for _ in load_parts(plan, plan.parts[:2], index=client, pace=Pace(1e9), threads=1):
+    plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)
+    for _ in ingest_parts(plan, plan.parts[:2], index=client, limit=RateLimit(1e9), threads=1):
         pass
-    with pytest.raises(IncompleteLoadError, match=r"parts are not loaded yet \(part-000002.parqu"):
-        finish_load(plan, client)
+    with pytest.raises(IncompleteJobError, match=r"are not done yet \(done/part-000002.parqu"):
+        finish_ingest(plan, client)
     assert load(folder).loaded == ROWS
     assert s3_vectors.count("PutVectors") == len(plan.parts)
     index.vectors.clear()
@@ -96,11 +94,11 @@ def test_a_worker_that_dies_between_put_and_record_writes_the_same_vectors_again
         raise SystemExit
 
     client = IndexClient(ARN)
-    plan = plan_load(Load(source=str(folder), index=ARN), client)
+    plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.embed.storage.Folder.create", lambda *_: die())
+        patched.setattr("jobs.storage.Folder.create", lambda *_: die())
         with pytest.raises(SystemExit):
-            next(load_parts(plan, plan.parts[:1], index=client, pace=Pace(1e9), threads=1))
+            next(ingest_parts(plan, plan.parts[:1], index=client, limit=RateLimit(1e9), threads=1))
     written = dict(index.vectors)
     assert written
     assert load(folder).loaded == ROWS == len(index.vectors)
@@ -113,11 +111,11 @@ def test_duplicate_workers_load_a_part_once_in_the_counts(embed, index) -> None:
     """The second one finds the record of the first."""
     folder = embed()
     client = IndexClient(ARN)
-    plan = plan_load(Load(source=str(folder), index=ARN), client)
+    plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)
     twice = [*plan.parts, *plan.parts]
-    outcomes = list(load_parts(plan, twice, index=client, pace=Pace(1e9), threads=4))
+    outcomes = list(ingest_parts(plan, twice, index=client, limit=RateLimit(1e9), threads=4))
     assert sum(outcome.written for outcome in outcomes) == len(plan.parts)
-    assert finish_load(plan, client).loaded == ROWS == len(index.vectors)
+    assert finish_ingest(plan, client).loaded == ROWS == len(index.vectors)
 
 
 def test_a_throttled_request_is_tried_again(embed, s3_vectors, index) -> None:
@@ -151,11 +149,11 @@ def test_two_first_loads_of_different_models_do_not_mix(embed, index) -> None:
     """The one whose vector space was recorded last wins; the other fails when it looks again."""
     folder = embed()
     client = IndexClient(ARN)
-    plan = plan_load(Load(source=str(folder), index=ARN), client)
-    list(load_parts(plan, plan.parts, index=client, pace=Pace(1e9), threads=1))
+    plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)
+    list(ingest_parts(plan, plan.parts, index=client, limit=RateLimit(1e9), threads=1))
     index.tags[SPACE_TAG] = "other@1/int8/2/32"
     with pytest.raises(VectorSpaceError, match="One index has the vectors of one vector space"):
-        finish_load(plan, client)
+        finish_ingest(plan, client)
 
 
 def test_a_part_of_another_job_is_refused(embed, index, tmp_path) -> None:
@@ -168,35 +166,35 @@ def test_a_part_of_another_job_is_refused(embed, index, tmp_path) -> None:
     with pytest.raises(VectorSpaceError, match=r"part-000001\.parquet has vectors of other@1/int8"):
         load(folder)
     pyarrow.parquet.write_table(table.drop_columns(["lang"]), part)
-    with pytest.raises(LoadError, match="was not written by this batch job"):
+    with pytest.raises(BatchError, match="was not written by this batch job"):
         load(folder)
     part.write_bytes(b"no Parquet")
-    with pytest.raises(LoadError, match="was not written by this batch job"):
+    with pytest.raises(BatchError, match="was not written by this batch job"):
         load(folder)
     # The plan that was made before names the file's earlier content.
     client = IndexClient(ARN)
-    plan = plan_load(Load(source=str(folder), index=ARN), client)
+    plan = plan_ingest(IngestSettings(source=str(folder), index=ARN), client)
     part.write_bytes(b"no Parquet, and changed")
     with pytest.raises(ChangedInputError, match="changed after the job was planned"):
-        list(load_parts(plan, plan.parts[1:2], index=client, pace=Pace(1e9), threads=1))
+        list(ingest_parts(plan, plan.parts[1:2], index=client, limit=RateLimit(1e9), threads=1))
 
 
 def test_an_incomplete_job_is_not_loaded(embed, index) -> None:
     """Its result is missing, or one of its parts."""
     folder = embed()
     (folder / "part-000001.parquet").rename(folder / "kept")
-    with pytest.raises(LoadError, match="parts; the job wrote"):
+    with pytest.raises(BatchError, match="parts; the job wrote"):
         load(folder)
     (folder / "kept").rename(folder / "part-000001.parquet")
     (folder / "_job" / "manifest.json").unlink()
-    with pytest.raises(LoadError, match="is not complete: `embed batch resume` continues it"):
+    with pytest.raises(BatchError, match="is not complete: `embed batch resume` continues it"):
         load(folder)
     assert not index.vectors
 
 
 def test_vectors_of_another_number_type_are_refused(embed, index) -> None:
     """S3 Vectors takes float32 only."""
-    with pytest.raises(LoadError, match=r"takes float32\. Start the batch job without --dtype"):
+    with pytest.raises(BatchError, match=r"takes float32\. Start the batch job without --dtype"):
         load(embed(dtype="int8"))
     assert not index.vectors
 
@@ -209,9 +207,7 @@ def test_rows_that_aws_would_refuse_are_rejected_with_the_reason(embed, index) -
         {"id": "wide", "text": "text wide", "lang": "secret " * 400},
     ]
     folder = embed(rows)
-    with pytest.raises(
-        RejectedVectorsError, match=r"2 of 12 rows were rejected \(16\.7%\); the lo"
-    ):
+    with pytest.raises(RejectedRowsError, match=r"2 of 12 rows were rejected \(16\.7%\); the lo"):
         load(folder)
     assert len(index.vectors) == 10
     lists = [path.read_text() for path in sorted(folder.glob("_load/*/0/rejected/*.jsonl"))]
@@ -240,11 +236,11 @@ def test_columns_are_chosen_and_the_text_has_its_own_key(embed, index) -> None:
     assert index.vectors["a"].metadata == {"lang": "de", "text": "text of the body"}
     load(folder, metadata=())
     assert index.vectors["a"].metadata == {"text": "text of the body"}
-    with pytest.raises(LoadError, match="no column ages; it has lang, url, body"):
+    with pytest.raises(BatchError, match="no column ages; it has lang, url, body"):
         load(folder, metadata=("ages",))
     rows = [{"id": "a", "body": "text of the body", "text": "summary"}]
     both = embed(rows, text="body", metadata=("text", "body"))
-    with pytest.raises(LoadError, match="Two columns would be loaded as text: body and text"):
+    with pytest.raises(BatchError, match="Two columns would be loaded as text: body and text"):
         load(both)
 
 
@@ -265,8 +261,8 @@ def test_a_job_of_no_rows_is_a_load_of_no_vectors(embed, s3_vectors, index) -> N
 def test_an_index_that_is_not_there(embed, index, arn, problem) -> None:
     """The error says what was given."""
     folder = embed()
-    with pytest.raises(LoadError, match=problem):
-        plan_load(Load(source=str(folder), index=arn), IndexClient(arn))
+    with pytest.raises(BatchError, match=problem):
+        plan_ingest(IngestSettings(source=str(folder), index=arn), IndexClient(arn))
 
 
 def test_s3_vectors_that_is_not_there(embed, index, monkeypatch) -> None:

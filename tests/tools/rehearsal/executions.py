@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from jobs.embed.errors import BatchError
+from jobs.errors import BatchError
 from tools.local_endpoint.runtime import FunctionError
 from tools.rehearsal.deploy.emulator import Emulator
 from tools.rehearsal.deploy.function import Invocation

@@ -27,10 +27,9 @@ from embedding_kit import BatchSettings, EmbeddingBatch, Model
 from embedding_kit.batch_definition import batch_definition
 from jobs.embed.job import Job
 from jobs.embed.local import embed_shards
-from jobs.embed.run import finish_job, plan_job
-from jobs.embed.steps import Steps
-from jobs.embed.storage import open_folder
+from jobs.embed.run import EmbedSteps, finish_job, plan_job
 from jobs.embed.worker import embed_shard
+from jobs.storage import open_folder
 from model_compiler.index_builder import standard_library
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
 from tests.tools.rehearsal.conftest import echo
@@ -118,7 +117,7 @@ def batch(
     machines = aws.client("stepfunctions").list_state_machines()["stateMachines"]
     (machine,) = (found["stateMachineArn"] for found in machines)
     made = Batch(aws, machine, engine, set(), set(), set(), {}, [])
-    steps = Steps(engine, memory_mb=1769)
+    steps = EmbedSteps(engine, memory_mb=1769)
 
     def answer(invocation: Invocation) -> bytes:
         event = json.loads(invocation.event)
@@ -192,7 +191,7 @@ def test_a_job_survives_killed_shards_and_equals_a_local_one(batch: Batch) -> No
     assert (status.state, status.finished, status.failed) == ("SUCCEEDED", result["shards"], 0)
     assert (status.progress.rows, status.progress.rejected) == (ROWS - 2, 2)
     assert status.progress.cost > 0
-    job = Job.from_json({**JOB, "source": SETTINGS.input, "destination": "s3://vectors/local"})
+    job = Job(**JOB, source=SETTINGS.input, destination="s3://vectors/local")
     plan = plan_job(job, batch.engine.manifest)
     for shard in plan.shards:
         source, output = open_folder(job.source), open_folder(plan.folder)

@@ -13,8 +13,8 @@ import pytest
 from aws_cdk import App, Stack
 
 from embedding_kit import IndexLoading, LoadSource, Model, VectorIndex
+from jobs.ingest.handler import IngestSteps
 from jobs.ingest.index_client import SPACE_TAG
-from jobs.ingest.steps import Steps
 from tests.fixtures.s3_vectors.indexes import Index
 from tests.fixtures.s3_vectors.server import LocalS3Vectors
 from tests.jobs.ingest import conftest as loading
@@ -111,7 +111,7 @@ def loads(
         # The rate is tested with a clock of its own.
         fast = {"vectors_per_second": 1e9} if "vectors_per_second" in event else {}
         # New clients, which use the credentials of this role.
-        result = run_step(lambda _: Steps().run({**event, **fast}), invocation, aws.region)
+        result = run_step(lambda _: IngestSteps().run({**event, **fast}), invocation, aws.region)
         if part in made.lost:
             made.lost.remove(part)
             raise FunctionError(KILLED)
@@ -134,7 +134,7 @@ def test_a_load_survives_killed_and_throttled_parts(loads: Loads) -> None:
     loads.lost.add("part-000001.parquet")
     loads.s3_vectors.failures = [THROTTLED] * 2
     first = loads.run()
-    assert (first["status"], first["error"]) == ("FAILED", "IncompleteLoadError")
+    assert (first["status"], first["error"]) == ("FAILED", "IncompleteJobError")
     assert "part-000000.parquet, part-000002.parquet" in first["cause"]
     loads.killed.clear()
     loads.steps.clear()
@@ -153,7 +153,7 @@ def test_a_load_survives_killed_and_throttled_parts(loads: Loads) -> None:
 def test_a_load_that_cannot_run_fails_once_with_its_reason(loads: Loads) -> None:
     """Another index, another folder, and another vector space."""
     other = loads.run(index=f"{ARN}2")
-    assert (other["status"], other["error"]) == ("FAILED", "LoadError")
+    assert (other["status"], other["error"]) == ("FAILED", "BatchError")
     assert "This state machine loads the index" in other["cause"]
     elsewhere = loads.run(source="s3://embedded/other/")
     assert (elsewhere["status"], elsewhere["error"]) == ("FAILED", "BatchError")

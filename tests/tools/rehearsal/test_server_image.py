@@ -11,6 +11,6 @@ def test_an_environment_without_a_server_has_its_image(root: Path, tmp_path: Pat
     assert target.asset.command[-5:] == ["--target", "server", "--platform", "linux/arm64", "."]
     assert target.asset.arguments["MODEL"]
     assert (target.asset.context / "embedder" / "server" / "serve.py").is_file()
-    assert not (target.asset.context / "jobs.embed").exists()
+    assert not (target.asset.context / "jobs" / "embed").exists()
     # What the function's handler knows, too; the server's own variables start it.
     assert target.variables == {"EMBEDDING_ENVIRONMENT": "dev", "EMBEDDING_TRUNCATE": "refuse"}

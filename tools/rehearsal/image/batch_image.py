@@ -34,7 +34,7 @@ from tools.rehearsal.image.vectors import COSINE, least_cosine
 
 __all__ = ["batch_image"]
 
-_S3 = Path(__file__).parents[3] / "tests" / "jobs.embed" / "local_s3.py"
+_S3 = Path(__file__).parents[3] / "tests" / "jobs" / "local_s3.py"
 _PORT = 9000
 _FOLDERS = {"source": "s3://documents/", "destination": "s3://vectors/"}
 #: The last row has no text.

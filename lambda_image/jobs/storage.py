@@ -8,6 +8,7 @@ import io
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +21,7 @@ from obstore.exceptions import (
 )
 from obstore.store import LocalStore, S3Store
 
-from jobs.embed.errors import BatchError, ChangedInputError
+from jobs.errors import BatchError, ChangedInputError
 
 if TYPE_CHECKING:  # types that exist only in the library's stubs
     from _typeshed import WriteableBuffer as Buffer
@@ -57,14 +58,12 @@ class Folder:
         Raises:
             BatchError: If the folder cannot be listed.
         """
-        try:
+        with _explained(f"{self.name} cannot be listed"):
             found = [
                 StoredFile(item["path"], item["size"], item["e_tag"] or "")
                 for items in obstore.list(self._store, prefix=prefix or None)
                 for item in items
             ]
-        except (BaseError, OSError) as error:
-            raise BatchError(f"{self.name} cannot be listed: {_reason(error)}.") from error
         yield from sorted(found)
 
     def folders(self) -> list[str]:
@@ -73,11 +72,8 @@ class Folder:
         Raises:
             BatchError: If the folder cannot be listed.
         """
-        try:
-            found = obstore.list_with_delimiter(self._store)["common_prefixes"]
-        except (BaseError, OSError) as error:
-            raise BatchError(f"{self.name} cannot be listed: {_reason(error)}.") from error
-        return sorted(found)
+        with _explained(f"{self.name} cannot be listed"):
+            return sorted(obstore.list_with_delimiter(self._store)["common_prefixes"])
 
     def open(self, file: StoredFile) -> "RemoteFile":
         """Open a file for random access. Each read checks its ETag."""
@@ -97,25 +93,27 @@ class Folder:
             options["range"] = (start, stop)
         elif start:
             options["range"] = {"offset": start}
-        try:
-            return bytes(obstore.get(self._store, key, options=options).bytes())
-        except PreconditionError as error:
-            raise ChangedInputError(
-                f"{self.name}/{key} changed after the job was planned. Start the job again: it "
-                "becomes a new job with the changed input."
-            ) from error
-        except (BaseError, OSError) as error:
-            raise BatchError(f"{self.name}/{key} cannot be read: {_reason(error)}.") from error
+        with _explained(f"{self.name}/{key} cannot be read"):
+            try:
+                return bytes(obstore.get(self._store, key, options=options).bytes())
+            except PreconditionError as error:
+                raise ChangedInputError(
+                    f"{self.name}/{key} changed after the job was planned. Start the job again: it "
+                    "becomes a new job with the changed input."
+                ) from error
 
     def find(self, key: str) -> StoredFile | None:
-        """Return a file, or None if it does not exist."""
-        try:
-            item = obstore.head(self._store, key)
-        except (FileNotFoundError, PermissionDeniedError):
-            # S3 answers 403, not 404, to a role that may list only a prefix of the bucket.
-            return None
-        except (BaseError, OSError) as error:
-            raise BatchError(f"{self.name}/{key} cannot be read: {_reason(error)}.") from error
+        """Return a file, or None if it does not exist.
+
+        Raises:
+            BatchError: If S3 does not say.
+        """
+        with _explained(f"{self.name}/{key} cannot be read"):
+            try:
+                item = obstore.head(self._store, key)
+            except (FileNotFoundError, PermissionDeniedError):
+                # S3 answers 403, not 404, to a role that may list only a prefix of the bucket.
+                return None
         return StoredFile(item["path"], item["size"], item["e_tag"] or "")
 
     def create(self, key: str, data: bytes) -> bool:
@@ -125,27 +123,27 @@ class Folder:
             BatchError: If it cannot be written.
         """
         for attempt in range(_CREATIONS):
-            try:
-                obstore.put(self._store, key, data, mode="create", use_multipart=False)
-            except AlreadyExistsError:
-                if self.find(key) is not None:
-                    return False
-                # S3 answers 409 while another request creates or deletes the file. The library
-                # reports that as it reports 412, so only a look tells them apart.
-                time.sleep(_CONFLICT_SECONDS * 2**attempt)
-            except (BaseError, OSError) as error:
-                message = f"{self.name}/{key} cannot be written: {_reason(error)}."
-                raise BatchError(message) from error
-            else:
-                return True
+            with _explained(f"{self.name}/{key} cannot be written"):
+                try:
+                    obstore.put(self._store, key, data, mode="create", use_multipart=False)
+                except AlreadyExistsError:
+                    if self.find(key) is not None:
+                        return False
+                else:
+                    return True
+            # S3 answers 409 while another request creates or deletes the file. The library reports
+            # that as it reports 412, so only a look tells them apart.
+            time.sleep(_CONFLICT_SECONDS * 2**attempt)
         raise BatchError(f"{self.name}/{key} cannot be written: other requests change it.")
 
     def write(self, key: str, data: bytes) -> None:
-        """Write a file, whole or not at all; an existing one is replaced."""
-        try:
+        """Write a file, whole or not at all; an existing one is replaced.
+
+        Raises:
+            BatchError: If it cannot be written.
+        """
+        with _explained(f"{self.name}/{key} cannot be written"):
             obstore.put(self._store, key, data, use_multipart=False)
-        except (BaseError, OSError) as error:
-            raise BatchError(f"{self.name}/{key} cannot be written: {_reason(error)}.") from error
 
 
 class RemoteFile(io.RawIOBase):
@@ -211,6 +209,11 @@ def open_folder(url: str, *, create: bool = False) -> Folder:
     return Folder(LocalStore(path.resolve(), mkdir=create), str(path))
 
 
-def _reason(error: BaseException) -> str:
-    """Return the first sentence of the library's message, without its debug output."""
-    return str(error).partition("\n")[0].rstrip(".")
+@contextmanager
+def _explained(problem: str) -> Iterator[None]:
+    """Raise the library's errors with the first sentence of their messages, as BatchError."""
+    try:
+        yield
+    except (BaseError, OSError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise BatchError(f"{problem}: {reason}.") from error

@@ -9,11 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.embed.errors import BatchError
-from jobs.ingest.errors import IncompleteLoadError
-from jobs.ingest.steps import Steps
-from tests.jobs.embed.local_s3 import LocalS3, local_s3
+from jobs.errors import BatchError, IncompleteJobError
+from jobs.ingest.handler import IngestSteps
 from tests.jobs.ingest.conftest import ARN, ROWS
+from tests.jobs.local_s3 import LocalS3, local_s3
 
 SOURCE_ROOT = Path(__file__).parents[3] / "lambda_image"
 DEFAULTS = {"index": ARN, "source": "s3://vectors/jobs/"}
@@ -34,8 +33,8 @@ def s3(embed, index, monkeypatch) -> Iterator[LocalS3]:
 
 
 @pytest.fixture
-def steps() -> Steps:
-    return Steps()
+def steps() -> IngestSteps:
+    return IngestSteps()
 
 
 def lines(s3: LocalS3, planned: dict) -> list[dict]:
@@ -53,7 +52,7 @@ def test_the_steps_load_a_job_of_s3(s3, steps, index) -> None:
     assert first["part"] == "part-000000.parquet"
     assert (first["written"], first["rejected"], first["replaced"]) == (True, 0, 0)
     assert steps.run({**part, "part": items[0]})["written"] is False
-    with pytest.raises(IncompleteLoadError, match="parts are not loaded yet"):
+    with pytest.raises(IncompleteJobError, match="parts in s3://.* are not done yet"):
         steps.run({"step": "finish", "folder": planned["folder"]})
     for item in items[1:]:
         steps.run({**part, "part": item})
@@ -70,8 +69,8 @@ def test_the_steps_load_a_job_of_s3(s3, steps, index) -> None:
         ({"step": "plan", "job": {"source": "s3://a"}}, "missing: index"),
         ({"step": "plan", "defaults": DEFAULTS, "job": {"txt": 1}}, "unknown: txt"),
         ({"step": "plan", "defaults": DEFAULTS, "job": {"source": "/a"}}, "must be s3://BUCKET/P"),
-        ({"step": "plan", "defaults": DEFAULTS, "job": {"source": 1}}, "of another type: 1"),
-        ({"step": "plan", "defaults": DEFAULTS, "job": {"metadata": "a"}}, "another type: 'a'"),
+        ({"step": "plan", "defaults": DEFAULTS, "job": {"source": 1}}, "source must be a text; found 1"),
+        ({"step": "plan", "defaults": DEFAULTS, "job": {"metadata": "a"}}, "metadata must be a list of texts"),
         (
             {"step": "plan", "defaults": DEFAULTS, "job": {"index": ARN + "2"}},
             "This state machine loads the index .*docs; found .*docs2",

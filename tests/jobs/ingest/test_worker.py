@@ -1,4 +1,4 @@
-"""Rows as vectors of S3 Vectors: metadata, limits, and the division into requests."""
+"""Rows as vectors of S3 Vectors: metadata, limits, the division into requests, and the rate."""
 
 from datetime import UTC, date, datetime
 
@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from jobs.ingest.items import Item, batches, encode
+from jobs.ingest.worker import Item, RateLimit, batches, encode
 
 VECTOR = np.array([0.1, -0.25, 1e-9], np.float32)
 
@@ -99,3 +99,44 @@ def test_a_request_has_up_to_500_vectors_and_20_mib(count, size, expected):
     """Long vectors with long texts come in smaller requests."""
     made = list(batches([Item(str(number), b"x" * size) for number in range(count)]))
     assert [len(batch) for batch in made] == expected
+
+
+class Clock:
+    """A clock that only moves when someone sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def read(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Move the time."""
+        assert seconds > 0
+        self.now += seconds
+
+
+def test_vectors_are_written_at_the_rate_and_no_faster():
+    """The first request goes at once. In the end, the last one has had its time."""
+    clock = Clock()
+    limit = RateLimit(500, now=clock.read, sleep=clock.sleep)
+    starts = []
+    for _ in range(4):
+        limit.claim(500)
+        starts.append(clock.now - 100)
+    assert starts == [0, 1, 2, 3]
+    limit.settle()
+    assert clock.now == 104
+
+
+def test_slow_requests_wait_for_nothing():
+    """Time that was not used is not saved up for a burst."""
+    clock = Clock()
+    limit = RateLimit(500, now=clock.read, sleep=clock.sleep)
+    limit.claim(500)
+    clock.now += 30
+    limit.claim(500)
+    assert clock.now == 130
+    limit.claim(500)
+    assert clock.now == 131

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.embed.errors import BatchError, ChangedInputError
-from jobs.embed.storage import open_folder
+from jobs.errors import BatchError, ChangedInputError
+from jobs.storage import open_folder
 
 
 def test_a_file_is_read_by_ranges(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_creation_is_tried_again_while_another_is_running(s3, conflicts, missi
 
 def test_a_creation_that_never_succeeds_is_an_error(s3, monkeypatch) -> None:
     """The number of attempts is limited."""
-    monkeypatch.setattr("jobs.embed.storage._CONFLICT_SECONDS", 0.001)
+    monkeypatch.setattr("jobs.storage._CONFLICT_SECONDS", 0.001)
     s3.conflicts = 100
     with pytest.raises(BatchError, match=r"prefix/a cannot be written: other requests change it"):
         open_folder("s3://bucket/prefix").create("a", b"data")

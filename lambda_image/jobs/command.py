@@ -1,0 +1,155 @@
+"""What the commands of jobs share: exit statuses, errors, numbers, a pool and its progress.
+
+A command imports the code that needs the extra `batch` when it runs, so that a missing package is
+an error of one line. This module needs the standard library alone.
+"""
+
+import argparse
+import json
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, as_completed
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from embedder.core.errors import EmbedderError
+from jobs.errors import BatchError, RejectedRowsError
+
+__all__ = ["between", "positive", "run_all", "run_command", "show_progress"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_INTERRUPTED = 130
+
+
+def run_command(
+    run: Callable[[argparse.Namespace], Any], options: argparse.Namespace, *, interrupted: str
+) -> int:
+    """Run a command, and print its result as JSON.
+
+    Args:
+        run: Returns a named tuple.
+        options: The arguments of `run`.
+        interrupted: What to print after Ctrl-C.
+
+    Returns:
+        The exit status: 0; 1 after an error; 3 if too many rows were rejected; 130 after Ctrl-C.
+    """
+    try:
+        result = run(options)
+    except RejectedRowsError as error:
+        return _failed(str(error), 3)
+    except (BatchError, EmbedderError) as error:
+        return _failed(str(error), 1)
+    except ModuleNotFoundError as error:
+        return _failed(f"{error.name} is missing: pip install 'embedding-kit[batch]'.", 1)
+    except KeyboardInterrupt:
+        print(f"\n{interrupted}", file=sys.stderr)
+        return _INTERRUPTED
+    print(json.dumps(result._asdict()))
+    return 0
+
+
+def _failed(problem: str, status: int) -> int:
+    print(f"error: {problem}", file=sys.stderr)
+    return status
+
+
+def positive(text: str) -> int:
+    """Read an argument that is a whole number of 1 or more."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more; found {value}")
+    return value
+
+
+def between(least: int, most: int) -> Callable[[str], int]:
+    """Return a function that reads an argument that is a whole number in a range."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"must be from {least} to {most}; found {value}")
+        return value
+
+    return number
+
+
+def show_progress(
+    outcomes: Iterable[Any], *, total: int, done: int, unit: str, counts: Sequence[str]
+) -> None:
+    """Wait for all outcomes, with a bar if the errors are shown in a terminal.
+
+    Args:
+        outcomes: One for each item; see `jobs.steps.Outcome`.
+        total: The number of items.
+        done: How many of them earlier runs did.
+        unit: The word for items.
+        counts: The names of the counts to add up and show.
+    """
+    from tqdm import tqdm  # noqa: PLC0415  (needs the extra)
+
+    sums: Counter[str] = Counter()
+    with tqdm(total=total, initial=done, unit=f" {unit}", disable=None) as bar:
+        for outcome in outcomes:
+            sums.update({name: getattr(outcome.counts, name) for name in counts})
+            bar.set_postfix(sums, refresh=False)
+            bar.update()
+
+
+def run_all(
+    pool: Executor, work: Callable[[Item], Result], items: Iterable[Item]
+) -> Iterator[Result]:
+    """Work on items, and yield the result of each as soon as it is done.
+
+    An item that fails does not stop the others. The first failure is raised after them.
+
+    Args:
+        pool: Its size decides how many items are worked on at a time. It is shut down at the end.
+        work: Gets an item.
+        items: The items.
+
+    Raises:
+        BrokenExecutor: Immediately, if a process of the pool ended.
+        Exception: The first failure of an item.
+    """
+    failed: Exception | None = None
+    try:
+        with _interrupt_later():
+            futures = [pool.submit(work, item) for item in items]
+        for future in as_completed(futures):
+            try:
+                yield future.result()
+            except BrokenExecutor:
+                raise
+            except Exception as error:
+                failed = failed or error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    if failed is not None:
+        raise failed
+
+
+@contextmanager
+def _interrupt_later() -> Iterator[None]:
+    """Let Ctrl-C wait until a pool has started: one that has started in part cannot be shut down.
+
+    Processes that start meanwhile inherit the mask, so Ctrl-C does not end them while they import.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt

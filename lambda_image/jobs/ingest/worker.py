@@ -1,0 +1,302 @@
+"""Ingests one part: read its rows, write its vectors, record the counts.
+
+The limits are those of S3 Vectors:
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-vectors-limitations.html
+"""
+
+import io
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from datetime import time as day_time
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as arrow
+import pyarrow.parquet
+
+from jobs.command import run_all
+from jobs.embed.job import EMBEDDING_COLUMN, ID_COLUMN, VECTOR_SPACE_KEY
+from jobs.errors import BatchError, VectorSpaceError
+from jobs.ingest.index_client import IndexClient
+from jobs.ingest.run import Counts, IngestPlan, Part, read_counts
+from jobs.steps import Outcome, json_lines
+from jobs.storage import Folder, StoredFile, open_folder
+
+__all__ = ["Item", "RateLimit", "batches", "encode", "ingest_part", "ingest_parts", "read_part"]
+
+_MAX_ID = 1024
+_MAX_METADATA = 40 * 1024
+_MAX_FILTERABLE = 2 * 1024
+#: Of a request.
+_MAX_VECTORS = 500
+_MAX_BYTES = 20 * 1024 * 1024
+#: For what surrounds the vectors in the body.
+_ENVELOPE = 4096
+
+
+class Item(NamedTuple):
+    """A row: its vector as JSON, or the reason why it cannot be ingested."""
+
+    id: str
+    json: bytes
+    problem: str | None = None
+
+
+class RateLimit:
+    """Limits how many vectors a second are written. Threads may share it.
+
+    AWS takes 2,500 vectors a second for an index, from all writers together.
+
+    Args:
+        vectors_per_second: The highest rate.
+        now: A clock in seconds.
+        sleep: Waits for seconds.
+    """
+
+    def __init__(
+        self,
+        vectors_per_second: float,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._rate = vectors_per_second
+        self._now = now
+        self._sleep = sleep
+        self._free = now()
+        self._lock = threading.Lock()
+
+    def claim(self, vectors: int) -> None:
+        """Wait until all earlier vectors have had their time, then take that of these."""
+        with self._lock:
+            start = max(self._now(), self._free)
+            self._free = start + vectors / self._rate
+        self._wait_until(start)
+
+    def settle(self) -> None:
+        """Wait until all vectors have had their time, so that another writer may begin."""
+        with self._lock:
+            end = self._free
+        self._wait_until(end)
+
+    def _wait_until(self, moment: float) -> None:
+        pause = moment - self._now()
+        if pause > 0:
+            self._sleep(pause)
+
+
+def ingest_part(
+    source: Folder,
+    records: Folder,
+    plan: IngestPlan,
+    part: Part,
+    *,
+    index: IndexClient,
+    limit: RateLimit,
+) -> Outcome:
+    """Ingest a part, if no earlier run did it.
+
+    Runs of the same part may overlap: a vector that is written twice is the same vector. The counts
+    are recorded last, so that a part that has them is in the index.
+
+    Args:
+        source: The folder of the job.
+        records: The folder of the ingest.
+        plan: The ingest.
+        part: One of its parts.
+        index: The index.
+        limit: The rate of this worker.
+
+    Raises:
+        VectorSpaceError: If the part has vectors of another slimit.
+        ChangedInputError: If the file is not the one that was planned.
+        BatchError: If a file cannot be read or written, or AWS refuses the vectors.
+        UnavailableError: If S3 Vectors throttles or does not answer.
+    """
+    began = time.monotonic()
+    if records.find(part.done_key) is not None:
+        counts = read_counts(records, part.done_key)
+        return Outcome(part.key, counts, written=False, seconds=time.monotonic() - began)
+    items, replaced = _items(source, plan, part)
+    rejected = [item for item in items if item.problem is not None]
+    if rejected:
+        lines = [{"file": part.key, "id": item.id, "problem": item.problem} for item in rejected]
+        records.write(part.rejected_key, json_lines(lines))
+    for batch in batches([item for item in items if item.problem is None]):
+        limit.claim(len(batch))
+        index.put(batch)
+    limit.settle()
+    counts = Counts(len(items) - len(rejected), len(rejected), replaced)
+    written = records.create(part.done_key, orjson.dumps(counts._asdict()))
+    return Outcome(part.key, counts, written=written, seconds=time.monotonic() - began)
+
+
+def ingest_parts(
+    plan: IngestPlan, parts: Sequence[Part], *, index: IndexClient, limit: RateLimit, threads: int
+) -> Iterator[Outcome]:
+    """Ingest parts in threads, which wait for S3 Vectors most of the time.
+
+    The outcome of each is yielded as soon as it is done. A part that fails does not stop the
+    others. The first failure is raised after them.
+
+    Args:
+        plan: The ingest.
+        parts: Those to ingest.
+        index: The index.
+        limit: The rate of all threads together.
+        threads: How many parts are ingested at a time.
+
+    Raises:
+        BatchError: If a part failed.
+    """
+    source, records = open_folder(plan.job), open_folder(plan.folder)
+
+    def ingest(part: Part) -> Outcome:
+        return ingest_part(source, records, plan, part, index=index, limit=limit)
+
+    return run_all(ThreadPoolExecutor(threads), ingest, parts)
+
+
+def encode(
+    key: str,
+    vector: npt.NDArray[np.float32],
+    metadata: Mapping[str, Any],
+    *,
+    non_filterable: Sequence[str],
+) -> Item:
+    """Return a row as S3 Vectors takes it.
+
+    AWS does not say how it counts bytes of metadata; here they are those of the JSON.
+
+    Args:
+        key: The row's id.
+        vector: [dimension], contiguous.
+        metadata: The values by their keys: text, numbers, booleans, dates, and lists of these. One
+            that is None, NaN or empty is left out.
+        non_filterable: The keys that no query can filter by.
+    """
+    if not 1 <= len(key) <= _MAX_ID:
+        return Item(key, b"", f"the id has {len(key)} characters; 1 to {_MAX_ID} are allowed")
+    # The cosine of a vector without a direction is undefined.
+    length = float(np.dot(vector, vector))
+    if not isfinite(length) or length == 0:
+        return Item(key, b"", "the embedding has no direction: it is zero or not finite")
+    values = {name: _value(value) for name, value in metadata.items()}
+    values = {name: value for name, value in values.items() if value is not None}
+    size = len(orjson.dumps(values))
+    if size > _MAX_METADATA:
+        return Item(key, b"", f"{size:,} bytes of metadata; up to {_MAX_METADATA:,} are allowed")
+    filterable = {name: value for name, value in values.items() if name not in non_filterable}
+    size = len(orjson.dumps(filterable))
+    if size > _MAX_FILTERABLE:
+        return Item(
+            key,
+            b"",
+            f"{size:,} bytes of filterable metadata; up to {_MAX_FILTERABLE:,} are allowed",
+        )
+    item: dict[str, Any] = {"key": key, "data": {"float32": vector}}
+    if values:
+        item["metadata"] = values
+    return Item(key, orjson.dumps(item, option=orjson.OPT_SERIALIZE_NUMPY))
+
+
+def batches(items: Sequence[Item]) -> Iterator[list[bytes]]:
+    """Divide vectors into requests of up to 500 vectors and 20 MiB."""
+    batch: list[bytes] = []
+    size = _ENVELOPE
+    for item in items:
+        if batch and (len(batch) == _MAX_VECTORS or size + len(item.json) + 1 > _MAX_BYTES):
+            yield batch
+            batch, size = [], _ENVELOPE
+        batch.append(item.json)
+        size += len(item.json) + 1
+    if batch:
+        yield batch
+
+
+def read_part(
+    job: Folder, part: StoredFile, columns: Iterable[str], *, vector_space: str
+) -> tuple[Any, npt.NDArray[np.float32]]:
+    """Return the columns of a part, an Arrow table, and its vectors [rows, dimension].
+
+    Raises:
+        VectorSpaceError: If the part has vectors of another space.
+        ChangedInputError: If the file is not the one that was planned.
+        BatchError: If the file cannot be read.
+    """
+    name = f"{job.name}/{part.key}"
+    dimension = int(vector_space.rpartition("/")[2])
+    wanted = [ID_COLUMN, EMBEDDING_COLUMN, *columns]
+    foreign = BatchError(f"{name} was not written by this batch job. Move it elsewhere.")
+    try:
+        file = pyarrow.parquet.ParquetFile(io.BytesIO(job.read(part.key, etag=part.etag)))
+        if not set(wanted) <= set(file.schema_arrow.names):
+            raise foreign
+        _check_schema(file.schema_arrow, name, vector_space=vector_space, dimension=dimension)
+        table = file.read(wanted)
+    except arrow.ArrowException as error:
+        raise foreign from error
+    flat = table[EMBEDDING_COLUMN].combine_chunks().flatten()
+    return table, np.ascontiguousarray(flat.to_numpy(), np.float32).reshape(-1, dimension)
+
+
+def _items(job: Folder, plan: IngestPlan, part: Part) -> tuple[list[Item], int]:
+    """Return the rows of a part, each id once, and the number of rows that others replaced."""
+    table, vectors = read_part(
+        job, part.file, plan.columns.values(), vector_space=plan.vector_space
+    )
+    ids = table[ID_COLUMN].to_pylist()
+    # The last row with an id counts, as in two requests; one request should not have it twice.
+    last = {key: row for row, key in enumerate(ids)}
+    values = {key: table[name].to_pylist() for key, name in plan.columns.items()}
+    items = [
+        encode(
+            ids[row],
+            vectors[row],
+            {key: column[row] for key, column in values.items()},
+            non_filterable=plan.non_filterable,
+        )
+        for row in sorted(last.values())
+    ]
+    return items, table.num_rows - len(items)
+
+
+def _check_schema(schema: Any, name: str, *, vector_space: str, dimension: int) -> None:
+    """Check that a part has the index's vectors.
+
+    Raises:
+        VectorSpaceError: If they are of another vector space, or have another dimension.
+        BatchError: If they are not float32.
+    """
+    space = (schema.metadata or {}).get(VECTOR_SPACE_KEY.encode(), b"").decode()
+    if space != vector_space:
+        raise VectorSpaceError(
+            f"{name} has vectors of {space or 'an unknown vector space'}; the load is of "
+            f"{vector_space}."
+        )
+    kind = schema.field(EMBEDDING_COLUMN).type
+    if not arrow.types.is_fixed_size_list(kind) or kind.value_type != arrow.float32():
+        raise BatchError(
+            f"{name} has vectors of the type {kind}; S3 Vectors takes float32. Start the batch job "
+            "without --dtype."
+        )
+    if kind.list_size != dimension:
+        raise VectorSpaceError(
+            f"{name} has vectors of {kind.list_size} dimensions; the index has {dimension}."
+        )
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [found for found in map(_value, value) if found is not None] or None
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    if isinstance(value, date | day_time):  # a datetime is a date
+        return value.isoformat()
+    return value

@@ -1,0 +1,321 @@
+"""The frame of the jobs: a plan, one run for each of its items, and a check of the whole.
+
+All state is in files of the job's folder, so that a step may run twice, or on another machine. In
+Lambda, each step writes one line of JSON to the log, and one with the metrics of an item. No line
+has a text: an unexpected error, whose message could quote one, is logged and reported by its class.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import MISSING, dataclass, fields
+from datetime import UTC, datetime
+from types import NoneType, UnionType
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, get_args, get_type_hints
+
+import orjson
+
+from embedder.core.errors import EmbedderError
+from embedder.core.settings import Settings
+from embedder.http.telemetry import fault
+from jobs.errors import BatchError, IncompleteJobError, RejectedRowsError
+from jobs.storage import Folder, open_folder
+
+__all__ = ["Frame", "Outcome", "Steps", "UnexpectedError", "json_lines", "logged", "read_settings"]
+
+#: How many counts are read at a time in the end. In S3, each takes some requests.
+_READERS = 32
+#: How many missing items an error names.
+_NAMED = 5
+#: The types of settings, each with its name and a check of a value of JSON.
+_KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    str: ("a text", lambda value: isinstance(value, str)),
+    int: ("a whole number", lambda value: type(value) is int),
+    float: ("a number", lambda value: type(value) in {int, float}),
+    tuple[str, ...]: (
+        "a list of texts",
+        lambda value: (
+            isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+        ),
+    ),
+}
+
+
+class _Item(Protocol):
+    @property
+    def done_key(self) -> str:
+        """The path of the file that an item has in the job's folder once it is done."""
+
+
+Job = TypeVar("Job")
+Item = TypeVar("Item", bound=_Item)
+Counts = TypeVar("Counts")
+
+
+class UnexpectedError(Exception):
+    """A step failed in a way that no message explains. The log has the place in the code."""
+
+
+class Outcome(NamedTuple):
+    """What a run of a worker did with an item."""
+
+    #: The name of the item's file.
+    part: str
+    #: A named tuple.
+    counts: Any
+    #: False if another run had done the item before.
+    written: bool
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the values for JSON, the counts among them."""
+        return {
+            "part": self.part,
+            **self.counts._asdict(),
+            "written": self.written,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The files of a kind of job, and the words for it in messages."""
+
+    name: str
+    #: Several items.
+    items: str
+    #: The settings, the plan (one item a line) and the result, written when the job is complete.
+    settings_file: str
+    items_file: str
+    result_file: str
+    #: The folder of the lists of rejected rows.
+    rejected: str
+    #: Where the state machine lists what became of each item.
+    results_folder: str
+
+    def write_plan(self, folder: str, settings: Mapping[str, Any], items: Iterable[Any]) -> None:
+        """Write a plan into the job's folder.
+
+        Raises:
+            BatchError: If a file cannot be written.
+        """
+        output = open_folder(folder, create=True)
+        output.write(self.items_file, json_lines(items))
+        output.write(self.settings_file, orjson.dumps(settings, option=orjson.OPT_INDENT_2))
+
+    def read_plan(self, folder: str, *, items: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Read the settings of a plan, and its items if they are wanted.
+
+        Raises:
+            BatchError: If there is none.
+        """
+        opened = open_folder(folder)
+        settings: dict[str, Any] = orjson.loads(opened.read(self.settings_file))
+        lines = opened.read(self.items_file).splitlines() if items else []
+        return settings, [orjson.loads(line) for line in lines]
+
+    def missing(self, folder: str, items: Iterable[Item]) -> list[Item]:
+        """Return the items that are not done yet."""
+        found = {file.key for file in open_folder(folder).files()}
+        return [item for item in items if item.done_key not in found]
+
+    def counts(
+        self, folder: str, items: Sequence[Item], read: Callable[[Folder, str], Counts]
+    ) -> list[Counts]:
+        """Return the counts of all items.
+
+        Args:
+            folder: The job's folder.
+            items: The items of its plan.
+            read: Reads the counts of an item from the folder and the item's `done_key`.
+
+        Raises:
+            IncompleteJobError: If an item is not done.
+        """
+        missing = [item.done_key for item in self.missing(folder, items)]
+        if missing:
+            names = ", ".join([*missing[:_NAMED], *(["..."] if len(missing) > _NAMED else [])])
+            raise IncompleteJobError(
+                f"{len(missing)} of {len(items)} {self.items} in {folder} are not done yet "
+                f"({names}). Start the {self.name} again to continue it."
+            )
+        opened = open_folder(folder)
+        with ThreadPoolExecutor(_READERS) as pool:
+            return list(pool.map(lambda item: read(opened, item.done_key), items))
+
+    def finish(
+        self, folder: str, result: Mapping[str, Any], *, rejected: int, rows: int, allowed: float
+    ) -> None:
+        """Write the result, and check how many rows were rejected.
+
+        Args:
+            folder: The job's folder.
+            result: The values to write.
+            rejected: The number of rejected rows.
+            rows: The number of all rows.
+            allowed: How many rows may be rejected, in percent.
+
+        Raises:
+            RejectedRowsError: If more were rejected.
+        """
+        opened = open_folder(folder)
+        opened.write(self.result_file, orjson.dumps(result, option=orjson.OPT_INDENT_2))
+        percent = 100 * rejected / max(1, rows)
+        if percent > allowed:
+            raise RejectedRowsError(
+                f"{rejected} of {rows} rows were rejected ({percent:.1f}%); the {self.name} allows "
+                f"{allowed:g}%. {folder}/{self.rejected}/ lists them with the reasons. All others "
+                "are done."
+            )
+
+    def place(self, folder: str) -> dict[str, str]:
+        """Return where in S3 the state machine finds the items of a plan and writes the results."""
+        bucket, _, prefix = folder.removeprefix("s3://").partition("/")
+        return {
+            "folder": folder,
+            "bucket": bucket,
+            f"{self.items}_key": f"{prefix}/{self.items_file}",
+            "results_prefix": f"{prefix}/{self.results_folder}",
+        }
+
+
+class Steps:
+    """The steps of a job's state machine. Each gets an event and returns values for JSON."""
+
+    #: The message of the log's lines.
+    message: ClassVar[str]
+    #: The name of the step that works on an item.
+    item: ClassVar[str]
+    #: The metrics of an item: each with its unit, and its name in the step's result.
+    metrics: ClassVar[Mapping[str, tuple[str, str]]]
+
+    def plan(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Plan the job of `event["job"]`, with `event["defaults"]` for what it leaves out."""
+        raise NotImplementedError
+
+    def work(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Work on one item of the plan in `event["folder"]`."""
+        raise NotImplementedError
+
+    def finish(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Check that the job in `event["folder"]` is complete."""
+        raise NotImplementedError
+
+    def run(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the step that an event names.
+
+        Raises:
+            BatchError: If the event names none, or the step fails.
+        """
+        steps = {"plan": self.plan, self.item: self.work, "finish": self.finish}
+        step = steps.get(event.get("step", ""))
+        if step is None:
+            raise BatchError(
+                f"step must be one of {', '.join(steps)}; found {event.get('step')!r}."
+            )
+        return step(event)
+
+
+def logged(steps: Steps, settings: Settings) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
+    """Return Lambda's handler of the steps, `handler(event, context)`, which logs each step.
+
+    The metrics of an item are written if the result says that this run has `written` it. The
+    handler raises the errors of the steps, whose classes decide whether Step Functions tries again,
+    and `UnexpectedError` for any other.
+
+    Args:
+        steps: The steps.
+        settings: The environment's name and the metrics' namespace.
+    """
+
+    def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        began = time.monotonic()
+        line: dict[str, Any] = {
+            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "level": "INFO",
+            "message": steps.message,
+            "requestId": getattr(context, "aws_request_id", None),
+            "environment": settings.environment,
+            "step": event.get("step"),
+        }
+        try:
+            result = steps.run(event)
+        except (BatchError, EmbedderError) as error:
+            _log(line | {"level": "ERROR", "error": type(error).__name__}, began)
+            raise
+        except Exception as error:
+            found = fault(error)
+            _log(line | {"level": "ERROR", "error": "UnexpectedError", "fault": found}, began)
+            raise UnexpectedError(f"{found['type']} at {found['trace'][-1]}") from None
+        _log(line | result, began)
+        # What an earlier run has written is not counted again.
+        if result.get("written"):
+            _write(_record(settings, result, steps.metrics))
+        return result
+
+    return handler
+
+
+def read_settings(kind: type[Job], value: Mapping[str, Any], *, name: str) -> Job:
+    """Read the settings of a job from JSON; none is converted.
+
+    Args:
+        kind: A dataclass, whose fields without a default are required.
+        value: The settings.
+        name: What has the settings, for messages: "A job".
+
+    Raises:
+        BatchError: If a setting is unknown or missing, or a value is not allowed.
+    """
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(value) - set(known))
+    missing = [key for key, field in known.items() if field.default is MISSING and key not in value]
+    if unknown or missing:
+        problem = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {missing[0]}"
+        raise BatchError(f"{name} has the settings {', '.join(known)}; {problem}.")
+    hints = get_type_hints(kind)
+    for key, found in value.items():
+        hint = hints[key]
+        allowed = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        words, fits = _KINDS[allowed[0]]
+        if not fits(found) and not (found is None and NoneType in allowed):
+            raise BatchError(f"{key} must be {words}; found {found!r}.")
+    return kind(
+        **{key: tuple(found) if isinstance(found, list) else found for key, found in value.items()}
+    )
+
+
+def json_lines(values: Iterable[Any]) -> bytes:
+    """Return values as lines of JSON."""
+    return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
+
+
+def _record(
+    settings: Settings, result: Mapping[str, Any], metrics: Mapping[str, tuple[str, str]]
+) -> dict[str, Any]:
+    """Return a record in Embedded Metric Format, of which CloudWatch makes metrics."""
+    definitions = [{"Name": name, "Unit": unit} for name, (unit, _) in metrics.items()]
+    return {
+        "_aws": {
+            "Timestamp": int(time.time() * 1000),
+            "CloudWatchMetrics": [
+                {
+                    "Namespace": settings.metrics_namespace,
+                    "Dimensions": [["FunctionName"]],
+                    "Metrics": definitions,
+                }
+            ],
+        },
+        "FunctionName": settings.function_name,
+        **{name: result[key] for name, (_, key) in metrics.items()},
+    }
+
+
+def _log(line: Mapping[str, Any], began: float) -> None:
+    _write({**line, "durationMs": round(1000 * (time.monotonic() - began), 3)})
+
+
+def _write(line: Mapping[str, Any]) -> None:
+    sys.stdout.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE).decode())
+    sys.stdout.flush()
