@@ -248,7 +248,8 @@ def test_a_plan_is_read_as_it_was_written(plan) -> None:
 def test_an_incomplete_job_names_its_shards_and_can_be_continued(engine, plan) -> None:
     """After a lost shard the job is incomplete; embedding the missing one completes it."""
     embed(engine, plan, plan.shards[1:])
-    message = rf"1 of {len(plan.shards)} shards in .*{plan.id} are not done yet \(part-000000.parquet\)\. Start"
+    count = f"1 of {len(plan.shards)} shards in .*{plan.id} are not done yet "
+    message = rf"{count}\(part-000000\.parquet\)\. Start"
     with pytest.raises(IncompleteJobError, match=message):
         finish_job(plan)
     assert not Path(plan.folder, "_job", "manifest.json").exists()

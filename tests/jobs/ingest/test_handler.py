@@ -52,7 +52,7 @@ def test_the_steps_load_a_job_of_s3(s3, steps, index) -> None:
     assert first["part"] == "part-000000.parquet"
     assert (first["written"], first["rejected"], first["replaced"]) == (True, 0, 0)
     assert steps.run({**part, "part": items[0]})["written"] is False
-    with pytest.raises(IncompleteJobError, match="parts in s3://.* are not done yet"):
+    with pytest.raises(IncompleteJobError, match=r"parts in s3://.* are not done yet"):
         steps.run({"step": "finish", "folder": planned["folder"]})
     for item in items[1:]:
         steps.run({**part, "part": item})
@@ -69,8 +69,14 @@ def test_the_steps_load_a_job_of_s3(s3, steps, index) -> None:
         ({"step": "plan", "job": {"source": "s3://a"}}, "missing: index"),
         ({"step": "plan", "defaults": DEFAULTS, "job": {"txt": 1}}, "unknown: txt"),
         ({"step": "plan", "defaults": DEFAULTS, "job": {"source": "/a"}}, "must be s3://BUCKET/P"),
-        ({"step": "plan", "defaults": DEFAULTS, "job": {"source": 1}}, "source must be a text; found 1"),
-        ({"step": "plan", "defaults": DEFAULTS, "job": {"metadata": "a"}}, "metadata must be a list of texts"),
+        (
+            {"step": "plan", "defaults": DEFAULTS, "job": {"source": 1}},
+            "source must be a text; found 1",
+        ),
+        (
+            {"step": "plan", "defaults": DEFAULTS, "job": {"metadata": "a"}},
+            "metadata must be a list of texts",
+        ),
         (
             {"step": "plan", "defaults": DEFAULTS, "job": {"index": ARN + "2"}},
             "This state machine loads the index .*docs; found .*docs2",

@@ -29,6 +29,7 @@ from jobs.embed.job import Job
 from jobs.embed.local import embed_shards
 from jobs.embed.run import EmbedSteps, finish_job, plan_job
 from jobs.embed.worker import embed_shard
+from jobs.steps import read_settings
 from jobs.storage import open_folder
 from model_compiler.index_builder import standard_library
 from tests.embedder.small_model import HashSession, WordTokenizer, manifest_of
@@ -191,7 +192,8 @@ def test_a_job_survives_killed_shards_and_equals_a_local_one(batch: Batch) -> No
     assert (status.state, status.finished, status.failed) == ("SUCCEEDED", result["shards"], 0)
     assert (status.progress.rows, status.progress.rejected) == (ROWS - 2, 2)
     assert status.progress.cost > 0
-    job = Job(**JOB, source=SETTINGS.input, destination="s3://vectors/local")
+    folders = {"source": SETTINGS.input, "destination": "s3://vectors/local"}
+    job = read_settings(Job, {**JOB, **folders}, name="A job")
     plan = plan_job(job, batch.engine.manifest)
     for shard in plan.shards:
         source, output = open_folder(job.source), open_folder(plan.folder)
