@@ -1,4 +1,4 @@
-"""Render the tables and the picture of the page about costs."""
+"""Render the tables of the page about costs."""
 
 from functools import cache
 from pathlib import Path
@@ -6,73 +6,64 @@ from typing import Any
 
 from embedding_kit.environment import Environment
 from embedding_kit.environment_file import load_environment
-from embedding_kit.prices import LINES, Price, hosted_models, load_prices
-from operations.cost.cold_starts import cold_start_share
+from embedding_kit.prices import hosted_models, load_prices
 from operations.cost.command import resources_of
-from operations.cost.deployed import deployed_items, free_items
-from operations.cost.duration import Speed, billed_seconds, core_seconds
-from operations.cost.forecast import TIMEOUTS
-from operations.cost.lambda_options import ON_DEMAND, PROVISIONED, LambdaUsage, on_demand
-from operations.cost.numbers import number, percent
-from operations.cost.options import Scenario, break_even, hosted
-from operations.cost.picture import as_svg
-from operations.cost.run import Choices, Run, run
-from operations.cost.simulated import lowest_share
-from operations.cost.simulation import sample
-from operations.cost.table import as_table
-from operations.cost.traffic import MONTH_SECONDS, SHAPES, Traffic
+from operations.cost.forecast import TIMEOUTS, Forecast, forecast
+from operations.cost.report import as_table, number, percent
+from operations.cost.ways import ON_DEMAND, PROVISIONED, Scenario, break_even, usd, ways
+from operations.cost.workload import (
+    MONTH_SECONDS,
+    VCPU_MB,
+    Choices,
+    Speed,
+    billed_seconds,
+    cold_start_share,
+    core_seconds,
+)
 
 __all__ = [
     "cold_start_table",
-    "draw",
     "example_table",
     "length_table",
-    "price_table",
     "server_table",
     "standing_table",
 ]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _FARGATE = "Fargate, 1 vCPU, load balancer"
+_EC2 = "EC2 t4g.small, load balancer"
+#: Items of a bill without a request.
+_STANDING = (
+    "CloudWatch alarms, by metrics",
+    "composite alarm",
+    "dashboard",
+    "SNS topic's KMS key",
+    "image",
+)
 
 #: EmbeddingGemma's times on idle cores, from docs/performance.md.
 _IDLE = Speed(
     points=((8, 9.9), (32, 16.9), (128, 49.6), (512, 261.0), (2048, 1668.0)),
     source="docs/performance.md",
 )
-_MEMORY_MB = 1769
+
+
+def _run(environment: Environment, choices: Choices) -> Forecast:
+    return forecast(environment, resources_of, load_prices(), hosted_models(), choices)
 
 
 @cache
-def _example() -> Run:
-    """Forecast an environment with the defaults of all settings."""
+def example_table() -> str:
+    """Return the output of the command for an environment with the defaults of all settings."""
     model = {"name": "google/embeddinggemma-300m", "accept_license": "gemma"}
     environment = Environment.model_validate({"name": "example", "model": model})
-    return _run(environment, Choices(requests=3e6))
-
-
-def _run(environment: Environment, choices: Choices) -> Run:
-    return run(environment, resources_of, load_prices(), hosted_models(), choices)
-
-
-def example_table() -> str:
-    """Return the output of the command for an example."""
-    result = _example()
-    return f"```\n{as_table(result.forecast, speed=result.speed)}```"
-
-
-def draw() -> str:
-    """Return the picture of the example."""
-    return as_svg(_example().forecast, hosted_models())
+    return f"```\n{as_table(_run(environment, Choices(requests=3e6)))}```"
 
 
 def length_table() -> str:
     """Return dollars for a million requests by their length, and break-even points."""
-    prices, models = load_prices(), hosted_models()
-    small, large = (
-        next(model for model in models if model.model == f"text-embedding-3-{size}")
-        for size in ("small", "large")
-    )
+    prices, priced = load_prices(), ways(hosted_models())
+    shown = (ON_DEMAND, "OpenAI text-embedding-3-small", "OpenAI text-embedding-3-large")
     rows = [
         (
             "| tokens | ms | Lambda on demand | OpenAI 3-small, Titan V2 | OpenAI 3-large | "
@@ -81,29 +72,17 @@ def length_table() -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for tokens, _ in _IDLE.points:
+        traffic = Choices(tokens=tokens).traffic
         core = core_seconds(_IDLE, tokens)
-        traffic = Traffic(requests=1e6, tokens=tokens, shape="diurnal", loads=SHAPES["diurnal"])
-        scenario = Scenario(traffic=traffic, core_seconds=core, memory_mb=_MEMORY_MB)
-        usage = LambdaUsage(requests=1e6, seconds=scenario.seconds, memory_mb=_MEMORY_MB)
+        scenario = Scenario(traffic=traffic, core_seconds=core, memory_mb=VCPU_MB)
         points = (
-            break_even(prices, models, scenario, ON_DEMAND, name)
-            for name in (
-                "EC2 t4g.small, load balancer",
-                _FARGATE,
-                PROVISIONED,
-            )
+            break_even(prices, scenario, priced[ON_DEMAND], priced[name])
+            for name in (_EC2, _FARGATE, PROVISIONED)
         )
         cells = [
             f"{tokens:,}",
             f"{1000 * scenario.seconds:.0f}",
-            *(
-                f"${option.usd:.2f}"
-                for option in (
-                    on_demand(prices, usage),
-                    hosted(small, traffic),
-                    hosted(large, traffic),
-                )
-            ),
+            *(f"${usd(priced[name](prices, scenario)):.2f}" for name in shown),
             *("never" if point is None else f"from {number(point)}" for point in points),
         ]
         rows.append(f"| {' | '.join(cells)} |")
@@ -112,21 +91,15 @@ def length_table() -> str:
 
 def cold_start_table() -> str:
     """Return the share of requests that meet a cold start, by requests a month."""
-    seconds = billed_seconds(core_seconds(_IDLE, 128), memory_mb=_MEMORY_MB)
-    short, long = TIMEOUTS
-    columns = (f"last used, {short} minutes", f"last used, {long} minutes")
-    rows = [
-        f"| requests a month | {' | '.join(columns)} | idle longest, {long} minutes |",
-        "|---|---|---|---|",
-    ]
+    seconds = billed_seconds(core_seconds(_IDLE, 128), memory_mb=VCPU_MB)
+    columns = [f"idle timeout of {minutes} minutes" for minutes in TIMEOUTS]
+    rows = [f"| requests a month | {' | '.join(columns)} |", "|---|---|---|"]
     for requests in (1e4, 1e5, 1e6, 1e7, 1e8):
-        loads = SHAPES["diurnal"]
-        shares = [
-            cold_start_share(loads, requests=requests, seconds=seconds, timeout=60.0 * minutes)
+        traffic = Choices(requests=requests).traffic
+        shares = (
+            cold_start_share(traffic, seconds=seconds, timeout=60.0 * minutes)
             for minutes in TIMEOUTS
-        ]
-        drawn = sample(loads, requests=requests, seconds=seconds, most=100_000)
-        shares.append(min(lowest_share(drawn), shares[1]))
+        )
         rows.append(f"| {number(requests)} | {' | '.join(map(percent, shares))} |")
     return "\n".join(rows)
 
@@ -134,10 +107,7 @@ def cold_start_table() -> str:
 def server_table() -> str:
     """Return what the ways to serve `dev` cost, and the traffic from which each costs less."""
     dev = load_environment("dev", folder=_ROOT / "environments")
-    result, short = (
-        _run(dev, Choices(requests=3e6, tokens=tokens)).forecast for tokens in (128, 16)
-    )
-    usd = {option.name: option.usd for option in result.options}
+    result, short = (_run(dev, Choices(requests=3e6, tokens=tokens)) for tokens in (128, 16))
     rows = ["| | US dollars a month | break-even with Lambda on demand |", "|---|---|---|"]
     for name in (ON_DEMAND, PROVISIONED, _FARGATE, "Lambda Managed Instances, c7g.large"):
         point, of_short = result.break_even.get(name), short.break_even.get(name)
@@ -147,7 +117,7 @@ def server_table() -> str:
                 f"{number(point)} requests, {point / MONTH_SECONDS:.0f} a second; "
                 f"{number(of_short)} of 16 tokens"
             )
-        rows.append(f"| {name} | {usd[name]:.2f} | {cell} |")
+        rows.append(f"| {name} | {usd(result.options[name]):.2f} | {cell} |")
     return "\n".join(rows)
 
 
@@ -171,36 +141,12 @@ def standing_table() -> str:
 def _standing(tables: dict[str, Any]) -> list[str]:
     model = {"name": "sentence-transformers/all-MiniLM-L6-v2"}
     environment = Environment.model_validate({"name": "example", "model": model, **tables})
-    resources = resources_of(environment)
-    items = deployed_items(environment, resources, load_prices())
-    usd = {item.name: item.usd for item in items}
-    whole = sum(usd.values())
-    free = sum(item.usd for item in free_items(items, resources))
-    alarms = usd["alarms, by metrics"] + usd.get("composite alarm", 0)
-    columns = (alarms, usd["dashboard"], usd.get("key of the topic", 0), usd["image"])
-    return [f"${amount:.2f}" for amount in (*columns, whole, whole + free)]
-
-
-def price_table() -> str:
-    """Return all prices of us-east-1 and of the hosted APIs, with their dates and sources."""
-    rows = ["| price | US dollars | date | source |", "|---|---|---|---|"]
-    for name, price in load_prices().lines.items():
-        usd = _first_paid(price)
-        tiers = " (first tier)" if sum(bool(tier.usd) for tier in price.tiers) > 1 else ""
-        rows.append(
-            f"| `{name}`{tiers} | {usd} per {LINES[name].unit} | {price.date} | {price.source} |"
-        )
-    rows += [
-        f"| {model.name} | {model.usd_per_million_tokens:g} per million tokens | {model.date} | "
-        f"{model.source} |"
-        for model in hosted_models()
-    ]
-    return "\n".join(rows)
-
-
-def _first_paid(price: Price) -> str:
-    """Return a price in its first tier; after the free one, if it has such a tier."""
-    free = sum(tier.end for tier in price.tiers if not tier.usd)
-    paid = next(tier for tier in price.tiers if tier.usd)
-    usd = f"{paid.usd:.10f}".rstrip("0").rstrip(".")
-    return f"after {free:,.0f}, {usd}" if free else usd
+    result = _run(environment, Choices())
+    cost, free = (
+        {item.name: item.usd for item in items if item.name in _STANDING}
+        for items in (result.added, result.free)
+    )
+    alarms, composite, *rest = (cost.get(name, 0) for name in _STANDING)
+    whole = sum(cost.values())
+    columns = (alarms + composite, *rest, whole, whole + sum(free.values()))
+    return [f"${dollars:.2f}" for dollars in columns]

@@ -20,10 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 from cost_tables import (
     cold_start_table,
-    draw,
     example_table,
     length_table,
-    price_table,
     server_table,
     standing_table,
 )
@@ -103,11 +101,10 @@ def models_page() -> str:
 def cost_page() -> str:
     """Return the page about costs with its generated blocks."""
     text = (ROOT / "docs/cost.md").read_text(encoding="utf-8")
-    blocks = {
+    blocks: dict[str, Callable[[], str]] = {
         "cost-example": example_table,
         "cost-lengths": length_table,
         "cost-cold-starts": cold_start_table,
-        "cost-prices": price_table,
     }
     for name, content in blocks.items():
         text = with_block(text, name, content())
@@ -141,7 +138,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/cost.md": cost_page,
     "docs/performance.svg": benchmark.draw_all,
     "docs/pictures/benchmark.svg": benchmark.draw,
-    "docs/pictures/cost.svg": draw,
     "docs/client.md": _block("docs/client.md", "errors", errors_tree),
     "docs/models.md": models_page,
     "docs/operations.md": _block("docs/operations.md", "standing-cost", standing_table),

@@ -1,5 +1,11 @@
-"""What an environment costs: list prices and traffic in, US dollars a month and a picture out.
+"""What an environment costs: list prices and traffic in, US dollars a month out.
 
 The command is `scripts/cost`. Prices are data of `embedding_kit.prices`; all formulas are pure
 functions from prices and usage to line items.
 """
+
+__all__ = ["CostError"]
+
+
+class CostError(ValueError):
+    """Something is missing or wrong in what the user gave; the message says what is allowed."""

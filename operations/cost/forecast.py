@@ -1,37 +1,35 @@
-"""One environment and one traffic: all options, what is added to each bill, and cold starts."""
+"""A forecast of one environment's month, from the environment and the user's choices."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from embedding_kit.environment import Environment
-from embedding_kit.prices import HostedModel, LineItem, Prices
+from embedding_kit.prices import HostedModel, Prices
 from embedding_kit.settings import Provisioned, SnapStart
-from operations.cost.cold_starts import cold_start_share
-from operations.cost.deployed import Resource, deployed_items, free_items
-from operations.cost.extras import Volumes, extra_items
-from operations.cost.lambda_options import ON_DEMAND, PROVISIONED, SNAPSTART
-from operations.cost.option import Option
-from operations.cost.options import Scenario, all_options, break_even
+from operations.cost.bill import Resource, added_items, free_items
+from operations.cost.ways import (
+    ON_DEMAND,
+    PROVISIONED,
+    SNAPSTART,
+    Bill,
+    Scenario,
+    break_even,
+    usd,
+    ways,
+)
+from operations.cost.workload import (
+    OVERHEAD_SECONDS,
+    Choices,
+    Speed,
+    catalog_speed,
+    cold_start_share,
+    core_seconds,
+)
 
-__all__ = ["TIMEOUTS", "ColdStarts", "Forecast", "forecast", "poisson_cold_starts"]
+__all__ = ["TIMEOUTS", "Forecast", "forecast"]
 
 #: Minutes after which Lambda ends an idle environment. AWS does not say; others measured these.
 TIMEOUTS = (5, 15)
-
-
-@dataclass(frozen=True, slots=True)
-class ColdStarts:
-    """The share of requests that meets a cold start, as a band."""
-
-    #: The environment that was idle longest is taken, and ends after 15 minutes; None if this was
-    #: not simulated.
-    lowest: float
-    #: The environment that was used last is taken, and ends after 15 minutes.
-    recent: float
-    #: The same, after 5 minutes.
-    highest: float
-    #: How they were found: `formula`, `simulation` or `measured`.
-    method: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,109 +37,134 @@ class Forecast:
     """The result of the command.
 
     Attributes:
-        options: All ways to serve, in the table's order.
-        chosen: The name of the environment's own option.
-        added: Items that the environment's bill has besides its option.
+        speed: Where the times come from, in words.
+        options: The bill of each way to serve by its name, in the table's order.
+        chosen: The name of the environment's own way.
+        added: Items that the environment's bill has besides its way.
         free: What CloudWatch's free tier takes off them, if nothing else of the account uses it.
-        cold_starts: The share of requests that meets a cold start on demand.
-        kept: The average provisioned concurrency of that option.
-        beyond: The share of requests beyond it.
-        break_even: By an option's name, the requests a month from which the environment's own
-            option costs more; None if it never does.
+        cold_starts: By the minutes after which an idle environment ends, the share of requests
+            that meets a cold start on demand. The highest is billed.
+        break_even: By a way's name, the requests a month from which the environment's own way
+            costs more; None if it never does.
+        notes: Warnings.
     """
 
     environment: Environment
     prices: Prices
     scenario: Scenario
-    options: tuple[Option, ...]
+    speed: str
+    options: Mapping[str, Bill]
     chosen: str
-    added: tuple[LineItem, ...]
-    free: tuple[LineItem, ...]
-    cold_starts: ColdStarts
-    kept: float
-    beyond: float
+    added: Bill
+    free: Bill
+    cold_starts: Mapping[int, float]
     break_even: Mapping[str, float | None]
+    notes: Sequence[str]
 
     @property
-    def own(self) -> Option:
-        """The environment's own option."""
-        return next(option for option in self.options if option.name == self.chosen)
+    def own(self) -> Bill:
+        """The environment's bill: its own way and what is added."""
+        return (*self.options[self.chosen], *self.added)
 
     @property
     def usd(self) -> float:
-        """The environment's bill: its own option and what is added."""
-        return self.own.usd + sum(item.usd for item in self.added)
-
-
-def poisson_cold_starts(scenario: Scenario, *, lowest: float) -> ColdStarts:
-    """Return the band for Poisson arrivals by the formula.
-
-    Args:
-        scenario: The traffic and the function.
-        lowest: The lower bound, which only a simulation finds.
-    """
-    traffic = scenario.traffic
-    highest, recent = (
-        cold_start_share(
-            traffic.loads,
-            requests=traffic.requests,
-            seconds=scenario.seconds,
-            timeout=60.0 * minutes,
-        )
-        for minutes in TIMEOUTS
-    )
-    return ColdStarts(min(lowest, recent), recent, highest, "formula")
+        """US dollars a month."""
+        return usd(self.own)
 
 
 def forecast(
     environment: Environment,
-    *,
-    resources: Sequence[Resource],
+    synthesize: Callable[[Environment], Sequence[Resource]],
     prices: Prices,
     models: Sequence[HostedModel],
-    scenario: Scenario,
-    volumes: Volumes,
-    cold_starts: ColdStarts,
+    choices: Choices,
 ) -> Forecast:
-    """Price everything.
+    """Forecast a month.
 
     Args:
         environment: The environment.
-        resources: The resources of its templates.
+        synthesize: Returns the resources of an environment's templates. It takes seconds, so it is
+            called when nothing else can fail.
         prices: The prices of its region.
         models: The hosted APIs.
-        scenario: The traffic and the function, with the share of cold starts to bill.
-        volumes: Further amounts of the month.
-        cold_starts: The band of cold starts.
+        choices: The user's choices.
+
+    Raises:
+        CostError: No times of the model are known.
     """
-    options = all_options(prices, models, scenario)
-    chosen = _chosen(environment)
-    added = (
-        *deployed_items(environment, resources, prices),
-        *extra_items(environment, prices, volumes),
-    )
-    points = {
-        option.name: break_even(prices, models, scenario, chosen, option.name)
-        for option in options
-        if option.name != chosen and not option.name.startswith(f"{ON_DEMAND},")
+    speed = _speed(environment, choices)
+    scenario = _scenario(environment, speed, choices)
+    cold_starts = {
+        minutes: cold_start_share(choices.traffic, seconds=scenario.seconds, timeout=60.0 * minutes)
+        for minutes in TIMEOUTS
     }
-    kept, beyond = scenario.provisioned
+    scenario = replace(scenario, cold_share=max(cold_starts.values()))
+    resources = synthesize(environment)
+    added = added_items(environment, resources, prices, scenario, choices)
+    chosen, all_ways = _chosen(environment), ways(models)
     return Forecast(
         environment=environment,
         prices=prices,
         scenario=scenario,
-        options=options,
+        speed=speed.source,
+        options={name: way(prices, scenario) for name, way in all_ways.items()},
         chosen=chosen,
         added=added,
         free=free_items(added, resources),
         cold_starts=cold_starts,
-        kept=kept,
-        beyond=beyond,
-        break_even=points,
+        break_even={
+            name: break_even(prices, scenario, all_ways[chosen], way)
+            for name, way in all_ways.items()
+            if name != chosen and not name.startswith(f"{ON_DEMAND},")
+        },
+        notes=_notes(environment, speed, choices.tokens),
     )
+
+
+def _speed(environment: Environment, choices: Choices) -> Speed:
+    if choices.milliseconds is None:
+        return catalog_speed(environment.model, slower=choices.slower)
+    points = ((choices.tokens, choices.milliseconds),)
+    return Speed(points=points, source="--milliseconds", slower=choices.slower)
+
+
+def _scenario(environment: Environment, speed: Speed, choices: Choices) -> Scenario:
+    scenario = Scenario(
+        traffic=choices.traffic,
+        core_seconds=core_seconds(speed, choices.tokens),
+        memory_mb=environment.function.memory_mb,
+        fewest_servers=choices.servers,
+    )
+    cold_start = environment.cold_start
+    if isinstance(cold_start, Provisioned):
+        return replace(
+            scenario,
+            bounds=(cold_start.highest_minimum, cold_start.ceiling),
+            target_utilization=cold_start.target_utilization,
+        )
+    return scenario
 
 
 def _chosen(environment: Environment) -> str:
     if isinstance(environment.cold_start, Provisioned):
         return PROVISIONED
     return SNAPSTART if isinstance(environment.cold_start, SnapStart) else ON_DEMAND
+
+
+def _notes(environment: Environment, speed: Speed, tokens: int) -> list[str]:
+    notes = []
+    longest, _ = speed.points[-1]
+    if tokens > longest:
+        notes.append(
+            f"warning: the longest measured text has {longest} tokens, and {tokens} are "
+            "extrapolated; scripts/bench measures up to 2,048: --milliseconds MS"
+        )
+    if environment.model.precision == "fp32":
+        notes.append(
+            "warning: times are those of int8, and fp32 takes two to three times as long: "
+            "--slower 2.5"
+        )
+    seconds = core_seconds(speed, tokens) + OVERHEAD_SECONDS
+    if seconds > environment.function.timeout.total_seconds():
+        notes.append("warning: a request takes longer than the function's timeout")
+    return notes

@@ -1,34 +1,42 @@
-"""`scripts/cost --refresh`: read the prices of a region again, and say what changed."""
+"""`scripts/cost --refresh`: read a region's prices from AWS's price list, and report changes.
 
-import math
-from collections.abc import Iterator, Mapping
+A file of the list is CSV: lines of metadata such as the date of publication, then a heading, then a
+row for each tier of each product and term. Format:
+https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/reading-service-price-list-file-for-services.html
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 from tqdm import tqdm
 
-from embedding_kit.prices import LINES, Price
-from embedding_kit.prices.table import DEFAULT_REGION, FILE, read_regions
-from operations.cost.errors import CostError
-from operations.cost.price_file import write_prices
-from operations.cost.price_list import OfferPrices, offer_lines, read_offer
+from embedding_kit.prices import FILE, parse_price
+from operations.cost import CostError
 
-__all__ = ["refresh"]
+__all__ = ["format_prices", "read_offer", "refresh"]
 
 #: AWS's public files: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-the-aws-price-list-bulk-api.html
 _ADDRESS = (
     "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/{offer}/current/{region}/index.csv"
 )
-#: A smaller relative change is one of the tenth decimal, which AWS rounds to.
-_ROUNDING = 1e-5
+#: A region's prefix of a usage type, such as EUC1- or EU-; us-east-1 often has none. The key
+#: service writes the region's name.
+_PREFIX = r"(?:(?:EU|[A-Z]{2,4}[0-9])-|[a-z]{2}(?:-[a-z]+)+-[0-9]-)?"
+_COLUMNS = {"termtype", "startingrange", "endingrange", "priceperunit", "usagetype"}
+
+#: A price of the file: `usd`, `date` and `source`.
+Entry = dict[str, Any]
+#: A line of the file: `unit`, `offer`, `usage_type` and `operation`.
+Line = Mapping[str, str]
 
 
 def refresh(
-    region: str,
-    *,
-    file: Path = FILE,
-    client: httpx.Client | None = None,
-    progress: bool = False,
+    region: str, *, file: Path = FILE, client: httpx.Client | None = None, progress: bool = False
 ) -> Iterator[str]:
     """Read a region's prices from AWS, write them into the file, and yield what changed.
 
@@ -43,44 +51,125 @@ def refresh(
     Raises:
         CostError: A file cannot be read.
     """
-    regions = dict(read_regions(file))
+    content = json.loads(file.read_text(encoding="utf-8"))
+    lines, regions = content["lines"], content["regions"]
     before = regions.get(region, {})
-    after = dict(before)
-    notes: list[str] = []
+    after, notes = dict(before), []
+    offers: dict[str, dict[str, Line]] = {}
+    for name, line in lines.items():
+        if "offer" in line:
+            offers.setdefault(line["offer"], {})[name] = line
     with client or httpx.Client(timeout=60, follow_redirects=True) as connected:
-        for offer, lines in offer_lines().items():
-            address = _ADDRESS.format(offer=offer, region=region)
-            rows = _download(connected, address, offer=offer, region=region, progress=progress)
-            found = read_offer(rows, offer=offer, region=region, lines=lines)
-            after.update(found.found)
-            notes += _notes(found, offer)
-    ordered = {name: after[name] for name in LINES if name in after}
-    yield from _changes(before, ordered)
+        for offer, wanted in offers.items():
+            rows = _download(connected, offer, region, progress=progress)
+            found = read_offer(rows, offer=offer, region=region, lines=wanted)
+            after |= {name: entries[0] for name, entries in found.items() if len(entries) == 1}
+            several = [name for name, entries in found.items() if len(entries) > 1]
+            if several:
+                notes.append(f"{offer} has several prices, unchanged: {', '.join(several)}")
+            if missing := [name for name in wanted if name not in found]:
+                notes.append(f"{offer} has no price, unchanged: {', '.join(missing)}")
+    regions[region] = {name: after[name] for name in lines if name in after}
+    yield from _changes(lines, before, regions[region])
     yield from notes
-    by_hand = [name for name, line in LINES.items() if not line.offer]
+    by_hand = [name for name, line in lines.items() if "offer" not in line]
     yield f"not in AWS's price list, edited by hand in {file.name}: {', '.join(by_hand)}"
-    regions[region] = ordered
-    others = {name: lines for name, lines in sorted(regions.items()) if name != DEFAULT_REGION}
-    write_prices(file, {DEFAULT_REGION: regions[DEFAULT_REGION], **others})
+    # In one step, so that an interruption leaves the old file or the new one.
+    partial = file.with_suffix(".partial")
+    partial.write_text(format_prices(content), encoding="utf-8")
+    partial.replace(file)
 
 
-def _download(
-    client: httpx.Client, address: str, *, offer: str, region: str, progress: bool
-) -> Iterator[str]:
+def read_offer(
+    rows: Iterable[str], *, offer: str, region: str, lines: Mapping[str, Line]
+) -> dict[str, list[Entry]]:
+    """Find the prices of lines on demand in a file.
+
+    Args:
+        rows: The lines of the CSV file.
+        offer: The service's code.
+        region: The region of the file.
+        lines: The lines to find, by their names.
+
+    Returns:
+        By the name of each line that was found, its different prices: more than one if several
+        products have the same usage type.
+
+    Raises:
+        CostError: It is no price list file of that service.
+    """
+    stream = iter(rows)
+    heading, published = _read_heading(stream, offer)
+    # The file of AmazonEC2 has 300 MB: only rows that may match are parsed.
+    usage = re.compile("|".join(re.escape(line["usage_type"]) for line in lines.values()))
+    products: dict[tuple[str, str], list[tuple[float, float | None, float]]] = {}
+    for row in csv.reader(row for row in stream if usage.search(row)):
+        values = dict(zip(heading, row, strict=False))
+        name = next((name for name, line in lines.items() if _is(line, values, region)), None)
+        # A free tier is that of the account, and not of one function.
+        if name and (usd := _plain(values["priceperunit"])):
+            end = None if values["endingrange"] == "Inf" else _plain(values["endingrange"])
+            tier = (float(values["startingrange"]), end, usd)
+            products.setdefault((name, values["sku"]), []).append(tier)
+    found: dict[str, list[Entry]] = {}
+    for (name, _), tiers in products.items():
+        steps = [[end, usd] for _, end, usd in sorted(tiers)]
+        entry: Entry = {
+            "usd": steps if len(steps) > 1 else tiers[0][2],
+            "date": published,
+            "source": f"AWS price list, {offer}",
+        }
+        entries = found.setdefault(name, [])
+        if entry not in entries:
+            entries.append(entry)
+    return found
+
+
+def _plain(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+def _read_heading(stream: Iterator[str], offer: str) -> tuple[list[str], str]:
+    """Read up to the heading; return its columns in lower case without spaces, and the date."""
+    metadata: dict[str, str] = {}
+    for row in csv.reader(stream):
+        if not row:
+            continue
+        if row[0] == "SKU":
+            columns = [column.lower().replace(" ", "") for column in row]
+            if metadata.get("OfferCode") != offer or _COLUMNS - set(columns):
+                break
+            return columns, metadata["Publication Date"][:10]
+        metadata[row[0]] = row[1] if len(row) > 1 else ""
+    raise CostError(
+        f"found: no price list file of {offer}; allowed: the format of AWS's Price List Bulk API"
+    )
+
+
+def _is(line: Line, values: Mapping[str, str], region: str) -> bool:
+    return (
+        values.get("termtype") == "OnDemand"
+        and values.get("currency", "USD") == "USD"
+        and values.get("regioncode", region) in {region, ""}
+        and line.get("operation", "") in {"", values.get("operation", "")}
+        and bool(re.fullmatch(_PREFIX + re.escape(line["usage_type"]), values["usagetype"]))
+    )
+
+
+def _download(client: httpx.Client, offer: str, region: str, *, progress: bool) -> Iterator[str]:
     """Yield the lines of a file while it is downloaded."""
     try:
-        with client.stream("GET", address) as response:
+        with client.stream("GET", _ADDRESS.format(offer=offer, region=region)) as response:
             if response.status_code != httpx.codes.OK:
                 raise CostError(_unreachable(offer, region, f"status {response.status_code}"))
             length = int(response.headers.get("content-length", 0)) or None
             with tqdm(
                 total=length, unit="B", unit_scale=True, desc=offer, disable=not progress
             ) as bar:
-                done = 0
                 for line in response.iter_lines():
                     yield line
-                    bar.update(response.num_bytes_downloaded - done)
-                    done = response.num_bytes_downloaded
+                    bar.update(response.num_bytes_downloaded - bar.n)
     except httpx.HTTPError as error:
         raise CostError(_unreachable(offer, region, error)) from error
 
@@ -89,41 +178,38 @@ def _unreachable(offer: str, region: str, reason: object) -> str:
     return f"AWS's price list of {offer} in {region} cannot be read: {reason}; nothing was changed"
 
 
-def _changes(before: Mapping[str, Price], after: Mapping[str, Price]) -> Iterator[str]:
+def _changes(
+    lines: Mapping[str, Line], before: Mapping[str, Entry], after: Mapping[str, Entry]
+) -> Iterator[str]:
     same = 0
-    for name, price in after.items():
-        unit = LINES[name].unit
+    for name, entry in after.items():
+        unit = lines[name]["unit"]
+        new = parse_price(unit, entry).usd
         if name not in before:
-            yield f"{name}: new, ${_plain(price.usd)} per {unit}"
-            continue
-        old = before[name]
-        if _equal(old, price):
+            yield f"{name}: new, ${_decimals(new)} per {unit}"
+        elif before[name]["usd"] == entry["usd"]:
             same += 1
-            continue
-        percent = 100 * (price.usd / old.usd - 1)
-        tiers = "" if percent else ", in another tier"
-        yield (
-            f"{name}: ${_plain(old.usd)} to ${_plain(price.usd)} per {unit} "
-            f"({percent:+.1f}%{tiers})"
-        )
+        else:
+            old = parse_price(unit, before[name]).usd
+            tiers = "" if new != old else ", in another tier"
+            change = f"{100 * (new / old - 1):+.1f}%{tiers}"
+            yield f"{name}: ${_decimals(old)} to ${_decimals(new)} per {unit} ({change})"
     yield f"{same} prices are unchanged"
 
 
-def _equal(one: Price, other: Price) -> bool:
-    return len(one.tiers) == len(other.tiers) and all(
-        a.end == b.end and math.isclose(a.usd, b.usd, rel_tol=_ROUNDING)
-        for a, b in zip(one.tiers, other.tiers, strict=True)
-    )
-
-
-def _notes(found: OfferPrices, offer: str) -> Iterator[str]:
-    if found.ambiguous:
-        yield f"{offer} has several prices, unchanged: {', '.join(found.ambiguous)}"
-    if found.missing:
-        yield f"{offer} has no price, unchanged: {', '.join(found.missing)}"
-
-
-def _plain(value: float) -> str:
-    text = f"{value:.10f}".rstrip("0")
-    whole, _, decimals = text.partition(".")
+def _decimals(value: float) -> str:
+    whole, _, decimals = f"{value:.10f}".rstrip("0").partition(".")
     return f"{whole}.{decimals:0<2}"
+
+
+def format_prices(content: Mapping[str, Any], indent: str = "") -> str:
+    """Return the file's content: JSON with one line for each line, price and hosted API."""
+    if not any(isinstance(value, dict) for value in content.values()):
+        return json.dumps(content)
+    inner = f"{indent}  "
+    entries = ",\n".join(
+        f"{inner}{json.dumps(name)}: {format_prices(value, inner)}"
+        for name, value in content.items()
+    )
+    text = f"{{\n{entries}\n{indent}}}"
+    return text if indent else f"{text}\n"

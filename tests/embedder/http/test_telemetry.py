@@ -11,7 +11,7 @@ import pytest
 from embedder.core.settings import Settings
 from embedder.http.router import Router
 from embedder.http.telemetry import Telemetry
-from operations.cost.extras import LOG_BYTES
+from operations.cost.bill import LOG_BYTES
 from tests.embedder.calls import get, post
 from tests.embedder.small_model import HashSession
 

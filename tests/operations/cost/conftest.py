@@ -10,7 +10,7 @@ import pytest
 os.environ.setdefault("JSII_NODE", str(Path(sys.prefix) / "bin" / "node"))
 
 from operations.cost import command
-from operations.cost.deployed import Resource
+from operations.cost.bill import Resource
 
 DEV = '[model]\nname = "sentence-transformers/all-MiniLM-L6-v2"\n'
 PROVISIONED = """
@@ -93,19 +93,12 @@ def synthesize():
 
 
 @pytest.fixture
-def cost(environments, tmp_path, capsys, synthesize):
-    """Run the command; return its status, output, and messages, and the picture."""
+def cost(environments, capsys, synthesize):
+    """Run the command; return its status, output, and messages."""
 
     def run(*arguments):
-        picture = tmp_path / "cost.svg"
-        arguments = arguments if "--refresh" in arguments else (*arguments, "--svg", str(picture))
         status = command.main([*arguments], environments=environments, synthesize=synthesize)
         captured = capsys.readouterr()
-        return (
-            status,
-            captured.out,
-            captured.err,
-            picture.read_text("utf-8") if picture.exists() else "",
-        )
+        return status, captured.out, captured.err
 
     return run

@@ -9,16 +9,15 @@ import math
 import shutil
 from datetime import date
 from pathlib import Path
+from unittest.mock import ANY
 
 import httpx
 import pytest
 
-from embedding_kit.prices import LINES, load_prices
-from embedding_kit.prices.table import FILE, read_regions
+from embedding_kit.prices import FILE, load_prices, read_file
+from operations.cost import CostError
 from operations.cost.command import main
-from operations.cost.errors import CostError
-from operations.cost.price_list import offer_lines, read_offer
-from operations.cost.refresh import refresh
+from operations.cost.refresh import format_prices, read_offer, refresh
 
 RECORDED = Path(__file__).parent / "price_list"
 PREFIX = "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/"
@@ -57,16 +56,16 @@ class Refresh:
 
     def __call__(self):
         """Return what is printed, and the new prices."""
-        read_regions.cache_clear()
+        read_file.cache_clear()
         client = httpx.Client(transport=httpx.MockTransport(self._aws))
         lines = [*refresh("eu-central-1", file=self.file, client=client)]
-        read_regions.cache_clear()
+        read_file.cache_clear()
         return lines, load_prices("eu-central-1", file=self.file)
 
 
 @pytest.fixture
 def run(aws, tmp_path):
-    file = tmp_path / "aws.json"
+    file = tmp_path / "prices.json"
     shutil.copy(FILE, file)
     return Refresh(file, aws)
 
@@ -110,7 +109,9 @@ def test_what_the_files_do_not_say_stays(run):
     assert "AmazonS3 has several prices, unchanged: storage_write" in lines
     assert prices["storage_write"] == load_prices()["storage_write"]
     by_hand = next(line for line in lines if line.startswith("not in AWS's price list"))
-    assert {"dashboard", "managed_c7g_large"} < set(by_hand.partition("aws.json: ")[2].split(", "))
+    assert {"dashboard", "managed_c7g_large"} < set(
+        by_hand.partition("prices.json: ")[2].split(", ")
+    )
 
 
 def test_other_regions_stay_as_they_are(run):
@@ -118,8 +119,8 @@ def test_other_regions_stay_as_they_are(run):
     before = json.loads(run.file.read_text())
     run()
     after = json.loads(run.file.read_text())
-    assert {name for name in after if after[name] != before[name]} == {"eu-central-1"}
-    assert next(iter(after)) == "us-east-1"
+    assert after.pop("regions") == before.pop("regions") | {"eu-central-1": ANY}
+    assert after == before
 
 
 def test_a_second_refresh_changes_nothing(run):
@@ -127,7 +128,7 @@ def test_a_second_refresh_changes_nothing(run):
     run()
     before = run.file.read_bytes()
     lines, prices = run()
-    found = len(LINES) - len(prices.assumed)
+    found = len(prices.lines) - len(prices.assumed)
     assert f"{found} prices are unchanged" in lines
     assert run.file.read_bytes() == before
 
@@ -179,13 +180,22 @@ def test_us_east_1_has_usage_types_with_and_without_a_prefix():
         row.format(2, "0", "Inf", "0.00001", "USE1-Lambda-SnapStart-Restored-GB"),
         row.format(3, "0", "Inf", "0.9", "Global-Lambda-SnapStart-Cached-GB-S"),
     ]
-    lines = offer_lines()["AWSLambda"]
-    found = read_offer([*heading, *rows], offer="AWSLambda", region="us-east-1", lines=lines)
-    assert {name: price.usd for name, price in found.found.items()} == {
-        "lambda_requests": 0.0000002,
-        "lambda_restore": 0.00001,
+    lines = {
+        name: line
+        for name, line in read_file()["lines"].items()
+        if line.get("offer") == "AWSLambda"
     }
-    assert "lambda_snapshot" in found.missing
+    found = read_offer([*heading, *rows], offer="AWSLambda", region="us-east-1", lines=lines)
+    assert {name: [entry["usd"] for entry in entries] for name, entries in found.items()} == {
+        "lambda_requests": [0.0000002],
+        "lambda_restore": [0.00001],
+    }
+
+
+def test_the_file_is_as_the_refresh_writes_it():
+    """So that a refresh changes only the lines whose price changed."""
+    text = FILE.read_text(encoding="utf-8")
+    assert format_prices(json.loads(text)) == text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from embedding_kit.prices import hosted_models, load_prices
 from operations.cost.command import main
-from operations.cost.table import price_notes
+from operations.cost.report import price_notes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -27,7 +27,7 @@ def values(output):
 
 def test_the_table_has_every_way_to_serve(cost):
     """Lambda in its three ways, Fargate, EC2 with a load balancer, and the hosted APIs."""
-    status, out, _, _ = cost("dev", "--requests", "3M", "--tokens", "128")
+    status, out, _ = cost("dev", "--requests", "3M", "--tokens", "128")
     assert status == 0
     found = values(out)
     for name in (
@@ -37,7 +37,6 @@ def test_the_table_has_every_way_to_serve(cost):
         "Fargate, 1 vCPU, load balancer",
         "EC2 t4g.small, load balancer",
         "Bedrock Titan Embeddings V2",
-        "Bedrock Cohere Embed v4",
         "OpenAI text-embedding-3-small",
         "OpenAI text-embedding-3-large",
         "Voyage AI voyage-4",
@@ -49,11 +48,11 @@ def test_the_table_has_every_way_to_serve(cost):
 
 def test_the_environments_own_bill_adds_what_is_easy_to_forget(cost):
     """Logs, alarms, dashboard, metrics and image; the sum is that of its lines."""
-    _, out, _, _ = cost("dev", "--requests", "3M")
+    _, out, _ = cost("dev", "--requests", "3M")
     own = values(out.partition("This environment")[2])
     assert {
-        "alarms, by metrics", "dashboard", "image", "logs, written", "logs, kept", "metrics",
-        "requests", "duration",
+        "CloudWatch alarms, by metrics", "dashboard", "image", "logs, written", "logs, kept",
+        "metrics", "requests", "duration",
     } <= own.keys()  # fmt: skip
     free = own.pop("sum, if nothing else uses what is free")
     total = own.pop("sum")
@@ -65,14 +64,14 @@ def test_the_environments_own_bill_adds_what_is_easy_to_forget(cost):
 def test_what_is_watched_is_counted_in_the_templates(cost):
     """The essential alarms read what an account has free; a recipient adds a page and a key."""
     least = values(cost("dev")[1])
-    assert least["alarms, by metrics"] == 1.5
-    assert not {"composite alarm", "key of the topic"} & least.keys()
+    assert least["CloudWatch alarms, by metrics"] == 1.5
+    assert not {"composite alarm", "SNS topic's KMS key"} & least.keys()
     essential = values(cost("essential")[1])
-    assert essential["alarms, by metrics"] == 1
+    assert essential["CloudWatch alarms, by metrics"] == 1
     told = values(cost("told")[1])
-    assert told["alarms, by metrics"] == 1.5
+    assert told["CloudWatch alarms, by metrics"] == 1.5
     assert told["composite alarm"] == 0.5
-    assert told["key of the topic"] == 1
+    assert told["SNS topic's KMS key"] == 1
 
 
 def test_a_large_dashboard_is_not_free(cost):
@@ -94,27 +93,27 @@ def test_traces_are_priced_by_lambdas_sampling(cost, requests, shape, dollars):
 
 def test_a_cost_needs_no_accepted_license(cost):
     """The forecast comes before the decision."""
-    status, out, _, _ = cost("unaccepted", "--requests", "3M")
+    status, out, _ = cost("unaccepted", "--requests", "3M")
     assert status == 0
     assert "unaccepted in us-east-1: google/embeddinggemma-300m" in out
 
 
 def test_an_api_in_front_is_priced_for_all_requests(cost):
     """A million requests of a REST API cost $3.50, a firewall of four rules $9 and its requests."""
-    _, out, _, _ = cost("front", "--requests", "1M")
+    _, out, _ = cost("front", "--requests", "1M")
     own = values(out.partition("This environment")[2])
     assert own["API, requests"] == pytest.approx(3.5)
     assert own["API, access log, written"] == pytest.approx(0.3)
     assert own["firewall"] == 5
     assert own["firewall, rules"] == 4
     assert own["firewall, requests"] == pytest.approx(0.6)
-    _, out, _, _ = cost("dev", "--requests", "1M")
+    _, out, _ = cost("dev", "--requests", "1M")
     assert "API, requests" not in out
 
 
 def test_a_snapstart_environment_pays_a_second_snapshot_during_a_release(cost):
     """Each release keeps two versions for three billed hours."""
-    _, out, _, _ = cost("snapstart", "--releases", "10")
+    _, out, _ = cost("snapstart", "--releases", "10")
     assert values(out)["second snapshot in a release"] == pytest.approx(
         10 * 3 * 3600 * 2 * 0.0000015046, abs=0.01
     )
@@ -122,7 +121,7 @@ def test_a_snapstart_environment_pays_a_second_snapshot_during_a_release(cost):
 
 def test_a_zip_is_stored_in_s3(cost):
     """The zip of this version and of a year's releases cost $0.023 per GB and month."""
-    _, out, _, _ = cost("zip", "--releases", "10")
+    _, out, _ = cost("zip", "--releases", "10")
     own = values(out.partition("This environment")[2])
     assert "image" not in own
     assert own["zip"] == pytest.approx(0.05 * 0.023, abs=0.005)
@@ -132,7 +131,7 @@ def test_a_zip_is_stored_in_s3(cost):
 
 def test_an_artifact_in_s3_is_stored_uploaded_and_downloaded(cost):
     """Each release adds an artifact at most, and each provisioned environment downloads it."""
-    _, out, _, _ = cost("zip-s3", "--releases", "100", "--json")
+    _, out, _ = cost("zip-s3", "--releases", "100", "--json")
     items = {item["name"]: item for item in json.loads(out)["added"]}
     gigabytes = items["artifact in S3"]["amount"]
     assert gigabytes == pytest.approx(0.324, rel=0.05)
@@ -145,7 +144,7 @@ def test_an_artifact_in_s3_is_stored_uploaded_and_downloaded(cost):
 
 def test_a_provisioned_environment_is_priced_by_its_own_bounds(cost):
     """Two environments of 2 GB cost $35.04 a month, and its budget is shown."""
-    _, out, _, _ = cost("provisioned", "--requests", "100k")
+    _, out, _ = cost("provisioned", "--requests", "100k")
     own = values(out.partition("This environment")[2])
     assert own["provisioned"] == pytest.approx(35.04, abs=0.01)
     assert own["budget"] == 100
@@ -154,14 +153,14 @@ def test_a_provisioned_environment_is_priced_by_its_own_bounds(cost):
 
 def test_traffic_beyond_the_provisioned_maximum_is_reported(cost):
     """100 requests a second are the limit of ten environments."""
-    _, out, _, _ = cost("provisioned", "--requests", "400M", "--shape", "flat")
+    _, out, _ = cost("provisioned", "--requests", "400M", "--shape", "flat")
     assert "AWS serves 10 requests a second for each provisioned environment" in out
     assert values(out)["duration beyond it"] > 10
 
 
 def test_batch_jobs_are_priced_where_they_are_switched_on(cost):
     """A million texts cost their duration, executions and requests to S3."""
-    _, out, _, _ = cost("batch", "--batch-texts", "1M", "--milliseconds", "50")
+    _, out, _ = cost("batch", "--batch-texts", "1M", "--milliseconds", "50")
     found = values(out)
     assert found["batch, duration"] == pytest.approx(1.15, abs=0.01)
     assert found["batch, their duration"] == pytest.approx(0.05, abs=0.005)
@@ -175,7 +174,10 @@ def test_a_server_is_priced_where_it_is_switched_on(cost):
     assert found["server, memory"] == pytest.approx(2 * 730 * 2 * 0.00356, abs=0.01)
     assert found["server, load balancer"] == pytest.approx(730 * 0.0225, abs=0.01)
     assert "server, public addresses" not in found
-    assert found["alarms, by metrics"] > values(cost("dev")[1])["alarms, by metrics"]
+    assert (
+        found["CloudWatch alarms, by metrics"]
+        > values(cost("dev")[1])["CloudWatch alarms, by metrics"]
+    )
 
 
 def test_the_endpoints_of_a_private_network_are_priced(cost):
@@ -202,13 +204,13 @@ def test_an_index_is_priced_where_it_is_switched_on(cost):
 def test_the_break_even_points_are_where_the_bills_cross(cost):
     """Just below the point, the environment's way is cheaper, and just above dearer."""
     answer = json.loads(cost("dev", "--json", "--tokens", "256")[1])
-    point = answer["break_even_requests"]["EC2 t4g.small, bare"]
+    point = answer["break_even_requests"]["EC2 t4g.small, load balancer"]
 
     def difference(requests):
         found = json.loads(
             cost("dev", "--json", "--tokens", "256", "--requests", str(int(requests)))[1]
         )["options"]
-        return found["Lambda on demand"]["usd"] - found["EC2 t4g.small, bare"]["usd"]
+        return found["Lambda on demand"]["usd"] - found["EC2 t4g.small, load balancer"]["usd"]
 
     assert difference(point * 0.97) < 0 < difference(point * 1.03)
 
@@ -217,56 +219,19 @@ def test_json_has_prices_with_dates_and_sources(cost):
     """For programs: all numbers of the table, and each price."""
     answer = json.loads(cost("dev", "--json")[1])
     assert answer["usd"] > 10
-    assert answer["cold_start_share"]["method"] == "formula"
     assert answer["prices"]["lambda_duration"]["date"] == "2026-09-19"
     assert answer["prices"]["lambda_duration"]["source"].startswith("AWS price list")
 
 
-def test_bursts_are_simulated(cost):
-    """The formula is too low for them."""
-    answer = json.loads(cost("dev", "--json", "--requests", "300k", "--shape", "bursty")[1])
-    shares = answer["cold_start_share"]
-    assert shares["method"] == "simulation"
-    assert shares["lowest"] <= shares["recent"] <= shares["highest"]
-
-
-def test_a_trace_is_simulated(cost, tmp_path):
-    """Ten requests at once each hour need ten environments: a cold start each."""
-    trace = tmp_path / "arrivals.csv"
-    rows = [f"2026-11-02T{hour:02d}:00:00Z,200" for hour in range(24) for _ in range(10)]
-    trace.write_text("time,tokens\n" + "\n".join(rows) + "\n")
-    answer = json.loads(cost("dev", "--json", "--trace", str(trace))[1])
-    assert answer["cold_start_share"] == {
-        "lowest": 1.0, "recent": 1.0, "highest": 1.0, "method": "simulation",
-    }  # fmt: skip
-    assert answer["traffic"]["tokens"] == 200
-    assert answer["traffic"]["requests"] == pytest.approx(240 * 730 / 23, rel=0.01)
-
-
-def test_times_can_come_from_a_report_of_the_benchmark(cost, tmp_path):
-    """`scripts/bench` measures up to 2,048 tokens."""
-    report = tmp_path / "bench.json"
-    rows = [
-        {"name": "init", "values": {"kit": 162.0}},
-        {"name": "128 tokens", "values": {"kit": 49.6, "baseline": 60.1}},
-        {"name": "2048 tokens", "values": {"kit": 1668.0}},
-        {"name": "8 tokens", "values": {"kit": 9.9}},
-    ]
-    report.write_text(json.dumps({"machine": {"cpu": "AMD EPYC"}, "rows": rows}))
-    answer = json.loads(cost("dev", "--json", "--measured", str(report), "--slower", "2")[1])
-    assert answer["seconds"] == pytest.approx(2 * 0.0496 + 0.003)
-    assert answer["times"] == "AMD EPYC, bench.json"
-
-
 def test_another_region_has_its_own_prices_and_says_which_it_assumes(cost):
     """The environment's region decides, and `--region` overrides it."""
-    _, out, err, _ = cost("frankfurt")
+    _, out, err = cost("frankfurt")
     assert "frankfurt in eu-central-1" in out
-    assert "38 of 41 prices are those of us-east-1" in err
+    assert "37 of 40 prices are those of us-east-1" in err
     assert "scripts/cost --refresh --region eu-central-1" in err
-    frankfurt = values(out)["EC2 t4g.small, bare"]
-    virginia = values(cost("frankfurt", "--region", "us-east-1")[1])["EC2 t4g.small, bare"]
-    assert frankfurt - virginia == pytest.approx((0.0192 - 0.0168) * 730, abs=0.01)
+    frankfurt = values(out)["EC2 t4g.small, load balancer"]
+    virginia = values(cost("frankfurt", "--region", "us-east-1")[1])["EC2 t4g.small, load balancer"]
+    assert frankfurt - virginia == pytest.approx(2 * (0.0192 - 0.0168) * 730, abs=0.01)
 
 
 def test_prices_older_than_180_days_are_a_warning():
@@ -274,8 +239,8 @@ def test_prices_older_than_180_days_are_a_warning():
     prices, models = load_prices(), hosted_models()
     assert not list(price_notes(prices, models, today=date(2026, 11, 22)))
     notes = list(price_notes(prices, models, today=date(2027, 12, 1)))
-    assert "41 prices are older than 180 days" in notes[0]
-    assert "edit constructs/embedding_kit/prices/hosted.json" in notes[1]
+    assert "40 prices are older than 180 days" in notes[0]
+    assert "edit constructs/embedding_kit/prices.json" in notes[1]
 
 
 def test_prices_of_this_repository_are_not_older_than_180_days(recwarn):
@@ -290,14 +255,12 @@ def test_prices_of_this_repository_are_not_older_than_180_days(recwarn):
         (["nowhere"], "there is no environment 'nowhere'"),
         ([], "an environment's name is missing"),
         (["own-model"], "there are no measured times of acme/own-model; allowed: "),
-        (["dev", "--trace", "missing.csv"], "missing.csv cannot be read: No such file"),
-        (["dev", "--measured", "missing.json"], "missing.json cannot be read: No such file"),
     ],
 )
 def test_a_mistake_is_an_error_that_says_what_is_allowed(cost, arguments, message):
     """One line on standard error, and status 1."""
-    status, out, err, picture = cost(*arguments)
-    assert (status, out, picture) == (1, "", "")
+    status, out, err = cost(*arguments)
+    assert (status, out) == (1, "")
     assert err.startswith(f"error: {message}")
 
 
@@ -307,13 +270,12 @@ def test_a_mistake_is_an_error_that_says_what_is_allowed(cost, arguments, messag
         (["--batch-texts", "1M"], "[batch] in environments/dev.toml"),
         (["--vectors", "5M"], "[index] in environments/dev.toml"),
         (["--searches", "1M"], "[index] in environments/dev.toml"),
-        (["--days", "3"], "--from-endpoint"),
     ],
 )
 def test_an_option_without_what_it_is_for_is_refused(cost, arguments, without):
     """It would change nothing; nothing is printed or read."""
-    status, out, err, picture = cost("dev", *arguments)
-    assert (status, out, picture) == (1, "", "")
+    status, out, err = cost("dev", *arguments)
+    assert (status, out) == (1, "")
     option = arguments[0]
     assert err == (
         f"error: {option} has no effect without {without}; found: only {option}; "
@@ -324,15 +286,14 @@ def test_an_option_without_what_it_is_for_is_refused(cost, arguments, without):
 @pytest.mark.parametrize(
     ("other", "arguments"),
     [
-        (["--trace", "arrivals.csv"], ["--requests", "3M"]),
-        (["--from-endpoint"], ["--seed", "0"]),
         (["--refresh"], ["--tokens", "32"]),
+        (["--refresh"], ["--json"]),
     ],
 )
 def test_an_option_that_another_one_replaces_is_refused(cost, other, arguments):
     """One of the two would be ignored."""
-    status, out, err, picture = cost("dev", *other, *arguments)
-    assert (status, out, picture) == (1, "", "")
+    status, out, err = cost("dev", *other, *arguments)
+    assert (status, out) == (1, "")
     assert err == (
         f"error: {arguments[0]} has no effect with {other[0]}; found: both; allowed: one of them\n"
     )
@@ -341,12 +302,12 @@ def test_an_option_that_another_one_replaces_is_refused(cost, other, arguments):
 @pytest.mark.parametrize("arguments", [[], ["--refresh"]])
 def test_a_region_that_aws_does_not_have_is_refused(cost, arguments):
     """Its prices would be those of another region."""
-    status, out, err, _ = cost("dev", "--region", "eu-mars-1", *arguments)
+    status, out, err = cost("dev", "--region", "eu-mars-1", *arguments)
     assert (status, out) == (1, "")
     assert err.startswith("error: AWS has no such region; found: eu-mars-1; allowed: af-south-1, ")
-    status, _, err, _ = cost("dev", "--region", "eu-south-2")
+    status, _, err = cost("dev", "--region", "eu-south-2")
     assert status == 0
-    assert "prices are those of us-east-1, for the table has none of eu-south-2" in err
+    assert "prices are those of us-east-1, for the file has none of eu-south-2" in err
 
 
 @pytest.mark.parametrize(
@@ -357,7 +318,6 @@ def test_a_region_that_aws_does_not_have_is_refused(cost, arguments):
         (["--tokens", "1.5"], "found: 1.5; allowed: a whole number"),
         (["--slower", "-1"], "found: -1; allowed: a positive number such as 1.5"),
         (["--shape", "round"], "invalid choice: 'round'"),
-        (["--milliseconds", "5", "--measured", "a.json"], "not allowed with argument"),
     ],
 )
 def test_an_option_with_another_value_is_refused(cost, capsys, arguments, message):
@@ -378,7 +338,7 @@ def test_an_option_with_another_value_is_refused(cost, capsys, arguments, messag
 )
 def test_what_is_not_measured_is_a_warning(cost, arguments, message):
     """And the forecast is still printed."""
-    status, out, err, _ = cost(*arguments)
+    status, out, err = cost(*arguments)
     assert status == 0
     assert out
     assert f"warning: {message}" in err

@@ -1,0 +1,176 @@
+"""List prices, each with its date and source: AWS's by region, and those of hosted APIs.
+
+All are in `prices.json`. `scripts/cost --refresh` rewrites those of a region from AWS's price list.
+The file's `lines` name the unit of each price and where AWS publishes it: the service's code, the
+usage type without the region's prefix (`EUC1-` and others), and the operation, where several
+products share a usage type. A line without a code is in no price list, and edited by hand, as are
+the hosted APIs. All of Lambda and Fargate are on ARM64.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "DEFAULT_REGION",
+    "FILE",
+    "HOURS",
+    "HostedModel",
+    "LineItem",
+    "Price",
+    "Prices",
+    "Tier",
+    "hosted_models",
+    "load_prices",
+    "parse_price",
+    "priced",
+    "read_file",
+]
+
+#: The region with all lines. Its prices stand in for those that another region lacks.
+DEFAULT_REGION = "us-east-1"
+FILE = Path(__file__).with_suffix(".json")
+#: Hours of a month.
+HOURS = 730
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """The price of usage up to an amount a month."""
+
+    #: The tier's end in the line's unit; infinite in the last tier.
+    end: float
+    usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """One line's list price in US dollars, before any discount or free tier."""
+
+    #: What is counted, such as `GB-second`.
+    unit: str
+    tiers: tuple[Tier, ...]
+    #: The day AWS published it, or the day it was read.
+    date: date
+    source: str
+
+    @property
+    def usd(self) -> float:
+        """The price of one unit in the first tier of a month."""
+        return self.tiers[0].usd
+
+    def total(self, amount: float) -> float:
+        """Return US dollars for an amount in one month, tier by tier."""
+        total = start = 0.0
+        for tier in self.tiers:
+            total += max(0.0, min(amount, tier.end) - start) * tier.usd
+            start = tier.end
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The list prices of one region.
+
+    Attributes:
+        region: The region.
+        lines: The price of each line by its name.
+        assumed: The names of lines with the price of us-east-1, because the file has no price of
+            the region.
+    """
+
+    region: str
+    lines: Mapping[str, Price]
+    assumed: frozenset[str] = frozenset()
+
+    def __getitem__(self, name: str) -> Price:
+        return self.lines[name]
+
+
+@dataclass(frozen=True, slots=True)
+class HostedModel:
+    """One model of a hosted API."""
+
+    #: Provider and model.
+    name: str
+    #: US dollars for a million tokens of input.
+    usd_per_million_tokens: float
+    #: The day the price was read.
+    date: date
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineItem:
+    """One line of a monthly bill."""
+
+    name: str
+    #: The amount in `unit` a month.
+    amount: float
+    unit: str
+    usd: float
+
+
+def load_prices(region: str = DEFAULT_REGION, *, file: Path = FILE) -> Prices:
+    """Return a region's prices; those of us-east-1 where the file has none of the region.
+
+    Args:
+        region: An AWS region.
+        file: The price file.
+    """
+    content = read_file(file)
+    default = content["regions"][DEFAULT_REGION]
+    own = content["regions"].get(region, {})
+    lines = {
+        name: parse_price(line["unit"], own.get(name) or default[name])
+        for name, line in content["lines"].items()
+    }
+    return Prices(region, lines, frozenset(default.keys() - own.keys()))
+
+
+def hosted_models(file: Path = FILE) -> tuple[HostedModel, ...]:
+    """Return the models of hosted APIs, in the file's order."""
+    return tuple(
+        HostedModel(name, entry["usd"], date.fromisoformat(entry["date"]), entry["source"])
+        for name, entry in read_file(file)["hosted"].items()
+    )
+
+
+@cache
+def read_file(file: Path = FILE) -> dict[str, dict[str, Any]]:
+    """Return the file's content: `lines`, `hosted`, and the prices of `regions`."""
+    content: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    return content
+
+
+def parse_price(unit: str, value: Mapping[str, Any]) -> Price:
+    """Parse a price of the file: `usd` is a number, or a list of tiers `[end, usd]`.
+
+    The last tier's end is null.
+    """
+    usd = value["usd"]
+    pairs = usd if isinstance(usd, list) else [[None, usd]]
+    tiers = tuple(
+        Tier(math.inf if end is None else float(end), float(price)) for end, price in pairs
+    )
+    return Price(unit, tiers, date.fromisoformat(value["date"]), value["source"])
+
+
+def priced(prices: Prices, line: str, name: str, amount: float, *, after: float = 0) -> LineItem:
+    """Price an amount.
+
+    Args:
+        prices: The prices.
+        line: The price's name.
+        name: The item's name.
+        amount: The amount in the line's unit.
+        after: An amount of the same month that is priced before, and fills the first tiers.
+    """
+    price = prices[line]
+    usd = price.total(after + amount) - price.total(after)
+    return LineItem(name, amount, price.unit, usd)

@@ -1,0 +1,294 @@
+"""What a bill has besides the requests: monitoring, storage, releases, API, network, batch."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from embedding_kit.environment import Environment
+from embedding_kit.prices import HOURS, LineItem, Prices, priced
+from embedding_kit.settings import Provisioned, SnapStart, artifact_in_s3
+from embedding_kit.settings.model_sizes import artifact_bytes
+from embedding_kit.settings.package import LARGEST_ARTIFACT
+from embedding_kit.standing_cost import server_items
+from operations.cost.ways import Bill, Scenario
+from operations.cost.workload import Choices
+
+__all__ = ["FREE", "LOG_BYTES", "Resource", "added_items", "free_items"]
+
+#: A resource of a template: its type and its properties.
+Resource = Mapping[str, Any]
+#: What an account has free in every month, by the unit of a price:
+#: https://aws.amazon.com/cloudwatch/pricing/
+FREE = {"alarm metric-month": 10, "metric-month": 10, "dashboard-month": 3}
+#: A dashboard of more metrics is never free.
+_FREE_METRICS = 50
+#: An image with a model of up to 300 MB, as the registry stores it.
+_IMAGE_GB = 0.5
+#: The packages and the code of a zip, compressed, as `scripts/bench zip` measures them.
+_ZIP_GB = 0.026
+#: Bytes of log of one request: the embedder's line and its record of metrics (about 1,450), the
+#: platform's start and report (480), and 26 bytes of each of the four that CloudWatch adds.
+LOG_BYTES = 2000
+#: Metrics in an hour with requests of one version, API and status: 5 of the platform's records, 9
+#: of the embedder, 9 by API and status, and 2 of the version (docs/operations.md).
+_METRICS = 25
+#: A snapshot is billed for three hours at least: https://aws.amazon.com/lambda/pricing/
+_SNAPSHOT_HOURS = 3.0
+#: A release before and after its shift: the new version is warmed and checked.
+_RELEASE_HOURS = 0.25
+#: Nothing expires in the bucket of zips and artifacts: a year of them is counted.
+_MONTHS_KEPT = 12
+#: Bytes of a part: the CDK's command uploads so many at once, and a function downloads so many.
+#: https://docs.aws.amazon.com/AWSJavaScriptSDK/v3/latest/Package/-aws-sdk-lib-storage/
+_UPLOADED, _DOWNLOADED = 5 << 20, 16 << 20
+#: A shard of a batch job has about so many texts, and makes so many requests to S3.
+_SHARD_TEXTS, _SHARD_WRITES, _SHARD_READS = 500, 1, 10
+_EXPRESS_GB = 64 / 1024
+#: Bytes of a line of the access log, and months that it is kept.
+_ACCESS_LOG_BYTES, _ACCESS_LOG_MONTHS = 600, 3
+#: Bytes of a stored vector besides its numbers: its key, and its text and metadata.
+_METADATA_BYTES = 1000
+#: Bytes of a call by Invoke in both directions: a text of 1,000 in its event, and a vector of 768
+#: numbers in base64, 4,096, in its result.
+_CALL_BYTES = 6000
+#: Availability Zones of an interface endpoint, where the subnets are not known.
+_ZONES = 2
+_GB = 1e9
+
+
+def added_items(
+    environment: Environment,
+    resources: Sequence[Resource],
+    prices: Prices,
+    scenario: Scenario,
+    choices: Choices,
+) -> Bill:
+    """Return what the environment's bill has besides its function.
+
+    What it has is counted in its templates. Not included: data transfer, a key or web ACL of the
+    customer's, NAT gateways, and the VPC endpoints of a private API and of a server.
+
+    Args:
+        environment: The environment.
+        resources: The resources of its templates.
+        prices: The prices of its region.
+        scenario: The traffic and the function.
+        choices: Further amounts of the month.
+    """
+    bill = _Items(environment, resources, prices, scenario, choices)
+    return (
+        *bill.monitoring(),
+        *bill.package(),
+        *bill.telemetry(),
+        *bill.releases(),
+        *bill.api(),
+        *bill.network(),
+        *bill.batch(),
+        *server_items(environment, prices),
+        *bill.index(),
+    )
+
+
+def free_items(items: Iterable[LineItem], resources: Sequence[Resource]) -> Bill:
+    """Return what CloudWatch's free tier takes off a bill, if nothing else of the account uses it.
+
+    Args:
+        items: The items of the bill.
+        resources: The resources of the environment's templates.
+    """
+    free = dict(FREE)
+    if any(map(_is_large, _of("CloudWatch::Dashboard", resources))):
+        del free["dashboard-month"]
+    found = []
+    for item in items:
+        amount = min(item.amount, free.get(item.unit, 0))
+        if amount:
+            usd = -item.usd * amount / item.amount
+            found.append(LineItem(item.name, -amount, item.unit, usd))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """Each method prices one part of the bill. A new thing that costs something adds one."""
+
+    environment: Environment
+    resources: Sequence[Resource]
+    prices: Prices
+    scenario: Scenario
+    choices: Choices
+
+    def _priced(self, line: str, name: str, amount: float) -> LineItem:
+        return priced(self.prices, line, name, amount)
+
+    def _count(self, kind: str) -> int:
+        return len(_of(kind, self.resources))
+
+    def monitoring(self) -> Bill:
+        """Price alarms, the dashboard and keys. A customer's key is billed where it was created."""
+        alarms = _of("CloudWatch::Alarm", self.resources)
+        # An alarm on one metric names it directly. Each metric that an alarm reads is billed.
+        metrics = sum(
+            sum("MetricStat" in metric for metric in alarm.get("Metrics", [])) or 1
+            for alarm in alarms
+        )
+        counted = (
+            ("alarm", "CloudWatch alarms, by metrics", metrics),
+            ("composite_alarm", "composite alarm", self._count("CloudWatch::CompositeAlarm")),
+            ("dashboard", "dashboard", self._count("CloudWatch::Dashboard")),
+            ("key", "SNS topic's KMS key", self._count("KMS::Key")),
+        )
+        return tuple(self._priced(line, name, count) for line, name, count in counted if count)
+
+    def package(self) -> Bill:
+        """Price the image; or the zips and artifacts of a year's releases, which nothing deletes.
+
+        At most: a release without a change of the model or the compiler adds a zip, but no
+        artifact. An artifact of unknown size counts as the largest.
+        """
+        function, size = self.environment.function, artifact_bytes(self.environment.model)
+        if function.package == "image":
+            return (self._priced("image_storage", "image", _IMAGE_GB),)
+        releases = self.choices.releases
+        earlier = _MONTHS_KEPT * releases
+        if not artifact_in_s3(self.environment.model, function):
+            zipped = _ZIP_GB + (LARGEST_ARTIFACT if size is None else size) / _GB
+            return (
+                self._priced("storage", "zip", zipped),
+                self._priced("storage", "zips of a year's releases", earlier * zipped),
+            )
+        artifact = _IMAGE_GB if size is None else size / _GB
+        cold_start = self.environment.cold_start
+        starts = cold_start.ceiling if isinstance(cold_start, Provisioned) else 1
+        uploads, downloads = (releases * artifact * _GB / part for part in (_UPLOADED, _DOWNLOADED))
+        return (
+            self._priced("storage", "zip", _ZIP_GB),
+            self._priced("storage", "artifact in S3", artifact),
+            self._priced("storage", "zips of a year's releases", earlier * _ZIP_GB),
+            self._priced("storage", "artifacts of a year's releases", earlier * artifact),
+            self._priced("storage_write", "artifact, uploads", uploads),
+            self._priced("storage_read", "artifact, downloads", downloads * starts),
+        )
+
+    def telemetry(self) -> Bill:
+        """Price logs, custom metrics, and the traces of requests, but not those of batch jobs."""
+        gigabytes = self.scenario.traffic.requests * LOG_BYTES / _GB
+        months = self.environment.function.log_retention_days / 30
+        items = (
+            self._priced("log_ingestion", "logs, written", gigabytes),
+            self._priced("log_storage", "logs, kept", gigabytes * months),
+            self._priced("metric", "metrics", _METRICS if self.scenario.traffic.requests else 0),
+        )
+        if not self.environment.observability.tracing:
+            return items
+        return (*items, self._priced("traces", "traces of X-Ray", self.scenario.traffic.sampled))
+
+    def releases(self) -> Bill:
+        """Price the second version while traffic shifts to it."""
+        hours = self.environment.release.shift.total_seconds() / 3600 + _RELEASE_HOURS
+        gb_seconds = self.environment.function.memory_mb / 1024 * 3600 * self.choices.releases
+        cold_start = self.environment.cold_start
+        if isinstance(cold_start, SnapStart):
+            amount = gb_seconds * max(hours, _SNAPSHOT_HOURS)
+            return (self._priced("lambda_snapshot", "second snapshot in a release", amount),)
+        if isinstance(cold_start, Provisioned):
+            amount = gb_seconds * hours * cold_start.highest_minimum
+            name = "second version provisioned in a release"
+            return (self._priced("lambda_provisioned", name, amount),)
+        return ()
+
+    def api(self) -> Bill:
+        """Price a REST API for all requests of the endpoint, its log and firewall."""
+        if not self._count("ApiGateway::RestApi"):
+            return ()
+        requests = self.scenario.traffic.requests
+        gigabytes = requests * _ACCESS_LOG_BYTES / _GB
+        items = [
+            self._priced("rest_requests", "API, requests", requests),
+            self._priced("log_ingestion", "API, access log, written", gigabytes),
+            self._priced("log_storage", "API, access log, kept", gigabytes * _ACCESS_LOG_MONTHS),
+        ]
+        for firewall in _of("WAFv2::WebACL", self.resources):
+            items += [
+                self._priced("firewall", "firewall", 1),
+                self._priced("firewall_rule", "firewall, rules", len(firewall["Rules"])),
+                self._priced("firewall_requests", "firewall, requests", requests),
+            ]
+        return tuple(items)
+
+    def network(self) -> Bill:
+        """Price the interface endpoints that callers and functions in a private network need.
+
+        One of Lambda's API for callers that invoke, and one of S3 Vectors for an index and
+        functions in a VPC. They are in no template: other environments in the VPC may share them.
+        Gateway endpoints and a function's network interfaces cost nothing.
+        """
+        network, invoked = self.environment.network, self.environment.callers.invoke
+        vectors = 0.0 if network is None else self._vector_gigabytes()
+        endpoints = invoked + bool(network is not None and self._count("S3Vectors::Index"))
+        if not endpoints:
+            return ()
+        zones = len(network.subnets) if network else _ZONES
+        gigabytes = vectors + (
+            self.scenario.traffic.requests * _CALL_BYTES / _GB if invoked else 0.0
+        )
+        return (
+            self._priced("interface_endpoint", "VPC endpoints", endpoints * zones * HOURS),
+            self._priced("interface_endpoint_data", "VPC endpoints, data", gigabytes),
+        )
+
+    def batch(self) -> Bill:
+        """Price batch jobs: the function, the executions and the requests to S3."""
+        if self.environment.batch is None:
+            return ()
+        texts = self.choices.batch_texts
+        shards, seconds = texts / _SHARD_TEXTS, texts * self.scenario.core_seconds
+        gb_seconds = seconds * self.environment.batch.memory_mb / 1024
+        return (
+            self._priced("lambda_duration", "batch, duration", gb_seconds),
+            self._priced("lambda_requests", "batch, requests", shards),
+            self._priced("express_requests", "batch, executions", shards),
+            self._priced("express_duration", "batch, their duration", seconds * _EXPRESS_GB),
+            self._priced("storage_write", "batch, writes to S3", shards * _SHARD_WRITES),
+            self._priced("storage_read", "batch, reads from S3", shards * _SHARD_READS),
+        )
+
+    def index(self) -> Bill:
+        """Price the vectors of S3 Vectors: loaded once, kept for the month, and searched.
+
+        A search is billed by the size of the index, at the price of its first tier.
+        """
+        if not self._count("S3Vectors::Index"):
+            return ()
+        gigabytes, searches = self._vector_gigabytes(), self.choices.searches
+        searches = self.scenario.traffic.requests if searches is None else searches
+        return (
+            self._priced("vector_storage", "index, vectors", gigabytes),
+            self._priced("vector_writes", "index, loading them", gigabytes),
+            self._priced("vector_searches", "index, searches", searches),
+            self._priced("vector_processing", "index, data searched", gigabytes * searches / 1000),
+        )
+
+    def _vector_gigabytes(self) -> float:
+        """Return the size of the vectors in the index, with their keys, texts and metadata."""
+        indexes = _of("S3Vectors::Index", self.resources)
+        each = sum(4 * int(index["Dimension"]) + _METADATA_BYTES for index in indexes)
+        return self.choices.vectors * each / _GB
+
+
+def _of(kind: str, resources: Sequence[Resource]) -> list[Mapping[str, Any]]:
+    """Return the properties of all resources of a kind."""
+    return [resource["Properties"] for resource in resources if resource["Type"] == f"AWS::{kind}"]
+
+
+def _is_large(dashboard: Mapping[str, Any]) -> bool:
+    _, parts = dashboard["DashboardBody"]["Fn::Join"]
+    body = json.loads("".join(part if isinstance(part, str) else "-" for part in parts))
+    shown = [
+        metric
+        for widget in body["widgets"]
+        for metric in widget["properties"].get("metrics", [])
+        if isinstance(metric[0], str)  # An expression begins with its options.
+    ]
+    return len(shown) > _FREE_METRICS

@@ -1,0 +1,237 @@
+"""The requests of a month, how long one takes, and how many meet a cold start."""
+
+import math
+from dataclasses import dataclass
+
+from embedding_kit.settings import Model
+from model_compiler.source.catalog import find, measurements
+from operations.cost import CostError
+
+__all__ = [
+    "MONTH_SECONDS",
+    "OVERHEAD_SECONDS",
+    "SHAPES",
+    "VCPU_MB",
+    "Choices",
+    "Load",
+    "Speed",
+    "Traffic",
+    "billed_seconds",
+    "catalog_speed",
+    "cold_start_share",
+    "core_seconds",
+]
+
+#: 730 hours, as AWS's price calculator counts a month.
+MONTH_SECONDS = 730 * 3600
+#: A diurnal rate is up to 90% above and below its mean, with its lowest rate at 2:00.
+_SWING, _TROUGH_HOUR = 0.9, 2
+#: X-Ray traces the first request of each second, and this share of the others. On Lambda nobody can
+#: change that: https://docs.aws.amazon.com/lambda/latest/dg/services-xray.html
+_TRACED = 0.05
+#: Memory that equals one vCPU: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
+VCPU_MB = 1769
+#: Time of a request outside the model: the runtime, JSON and rounding up to a millisecond.
+#: Inferred; the handler alone takes 0.5 ms (docs/performance.md).
+OVERHEAD_SECONDS = 0.003
+#: Growth beyond the longest measured text: time ~ tokens^1.3. EmbeddingGemma takes 14.7 times as
+#: long for 2,048 tokens as for 256 (docs/performance.md).
+_GROWTH = 1.3
+#: The part of a run that a second thread shares: two threads are 1.7 times as fast on idle cores.
+_PARALLEL = 2 * (1 - 1 / 1.7)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A part of the month with one rate."""
+
+    #: Its share of the month's time.
+    share: float
+    #: Its rate over the month's mean rate.
+    multiple: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """The requests of a month."""
+
+    #: Requests a month.
+    requests: float
+    #: Tokens of one request.
+    tokens: int
+    #: The shape's name, for reports.
+    shape: str
+    loads: tuple[Load, ...]
+
+    @property
+    def rate(self) -> float:
+        """The mean number of requests a second."""
+        return self.requests / MONTH_SECONDS
+
+    @property
+    def peak(self) -> float:
+        """The highest rate over the mean rate."""
+        return max(load.multiple for load in self.loads)
+
+    @property
+    def sampled(self) -> float:
+        """The requests that X-Ray traces, if they arrive independently."""
+        firsts = sum(
+            load.share * MONTH_SECONDS * -math.expm1(-self.rate * load.multiple)
+            for load in self.loads
+        )
+        return firsts + _TRACED * (self.requests - firsts)
+
+
+def _diurnal() -> tuple[Load, ...]:
+    quarter = _TROUGH_HOUR + 6
+    angles = (2 * math.pi * (hour + 0.5 - quarter) / 24 for hour in range(24))
+    return tuple(Load(1 / 24, 1 + _SWING * math.sin(angle)) for angle in angles)
+
+
+#: The loads of each shape that has a name.
+SHAPES: dict[str, tuple[Load, ...]] = {"flat": (Load(1.0, 1.0),), "diurnal": _diurnal()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """The amounts and times of a month; the options of `scripts/cost`."""
+
+    requests: float = 1e6
+    tokens: int = 128
+    shape: str = "diurnal"
+    #: The factor of the processor for measured times.
+    slower: float = 1.0
+    #: Of one core for one request; measured times of the model if None.
+    milliseconds: float | None = None
+    #: The fewest servers behind a load balancer.
+    servers: int = 2
+    #: Releases a month.
+    releases: float = 4
+    #: Texts that batch jobs embed.
+    batch_texts: float = 0.0
+    #: Vectors that are loaded into the index in this month, and kept.
+    vectors: float = 0.0
+    #: Searches of the index; one for each request if None.
+    searches: float | None = None
+
+    @property
+    def traffic(self) -> Traffic:
+        """The requests of the endpoint."""
+        loads = SHAPES[self.shape]
+        return Traffic(requests=self.requests, tokens=self.tokens, shape=self.shape, loads=loads)
+
+
+def cold_start_share(traffic: Traffic, *, seconds: float, timeout: float) -> float:
+    """Return the share of requests that meet a cold start, if they arrive independently.
+
+    Each load is taken as if it lasted: right for a rate that changes within hours, and too low for
+    bursts.
+
+    Args:
+        traffic: The traffic.
+        seconds: The mean duration of a request.
+        timeout: Seconds until Lambda ends an idle environment.
+    """
+    if not traffic.requests:
+        return 0.0
+    cold = sum(
+        load.share * _cold_starts(traffic.rate * load.multiple, seconds, timeout)
+        for load in traffic.loads
+    )
+    return min(1.0, cold / traffic.rate)
+
+
+def _cold_starts(rate: float, seconds: float, timeout: float) -> float:
+    """Return cold starts a second, if Lambda reuses the environment that was used last.
+
+    The number of requests in flight is a Poisson number. An environment is idle while fewer than k
+    requests are in flight, and the rise to k is a cold start if that took longer than the timeout:
+
+        sum over k of  rate * P(k - 1 in flight) * P(time from k - 1 to k > timeout)
+
+    The time is taken as exponential with its mean, rate * P(k - 1 in flight) / P(fewer than k in
+    flight): exact for k = 1, and within 15% of the exact passage time of the chain M/M/inf else.
+    """
+    load = rate * seconds
+    if not load:
+        return 0.0
+    found, fewer = 0.0, -math.inf
+    for busy in range(int(load + 10 * math.sqrt(load) + 25)):
+        # Logarithms, as the probabilities of a high load are smaller than any float.
+        log_busy = busy * math.log(load) - load - math.lgamma(busy + 1)
+        high, low = max(fewer, log_busy), min(fewer, log_busy)
+        fewer = high + math.log1p(math.exp(low - high))
+        passages = rate * math.exp(log_busy - fewer)
+        found += rate * math.exp(log_busy - passages * timeout)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """Milliseconds of one core for one text, by its number of tokens."""
+
+    #: Pairs of tokens and milliseconds, by rising tokens.
+    points: tuple[tuple[int, float], ...]
+    #: Where they were measured, in words.
+    source: str
+    #: The factor of the processor: 1.5 takes half as long again.
+    slower: float = 1.0
+
+
+def core_seconds(speed: Speed, tokens: int) -> float:
+    """Return the seconds of one core for a text, by log-log interpolation."""
+    x = math.log(tokens)
+    known = [(math.log(count), math.log(time)) for count, time in speed.points]
+    if len(known) == 1 or x <= known[0][0]:
+        value = known[0][1]
+        # A shorter text takes the time of the shortest that was measured: reading the weights
+        # dominates there. One measurement alone is of this length.
+    elif x >= known[-1][0]:
+        value = known[-1][1] + _GROWTH * (x - known[-1][0])
+    else:
+        after = next(i for i, (count, _) in enumerate(known) if count >= x)
+        (x0, y0), (x1, y1) = known[after - 1], known[after]
+        value = y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+    return math.exp(value) * speed.slower / 1000
+
+
+def billed_seconds(core: float, *, memory_mb: int) -> float:
+    """Return the billed seconds of a request on Lambda.
+
+    Below 1,769 MB a function has a part of one vCPU. Above, one thread is no faster, and each
+    further whole vCPU has a thread.
+
+    Args:
+        core: The seconds of one core.
+        memory_mb: The function's memory.
+    """
+    available = memory_mb / VCPU_MB
+    threads = int(available)
+    faster = available if threads < 1 else 1 / (1 - _PARALLEL + _PARALLEL / threads)
+    return core / faster + OVERHEAD_SECONDS
+
+
+def catalog_speed(model: Model, *, slower: float = 1.0) -> Speed:
+    """Return the times of a model's shape, from the table in the compiler's catalog.
+
+    Args:
+        model: The environment's model.
+        slower: The factor of the processor.
+
+    Raises:
+        CostError: The table has no such model.
+    """
+    table = measurements()
+    entry = find(model.name)
+    shape = table.shapes.get(entry.shape) if entry and not model.folder else None
+    if shape is None:
+        raise CostError(
+            f"there are no measured times of {model.folder or model.name}; allowed: a model of the "
+            "catalog that is listed with times (docs/models.md), or --milliseconds for one request"
+        )
+    points = (
+        (32, table.milliseconds["tokens_32"] * shape.tokens_32),
+        (256, table.milliseconds["tokens_256"] * shape.tokens_256),
+    )
+    return Speed(points=points, source=f"{table.machine}, measured.json", slower=slower)

@@ -1,0 +1,82 @@
+"""Test the time of a request, and the share of requests that meet a cold start."""
+
+import pytest
+
+from operations.cost.workload import (
+    OVERHEAD_SECONDS,
+    Choices,
+    Speed,
+    billed_seconds,
+    cold_start_share,
+    core_seconds,
+)
+
+SPEED = Speed(points=((32, 16.9), (512, 261.0)), source="a test")
+
+
+def test_a_measured_length_takes_the_measured_time():
+    """Times are milliseconds, and the result is in seconds."""
+    assert core_seconds(SPEED, 32) == pytest.approx(0.0169)
+    assert core_seconds(SPEED, 512) == pytest.approx(0.261)
+
+
+def test_a_length_between_two_is_interpolated_on_logarithms():
+    """Half way between 32 and 512 tokens on a logarithmic scale are 128."""
+    assert core_seconds(SPEED, 128) == pytest.approx((16.9 * 261.0) ** 0.5 / 1000)
+
+
+def test_a_shorter_text_takes_as_long_as_the_shortest_that_was_measured():
+    """Reading the weights takes most of the time of a short text."""
+    assert core_seconds(SPEED, 1) == core_seconds(SPEED, 32)
+
+
+def test_a_longer_text_takes_more_than_in_proportion():
+    """Attention grows with the square of the tokens: eight times the tokens take 14.9 times."""
+    ratio = core_seconds(SPEED, 4096) / core_seconds(SPEED, 512)
+    assert ratio == pytest.approx(1668 / 113, rel=0.02)
+
+
+def test_a_slower_processor_takes_longer():
+    """`slower` is a factor of all times."""
+    slow = Speed(points=SPEED.points, source="a test", slower=1.5)
+    assert core_seconds(slow, 100) == pytest.approx(1.5 * core_seconds(SPEED, 100))
+
+
+@pytest.mark.parametrize(
+    ("memory_mb", "factor"), [(1769, 1.0), (884.5, 2.0), (2048, 1.0), (3538, 1 / 1.7)]
+)
+def test_memory_above_one_vcpu_helps_only_with_a_second_thread(memory_mb, factor):
+    """Two threads are 1.7 times as fast, and less than a vCPU is slower in proportion."""
+    seconds = billed_seconds(0.1, memory_mb=memory_mb)
+    assert seconds - OVERHEAD_SECONDS == pytest.approx(0.1 * factor)
+
+
+def share(requests, seconds, timeout, shape="flat"):
+    traffic = Choices(requests=requests, shape=shape).traffic
+    return cold_start_share(traffic, seconds=seconds, timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    ("requests", "seconds", "percent"),
+    [
+        (3e3, 0.3, 66.313), (3e4, 0.3, 1.972), (1e5, 0.3, 0.964), (3e5, 0.3, 0.913),
+        (1e6, 0.3, 0.280), (1e6, 2.0, 0.414), (1e7, 0.3, 0.042), (1e7, 2.0, 0.091),
+        (3e7, 2.0, 0.047),
+    ],
+)  # fmt: skip
+def test_the_share_of_cold_starts_is_within_15_percent_of_the_exact_one(requests, seconds, percent):
+    """The percentages are of an independent calculation with exact passage times."""
+    assert 100 * share(requests, seconds, 360) == pytest.approx(percent, rel=0.15)
+
+
+def test_a_longer_timeout_means_fewer_cold_starts():
+    """And no traffic meets none."""
+    shares = [share(1e6, 0.1, 60 * minutes, "diurnal") for minutes in (5, 10, 15)]
+    assert shares == sorted(shares, reverse=True)
+    assert share(0, 0.1, 300) == 0
+
+
+def test_the_formula_takes_any_load():
+    """Thousands of requests in flight, where a Poisson probability is below the smallest number."""
+    shares = [share(requests, 1.0, 300, "diurnal") for requests in (3e8, 1e9, 1e10)]
+    assert 1e-3 > shares[0] > shares[1] > shares[2] > 0
