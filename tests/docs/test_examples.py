@@ -117,18 +117,3 @@ def test_scripts_on_the_pages_exist():
     }
     assert named
     assert not [name for name in sorted(named) if not os.access(ROOT / "scripts" / name, os.X_OK)]
-
-
-def test_the_layout_in_contributing_exists():
-    """Each path in its list of folders."""
-    drawn = re.search(
-        r"## Layout\n\n```\n(.*?)```", (ROOT / ".github" / "CONTRIBUTING.md").read_text(), re.DOTALL
-    )
-    names = [
-        name.rstrip(",")
-        for line in drawn[1].splitlines()
-        for name in line[:26].split()
-        if not name.startswith("<")
-    ]
-    assert "client/embedding_client/" in names
-    assert not [name for name in names if not (ROOT / name).exists()]

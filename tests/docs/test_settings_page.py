@@ -1,6 +1,5 @@
 """The page of all settings, and the JSON Schema that it is made from."""
 
-import json
 import sys
 import tomllib
 from contextlib import nullcontext
@@ -70,8 +69,3 @@ def test_the_schema_agrees_with_the_types(tmp_path, text, valid):
     assert jsonschema.Draft7Validator(SCHEMA).is_valid(tomllib.loads(path.read_text())) is valid
     with nullcontext() if valid else pytest.raises(EnvironmentFileError):
         load_environment("test", folder=tmp_path)
-
-
-def test_the_schema_is_json():
-    """It has no value that only Python can write."""
-    assert json.loads(json.dumps(SCHEMA)) == SCHEMA

@@ -22,17 +22,3 @@ def test_a_promised_logical_id_is_in_a_template(templates, construct, kind, path
     """A rename of a construct would replace the resource of everyone who upgrades."""
     logical_id = rf"^[+ ] {{1,2}}{path.replace('/', '')}[0-9A-F]{{8}}:\n"
     assert re.search(rf"{logical_id}[+ ] +Type: {kind}$", templates, re.MULTILINE)
-
-
-def test_each_construct_with_an_address_or_data_is_on_the_page():
-    """The table names the constructs whose resources cost something to replace."""
-    assert {construct for construct, _, _ in ROWS} == {
-        "AlarmTopic",
-        "ArtifactBucket",
-        "EmbeddingBatch",
-        "EmbeddingEndpoint",
-        "EmbeddingRepository",
-        "EmbeddingRestApi",
-        "EmbeddingService",
-        "VectorIndex",
-    }
