@@ -32,8 +32,8 @@ examples:
 
 The endpoint is --url or --function, or the environment variable {URL_VARIABLE}. Credentials come
 from the same sources as for the AWS CLI. For a URL on this machine they are AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "similar", "batch",
-"index", "doctor" or "load", put -- before it.
+AWS_SECRET_ACCESS_KEY, or local and local. To embed the word "info", "search", "batch", "index",
+"doctor" or "load", put -- before it.
 
 exit status:
   0  every row has a vector
@@ -50,8 +50,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse a command line.
 
     Returns:
-        The arguments. `command` is `embed`, `info`, `search`, `similar`, `batch`, `index`,
-        `doctor` or `load`; for `embed`, `usage_error` is the function that exits with a message.
+        The arguments. `command` is `embed`, `info`, `search`, `batch`, `index`, `doctor`
+        or `load`; for `embed`, `usage_error` is the function that exits with a message.
 
     Raises:
         SystemExit: After --help and --version, and with status 2 for invalid arguments.
@@ -61,7 +61,6 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     _add_embed(commands)
     _add_info(commands)
     _add_search(commands)
-    _add_similar(commands)
     add_batch(commands)
     add_index(commands)
     add_doctor(commands, url_variable=URL_VARIABLE)
@@ -147,18 +146,6 @@ def _add_search(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--filter",
         metavar="JSON",
         help="""which metadata a match must have, such as '{"year": {"$gte": 2020}}'""",
-    )
-    parser.add_argument("--json", action="store_true", help="print a JSON line for each match")
-    _add_connection(parser)
-
-
-def _add_similar(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    parser = commands.add_parser(
-        "similar", description="Search the index of an endpoint, as `search` does."
-    )
-    parser.add_argument("text")
-    parser.add_argument(
-        "-n", "--num-results", type=whole(1, 1000), default=10, help="default: %(default)s"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON line for each match")
     _add_connection(parser)

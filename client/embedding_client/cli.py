@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         args = _parse(arguments)
         commands = {"embed": _embed, "info": _info, "batch": _batch, "index": _index}
-        commands |= {"search": _search, "similar": _similar, "doctor": _doctor, "load": _load}
+        commands |= {"search": _search, "doctor": _doctor, "load": _load}
         code = commands[args.command](args)
         sys.stdout.flush()
     except EmbeddingClientError as error:
@@ -249,11 +249,6 @@ def _search(args: argparse.Namespace) -> int:
     from embedding_client.search_command import run_search  # noqa: PLC0415  (slow)
 
     return run_search(args, lambda space: connect_to(args, vector_space=space))
-
-
-def _similar(args: argparse.Namespace) -> int:
-    args.index, args.filter, args.top = None, None, args.num_results
-    return _search(args)
 
 
 def _batch(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 __all__ = ["URL_VARIABLE", "add_credentials", "between", "whole"]
 
 #: The environment variable with the endpoint's URL.
-URL_VARIABLE = "EMBED_URL"
+URL_VARIABLE = "EMBEDDING_URL"
 
 
 def add_credentials(parser: Any) -> None:

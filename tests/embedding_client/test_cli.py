@@ -29,7 +29,7 @@ EMBED = [sys.executable, "-m", "embedding_client.cli"]
 @pytest.fixture
 def embed(running, monkeypatch, capsys):
     """Run the command in this process. Return its status, output and errors."""
-    monkeypatch.setenv("EMBED_URL", running.url)
+    monkeypatch.setenv("EMBEDDING_URL", running.url)
     # On a busy machine, a run of ten seconds would print its progress among the errors.
     monkeypatch.setattr("embedding_client.progress._INTERVAL", math.inf)
 
@@ -65,7 +65,7 @@ def piped(running, tmp_path):
             [*EMBED, *map(str, arguments)],
             input=given if isinstance(given, bytes) else given.encode(),
             cwd=tmp_path,
-            env={**os.environ, "EMBED_URL": running.url},
+            env={**os.environ, "EMBEDDING_URL": running.url},
             check=False,
             **{"capture_output": True, **options},
         )
@@ -206,7 +206,7 @@ def test_help_imports_no_library():
         assert ran.stdout.endswith("set()\n")
 
 
-@pytest.mark.parametrize("word", ["info", "search", "similar", "embed"])
+@pytest.mark.parametrize("word", ["info", "search", "embed"])
 def test_words_of_the_command_line_can_be_embedded(embed, word):
     """After `--`, the name of a subcommand is a text."""
     code, out, _ = embed("--", word)
@@ -219,7 +219,7 @@ def test_a_word_that_is_not_a_subcommand_is_a_text(embed):
     assert (code, [row["text"] for row in lines(out)]) == (0, ["embed", "information"])
 
 
-@pytest.mark.parametrize("command", ["info", "search", "similar"])
+@pytest.mark.parametrize("command", ["info", "search"])
 def test_subcommands_have_their_own_help(command, capsys):
     """The help shows the options of the subcommand only."""
     with pytest.raises(SystemExit) as caught:
@@ -237,9 +237,9 @@ def test_info_prints_the_description_of_the_endpoint(embed, running):
     assert json.loads(out)["dimensions"] == [running.dimensions]
 
 
-def test_similar_without_an_index_is_an_error(embed):
+def test_a_search_without_an_index_is_an_error(embed):
     """It prints one line to standard error, and the status is 1."""
-    code, out, err = embed("similar", "parse a date")
+    code, out, err = embed("search", "parse a date")
     assert (code, out) == (1, "")
     assert err.startswith("error: This endpoint has no search index")
 
@@ -255,18 +255,16 @@ def searched(minilm_artifact, tmp_path_factory):
         yield url.url
 
 
-def test_similar_prints_the_best_matches(embed, searched):
+def test_search_prints_the_best_matches(embed, searched):
     """Each line has a score and a text, best first, or JSON."""
-    code, out, _ = embed("similar", "Which instrument?", "-n", "2", "--url", searched)
+    code, out, _ = embed("search", "Which instrument?", "--top", "2", "--url", searched)
     first, second = out.splitlines()
     assert code == 0
     assert first[6:] == "  A violin has four strings."
     assert float(first[:6]) > float(second[:6])
-    code, out, _ = embed("similar", "Which instrument?", "--url", searched, "--json")
+    code, out, _ = embed("search", "Which instrument?", "--url", searched, "--json")
     rows = lines(out)
     assert [rows[0]["index"], len(rows)] == [1, 3]
-    code, out, _ = embed("search", "Which instrument?", "--top", "1", "--url", searched, "--json")
-    assert (code, lines(out)) == (0, rows[:1])
 
 
 def test_more_matches_than_allowed_are_refused_by_option(embed, searched):
@@ -278,11 +276,11 @@ def test_more_matches_than_allowed_are_refused_by_option(embed, searched):
 
 def test_a_missing_url_is_an_error(embed, monkeypatch):
     """The message names the flag and the variable."""
-    monkeypatch.delenv("EMBED_URL")
+    monkeypatch.delenv("EMBEDDING_URL")
     assert embed("x") == (
         2,
         "",
-        "error: No endpoint: give --url or --function, or set EMBED_URL.\n",
+        "error: No endpoint: give --url or --function, or set EMBEDDING_URL.\n",
     )
 
 
@@ -317,7 +315,6 @@ def test_invalid_arguments_exit_with_status_2(embed, arguments):
         (["x", "--concurrency", "0"], "found: 0; allowed: a whole number from 1"),
         (["x", "--dimensions", "-1"], "found: -1; allowed: a whole number from 1"),
         (["search", "x", "--top", "0"], "found: 0; allowed: a whole number from 1 to 10,000"),
-        (["similar", "x", "-n", "1001"], "found: 1001; allowed: a whole number from 1 to 1,000"),
         (["batch", "start", "a", "b", "--local", "0"], "found: 0; allowed: a whole number from 1"),
         (["index", "list", "-n", "1.5"], "found: 1.5; allowed: a whole number from 1"),
         (["x", "--prompt", "a", "--input-type", "query"], "prompt or input_type, not both"),

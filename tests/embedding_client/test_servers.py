@@ -52,7 +52,7 @@ def nobody(monkeypatch, tmp_path):
     """Take all AWS credentials and the region away, and set the key."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    monkeypatch.delenv("EMBED_URL", raising=False)
+    monkeypatch.delenv("EMBEDDING_URL", raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -54,7 +54,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     Raises:
         ConfigurationError: The arguments do not name an endpoint.
     """
-    # $EMBED_URL may be that of another environment.
+    # $EMBEDDING_URL may be that of another environment.
     url = None
     if args.url and args.environment is None:
         url = check_url(args.url, allow_plain_http=args.allow_plain_http)

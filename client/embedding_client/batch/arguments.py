@@ -8,7 +8,7 @@ from embedding_client.shared_arguments import between, whole
 
 __all__ = ["BATCH_VARIABLE", "add_batch"]
 
-BATCH_VARIABLE = "EMBED_BATCH"
+BATCH_VARIABLE = "EMBEDDING_BATCH"
 _EXAMPLES = f"""\
 examples:
   embed batch start s3://bucket/docs/ s3://bucket/vectors/ --text body --id id

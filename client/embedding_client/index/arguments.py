@@ -8,8 +8,8 @@ from embedding_client.shared_arguments import between, whole
 
 __all__ = ["INDEX_VARIABLE", "LOAD_VARIABLE", "add_index"]
 
-INDEX_VARIABLE = "EMBED_INDEX"
-LOAD_VARIABLE = "EMBED_INDEX_LOAD"
+INDEX_VARIABLE = "EMBEDDING_INDEX_ARN"
+LOAD_VARIABLE = "EMBEDDING_INDEX_LOAD"
 _EXAMPLES = f"""\
 examples:
   embed index load s3://bucket/vectors/JOB/

@@ -42,7 +42,7 @@ def run_load(args: argparse.Namespace) -> int:
         EmbeddingClientError: The test cannot begin, or its report cannot be written.
     """
     if not args.url:
-        args.usage_error("there is no endpoint: give --url, or set EMBED_URL")
+        args.usage_error("there is no endpoint: give --url, or set EMBEDDING_URL")
     url = check_url(args.url, allow_plain_http=args.allow_plain_http) + "/"
     auth = auth_for(url, args)
     _check_output(args.output)

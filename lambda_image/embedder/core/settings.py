@@ -33,6 +33,13 @@ _NAMES = (
     "EMBEDDING_TRUNCATE",
     "EMBEDDING_VECTOR_INDEX",
 )
+#: Of the command `embed`, which may be set in the same shell.
+_NAMES_OF_CLIENT = {
+    "EMBEDDING_BATCH",
+    "EMBEDDING_INDEX_ARN",
+    "EMBEDDING_INDEX_LOAD",
+    "EMBEDDING_URL",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,8 @@ class Settings:
         Raises:
             SettingsError: if a variable with our prefix is unknown, or has a bad value.
         """
-        unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in _NAMES)
+        known = _NAMES_OF_CLIENT.union(_NAMES)
+        unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
         if unknown:
             raise SettingsError(
                 f"Unknown environment variables {', '.join(unknown)}. Allowed: {', '.join(_NAMES)}."

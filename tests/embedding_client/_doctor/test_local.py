@@ -90,7 +90,7 @@ def test_without_credentials_everything_else_is_skipped(doctor):
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        ([], 2, "No endpoint: give --environment or --url, or set EMBED_URL."),
+        ([], 2, "No endpoint: give --environment or --url, or set EMBEDDING_URL."),
         (["--url", "nowhere"], 2, "The URL must look like"),
         (["--environment", "dev", "--profile", "none"], 2, "The config profile (none)"),
         (["--environment", "dev", "--url", "http://a"], 2, "not allowed with"),
@@ -98,7 +98,7 @@ def test_without_credentials_everything_else_is_skipped(doctor):
 )
 def test_invalid_arguments(arguments, status, words, capsys, monkeypatch):
     """One line says what is wrong."""
-    for name in ("EMBED_URL", "AWS_PROFILE"):
+    for name in ("EMBEDDING_URL", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     try:
         assert cli.run(["doctor", *arguments]) == status

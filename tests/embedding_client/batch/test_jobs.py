@@ -157,7 +157,7 @@ def states(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL_SFN", f"http://127.0.0.1:{server.server_address[1]}")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "local")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "local")
-    monkeypatch.setenv("EMBED_BATCH", MACHINE)
+    monkeypatch.setenv("EMBEDDING_BATCH", MACHINE)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     yield server
@@ -410,11 +410,11 @@ def test_a_name_is_used_once(embed) -> None:
 
 def test_a_state_machine_is_needed(embed, monkeypatch) -> None:
     """The error names both ways to give it, and the way without AWS."""
-    monkeypatch.delenv("EMBED_BATCH")
+    monkeypatch.delenv("EMBEDDING_BATCH")
     code, _, errors = embed("list")
     assert code == 2
     assert errors == (
-        "error: No state machine: give --state-machine, or set EMBED_BATCH to the ARN that "
+        "error: No state machine: give --state-machine, or set EMBEDDING_BATCH to the ARN that "
         "`scripts/deploy` prints as StateMachineArn. For this machine, use --local.\n"
     )
 

@@ -22,8 +22,8 @@ SOURCE = "s3://bucket/vectors/job1/"
 @pytest.fixture
 def run(monkeypatch, capsys):
     """Return a function that runs `embed index` and returns status, output and errors."""
-    monkeypatch.setenv("EMBED_INDEX", ARN)
-    monkeypatch.setenv("EMBED_INDEX_LOAD", MACHINE)
+    monkeypatch.setenv("EMBEDDING_INDEX_ARN", ARN)
+    monkeypatch.setenv("EMBEDDING_INDEX_LOAD", MACHINE)
 
     def run(*arguments: object) -> tuple[int, str, str]:
         code = run_command(["index", *map(str, arguments)])
@@ -83,8 +83,8 @@ def test_arguments_that_do_not_fit(run, arguments, problem) -> None:
 
 def test_without_variables_the_index_and_the_state_machine_are_asked_for(run, monkeypatch) -> None:
     """The errors name the outputs of the deploy."""
-    monkeypatch.delenv("EMBED_INDEX")
-    monkeypatch.delenv("EMBED_INDEX_LOAD")
+    monkeypatch.delenv("EMBEDDING_INDEX_ARN")
+    monkeypatch.delenv("EMBEDDING_INDEX_LOAD")
     assert "prints as IndexArn" in run("count")[2]
     assert "prints as LoadStateMachineArn" in run("list")[2]
 

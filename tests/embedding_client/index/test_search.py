@@ -75,7 +75,7 @@ def searched(minilm_artifact, s3_vectors, index) -> Iterator[str]:
 @pytest.fixture
 def embed(capsys, running, monkeypatch):
     """Return a function that runs the command."""
-    monkeypatch.setenv("EMBED_URL", running.url)
+    monkeypatch.setenv("EMBEDDING_URL", running.url)
 
     def call(*arguments):
         code = run_command([str(argument) for argument in arguments])

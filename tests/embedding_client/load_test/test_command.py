@@ -110,10 +110,10 @@ def test_invalid_arguments_are_refused_with_what_is_allowed(load, arguments, mes
 
 def test_a_url_is_needed(monkeypatch, capsys):
     """From the argument or the environment."""
-    monkeypatch.delenv("EMBED_URL", raising=False)
+    monkeypatch.delenv("EMBEDDING_URL", raising=False)
     with pytest.raises(SystemExit, match="2"):
         cli.run(["load"])
-    assert "there is no endpoint: give --url, or set EMBED_URL" in capsys.readouterr().err
+    assert "there is no endpoint: give --url, or set EMBEDDING_URL" in capsys.readouterr().err
 
 
 def test_the_limit_of_open_files_is_raised_or_named(load, monkeypatch):

@@ -228,7 +228,7 @@ def test_our_own_client_and_command_send_their_key(front: Front, vectors: Any) -
         client.embed(TEXTS)
     ran = subprocess.run(
         [Path(sys.executable).with_name("embed"), "--api-key-env", "KEY", TEXTS[0]],
-        env=os.environ | {"KEY": front.keys["search-1"], "EMBED_URL": front.url},
+        env=os.environ | {"KEY": front.keys["search-1"], "EMBEDDING_URL": front.url},
         capture_output=True,
         text=True,
         check=True,

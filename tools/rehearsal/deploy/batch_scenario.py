@@ -157,7 +157,7 @@ def _embed(aws: Emulator, who: Credentials, machine: str, *arguments: str) -> st
         "AWS_ACCESS_KEY_ID": who.key,
         "AWS_SECRET_ACCESS_KEY": who.secret,
         "AWS_SESSION_TOKEN": who.token or "",
-        "EMBED_BATCH": machine,
+        "EMBEDDING_BATCH": machine,
     }
     done = subprocess.run(
         [str(Path(sys.executable).with_name("embed")), "batch", *arguments],
